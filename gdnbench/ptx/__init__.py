@@ -1,5 +1,5 @@
-"""An interpreter of PTX: what a CUDA kernel computes, and what it does wrong, without a GPU.
+"""Interprets PTX without a GPU: computes what a CUDA kernel computes and finds what it does wrong.
 
-It runs all threads of many blocks at once with NumPy, and sees what a GPU does not tell: accesses beside a tensor,
-reads of memory that nobody wrote, races, and how many sectors of memory a warp's access touches.
+It runs all threads of many blocks at once with NumPy, and reports what a GPU does not: accesses out of bounds, reads of
+uninitialised memory, races, and the sectors of memory that a warp's access touches.
 """

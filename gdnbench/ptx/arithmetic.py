@@ -1,4 +1,4 @@
-"""What arithmetic instructions and comparisons compute, over arrays of lanes."""
+"""Arithmetic instructions and comparisons, over arrays of lanes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ from gdnbench.ptx.program import PtxInstruction, unknown
 
 
 def compute(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """The result of an arithmetic instruction.
-
-    Args:
-        instruction: one that `is_arithmetic`.
-        kind: the type of its operands.
-        operands: each of that type.
-
-    Raises:
-        NotInterpretedError: for one that is not known for this type.
-    """
+    """Computes an arithmetic instruction on operands of type `kind`; raises NotInterpretedError if it is unknown."""
     if kind in {"f16x2", "bf16x2"}:
         return compute_pair(instruction, kind, operands)
     if kind in FLOATS:
@@ -34,7 +25,7 @@ def compute(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...])
 
 
 def is_arithmetic(instruction: PtxInstruction) -> bool:
-    """Whether `compute` knows the name."""
+    """Returns whether `compute` knows the instruction's name."""
     return instruction.name in INTEGER or instruction.name in FLOATING
 
 
@@ -45,7 +36,7 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def compare_all(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> tuple[Array, ...]:
-    """The comparisons that `setp` or `set` makes: of pairs of 16-bit floats the low ones', then the high ones'."""
+    """Compares as `setp` and `set` do; pairs of 16-bit floats give two results, that of the low halves first."""
     if kind in {"f16x2", "bf16x2"}:
         pairs = (from_bits(kind[:-2], pair) for pair in zip(halves(a), halves(b), strict=True))
         return tuple(compare(instruction, kind[:-2], *pair) for pair in pairs)
@@ -53,7 +44,7 @@ def compare_all(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> t
 
 
 def compare(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> Array:
-    """A comparison of numbers of one type; one that ends in `u` also holds where an operand is NaN."""
+    """Compares numbers of one type; a comparison that ends in `u` (unordered) also holds if an operand is NaN."""
     if kind == "bf16":
         kind, a, b = "f32", widen_bfloat16(a), widen_bfloat16(b)
     if instruction.has("ftz") and kind == "f32":

@@ -1,4 +1,4 @@
-"""How threads wait for each other: the block's barriers, and mbarriers in shared memory."""
+"""The state of barriers: the numbered ones of a block, and mbarriers in shared memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from gdnbench.ptx.ordering import IntArray
 
 @dataclass
 class BlockBarriers:
-    """The numbered barriers of every block.
+    """The numbered barriers of every block, which has `threads` threads.
 
     Attributes:
-        block: shape (lanes,), the block that each lane is in.
-        threads: of a block.
-        waits_at: shape (lanes,), the number of the barrier that a lane waits at; -1 for none.
-        arrived: shape (blocks, 16), threads that have arrived and do not wait.
-        wanted: shape (blocks, 16), threads that the barrier is for; 0 for all.
+        block: shape (lanes,), the block of each lane.
+        waits_at: shape (lanes,), number of the barrier at which a lane waits; -1 for none.
+        arrived: shape (blocks, 16), threads that have arrived without waiting.
+        wanted: shape (blocks, 16), threads that the barrier is for; 0 for all of the block.
     """
 
     block: IntArray
@@ -36,14 +35,7 @@ class BlockBarriers:
         self.wanted = np.zeros((blocks, BARRIERS), dtype=np.int64)
 
     def arrive(self, lanes: IntArray, number: IntArray, count: IntArray, *, waits: bool) -> None:
-        """Lanes arrive at a barrier.
-
-        Args:
-            lanes: that arrive.
-            number: shape (n,), of the barrier.
-            count: shape (n,), threads that it is for; 0 for all of the block.
-            waits: whether they wait for the others.
-        """
+        """Makes lanes arrive at barriers `number`, shape (n,), for `count` threads, shape (n,), 0 for a whole block."""
         self.wanted[self.block[lanes], number] = count
         if waits:
             self.waits_at[lanes] = number
@@ -51,10 +43,10 @@ class BlockBarriers:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
     def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
-        """The lanes whose barrier is complete, its number for each, and whether it is for all; they wait no more.
+        """Returns lanes whose barrier is complete, its number for each, and whether it is for all; these wait no more.
 
-        Threads that have ended count as arrived at those for all. Where more wait than a barrier is for, the rest
-        does not meet these: it waits for the next ones.
+        Threads that have ended count as arrived at barriers for all. If more threads wait than a barrier is for, the
+        surplus waits for its next completion.
         """
         waiting = np.flatnonzero(self.waits_at >= 0)
         if not len(waiting):
@@ -73,7 +65,7 @@ class BlockBarriers:
 
 
 def _turns(barriers: IntArray) -> IntArray:
-    """Of lanes, by their barriers, how many others at the same barrier come before each."""
+    """Returns, for each lane, how many lanes before it are at the same barrier."""
     order = np.argsort(barriers, kind="stable")
     turns = np.empty_like(barriers)
     turns[order] = np.arange(len(order)) - np.searchsorted(barriers[order], barriers[order])
@@ -82,17 +74,14 @@ def _turns(barriers: IntArray) -> IntArray:
 
 @dataclass
 class Mbarrier:
-    """An mbarrier at one shared address, of every block.
+    """An mbarrier at one shared address, in every block; all arrays have the shape (blocks,).
 
     Attributes:
-        expected: shape (blocks,), arrivals of a phase; 0 where it is not initialised.
-        pending: arrivals that are missing.
-        bytes: that copies are to bring, or have brought before they were expected, then negative.
-        phase: phases that are complete, counted on where it is initialised again.
-        first: the phase that began when it was initialised last, an even one.
-        maker: number in the grid of the lane that did that.
-        made_at: the step, 0 where it is not initialised.
-        made_by: number of the instruction.
+        expected: arrivals of a phase; 0 if not initialised.
+        bytes: what copies have yet to bring; negative if they brought bytes before these were expected.
+        phase: phases that are complete; the count goes on when the mbarrier is initialised again.
+        first: the phase, an even one, that the last initialisation began.
+        maker, made_at, made_by: lane in the grid, step (0 for none) and instruction of that initialisation.
     """
 
     expected: IntArray
@@ -106,22 +95,22 @@ class Mbarrier:
 
     @classmethod
     def make(cls, blocks: int) -> Mbarrier:
-        """One that is not initialised in any block."""
+        """Returns an mbarrier that no block has initialised."""
         return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(8)))
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
-        """Begins an even phase in some blocks; what threads know of those before still holds."""
+        """Begins an even phase in some blocks; what threads know of earlier phases still holds."""
         self.expected[blocks] = self.pending[blocks] = count
         self.bytes[blocks] = 0
         self.first[blocks] = self.phase[blocks] = self.phase[blocks] + self.phase[blocks] % 2
 
     def arrive(self, blocks: IntArray, count: IntArray) -> None:
-        """Arrivals, one for each entry of `blocks`."""
+        """Counts `count` arrivals for each entry of `blocks`."""
         np.subtract.at(self.pending, blocks, count)
         self._complete(blocks)
 
     def expect(self, blocks: IntArray, nbytes: IntArray) -> None:
-        """Bytes that copies are to bring; negative for those that they have brought."""
+        """Adds bytes that copies are to bring; negative ones have been brought."""
         np.add.at(self.bytes, blocks, nbytes)
         self._complete(blocks)
 

@@ -1,4 +1,4 @@
-"""The barrier of a cluster's blocks, at which threads arrive and later wait, and what it orders."""
+"""The barrier of a cluster's blocks, at which threads arrive and later wait, and the accesses that it orders."""
 
 from __future__ import annotations
 
@@ -9,38 +9,30 @@ IntArray = npt.NDArray[np.int64]
 
 
 class ClusterBarriers:
-    """The barriers of all clusters.
+    """The barriers of all clusters; `known`, shape (lanes,), is how many phases a lane knows to be complete.
 
-    A thread that has waited for a phase is ordered after what the others of its cluster did before they arrived at it;
-    what they did between their arrival and their wait it may still race with.
-
-    Attributes:
-        known: shape (lanes,), phases that a lane knows to be complete.
+    A thread that has waited for a phase is ordered after what the cluster's other threads did before they arrived; it
+    may still race with what they did between arrival and wait.
     """
 
     def __init__(self, lanes: int, threads: int) -> None:
-        """Sets up.
-
-        Args:
-            lanes: how many there are.
-            threads: of a cluster.
-        """
+        """Makes the barriers of `lanes` lanes, in clusters of `threads` threads."""
         self._threads = threads
         clusters = lanes // threads
         self._cluster = np.arange(lanes) // threads
         self._phase = np.zeros(clusters, dtype=np.int64)
         self._arrivals = np.zeros(clusters, dtype=np.int64)
-        self._awaited = np.zeros(lanes, dtype=np.int64)  # phases that are complete when the lane's own is
-        self._arrived = np.zeros((2, lanes), dtype=np.int64)  # step of the arrival, by whether the phase is odd
-        self._came = np.zeros((2, lanes), dtype=np.int64)  # likewise, whatever it orders
+        self._awaited = np.zeros(lanes, dtype=np.int64)  # phases that are complete once the lane's is
+        self._arrived = np.zeros((2, lanes), dtype=np.int64)  # step of the arrival by parity of the phase; 0 if relaxed
+        self._came = np.zeros((2, lanes), dtype=np.int64)  # the same, relaxed or not
         self.known = np.zeros(lanes, dtype=np.int64)
 
     def has_arrived(self, lanes: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether lanes have arrived, and not waited since."""
+        """Returns whether lanes have arrived and not waited since."""
         return np.asarray(self._awaited[lanes] > self.known[lanes])
 
     def arrive(self, lanes: IntArray, now: int, *, is_relaxed: bool) -> None:
-        """Lanes arrive in a step; a relaxed arrival orders nothing that the lane did before it."""
+        """Makes lanes arrive in step `now`; a relaxed arrival orders nothing that the lane did before it."""
         clusters = self._cluster[lanes]
         phase = self._phase[clusters]
         self._awaited[lanes] = phase + 1
@@ -49,7 +41,7 @@ class ClusterBarriers:
         np.add.at(self._arrivals, clusters, 1)
 
     def complete(self, exited: npt.NDArray[np.bool_], now: int) -> bool:
-        """Ends the phases at which all have arrived; whether there is one. Threads that have ended count as arrived."""
+        """Ends the phases at which all threads have arrived or ended; returns whether there is one."""
         absent = exited & (self._awaited <= self._phase[self._cluster])
         count = self._arrivals + np.bincount(self._cluster[absent], minlength=len(self._phase))
         done = (self._arrivals > 0) & (count >= self._threads)
@@ -61,19 +53,22 @@ class ClusterBarriers:
         return bool(done.any())
 
     def is_complete(self, lanes: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether the phases at which lanes arrived are."""
+        """Returns whether the phases at which lanes arrived are complete."""
         return np.asarray(self._phase[self._cluster[lanes]] >= self._awaited[lanes])
 
     def learn(self, lanes: IntArray) -> None:
-        """Lanes have waited until the phases at which they arrived were complete."""
+        """Records that lanes waited until the phases at which they arrived were complete."""
         self.known[lanes] = np.maximum(self.known[lanes], self._awaited[lanes])
 
     def came_after(self, lanes: IntArray, times: IntArray, phases: int) -> npt.NDArray[np.bool_]:
-        """Whether lanes came, after what they did in some steps, to the last of so many phases."""
+        """Returns whether lanes arrived at the last of `phases` phases after what they did in steps `times`."""
         return np.asarray(times < self._came[(phases - 1) & 1, lanes]) & (phases > 0)
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether accesses of other lanes of this part of the grid lie before what lanes do now."""
+        """Returns whether accesses of `others` in steps `times` precede what lanes do now.
+
+        Others are numbered in this part of the grid, and may lie outside of it.
+        """
         inside = (others >= 0) & (others < len(self._cluster))
         others = np.where(inside, others, 0)
         known = self.known[lanes]

@@ -1,4 +1,4 @@
-"""Blocks of a cluster: their common barrier, what it orders, and addresses in each other's shared memory."""
+"""Instructions of a cluster's blocks: their barrier, and addresses in each other's shared memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdnbench.ptx.segments import PEER_BITS
 
 
 def cluster_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """`barrier.cluster.arrive` and `barrier.cluster.wait`."""
+    """Executes `barrier.cluster.arrive` and `barrier.cluster.wait`."""
     if instruction.has("arrive"):
         return _arrive(machine, instruction)
     barrier, lanes = machine.ordering.clusters, machine.lanes
@@ -38,7 +38,7 @@ def _arrive(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def map_address(machine: Machine, instruction: PtxInstruction) -> int:
-    """`mapa.shared::cluster.u32`: where a shared address is in another block, whose rank stands above its bits."""
+    """Executes `mapa.shared::cluster.u32`: puts the target block's rank, plus one, above a shared address's bits."""
     if instruction.types != ("u32",) or not instruction.has("shared__cluster"):
         raise unknown(instruction)
     target, place, rank = instruction.operands

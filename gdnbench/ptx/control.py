@@ -1,4 +1,4 @@
-"""Executes one instruction: branches, moves and comparisons here, all else in the module that knows it."""
+"""Executes one instruction: branches, moves and comparisons here, all others by the module that knows them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,11 @@ from gdnbench.ptx.warps import WARP_WIDE
 _IGNORED = (
     "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
 )  # fmt: skip
-"""They decide when something happens, not what."""
+"""Instructions that change when something happens, and no values."""
 
 
 def execute(machine: Machine) -> int | None:
-    """Executes the machine's instruction for its running lanes; see `Handler`.
-
-    Raises:
-        NotInterpretedError: for an instruction that is not known.
-    """
+    """Executes the current instruction for the running lanes; raises NotInterpretedError if it is unknown."""
     instruction = machine.instruction
     handler = machine.handlers.get(machine.step)
     if handler is None:
@@ -52,7 +48,7 @@ def execute(machine: Machine) -> int | None:
     following = handler(machine, instruction)
     if following is None:
         machine.pc[lanes[~wanted]] = machine.step + 1
-    else:  # a handler may have joined lanes that had waited for these
+    else:  # the handler may have added lanes that waited for these
         machine.select(np.union1d(machine.lanes, lanes[~wanted]))
     return following
 
@@ -91,7 +87,7 @@ def _arithmetic(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _result_kind(instruction: PtxInstruction, kind: str, result: Array) -> str:
-    """The type of a result; a wider register extends it by its sign."""
+    """Returns the type of a result, by whose sign it is extended into a wider register."""
     if instruction.name in {"popc", "clz", "bfind", "dp4a"}:
         return "u32"
     if result.dtype.kind == "i":
@@ -135,7 +131,7 @@ def _trap(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _assert_fails(machine: Machine, instruction: PtxInstruction) -> None:
-    """A call of `__assertfail`, which ends the grid: `assert` makes it where its condition does not hold."""
+    """Executes a call of `__assertfail`, which a failed `assert` makes and which ends the grid."""
     address = np.broadcast_to(machine.read(instruction.operands[0], "u64"), machine.lanes.shape)[0]
     condition = text_at(machine.memory.tensors, int(address))
     text = f"the kernel stops itself, for assert({condition}) fails"
@@ -148,7 +144,7 @@ def _nothing(machine: Machine, _instruction: PtxInstruction) -> int:
 
 
 def _move(machine: Machine, instruction: PtxInstruction) -> int:
-    """`mov`, which also takes vectors apart and puts them together."""
+    """Executes `mov`, which also splits and joins vectors."""
     target, source = instruction.operands
     kind = instruction.types[-1]
     if target.parts:
@@ -234,7 +230,7 @@ def _set(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 _ONES_OF = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
-"""What `set` gives for true as each type of float; integers are all ones."""
+"""Bits that `set` writes for true, by type of float; integers are all ones."""
 
 
 def _select(machine: Machine, instruction: PtxInstruction) -> int:
@@ -253,7 +249,7 @@ def _select_by_sign(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _on_predicates(machine: Machine, instruction: PtxInstruction) -> int:
-    """Logic of predicates; of integers it is arithmetic."""
+    """Executes logic on predicates; on integers it is arithmetic."""
     if instruction.types[-1] != "pred":
         return _arithmetic(machine, instruction)
     target, *sources = instruction.operands

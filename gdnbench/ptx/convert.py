@@ -22,14 +22,9 @@ _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
-    """The result of a `cvt`, as the type that stands first in its opcode.
+    """Executes a `cvt` on operands of its last type, giving its first; raises NotInterpretedError if it is unknown.
 
-    Args:
-        instruction: a `cvt`.
-        operands: of the type that stands last; two for a pair of 16-bit floats, the high one first.
-
-    Raises:
-        NotInterpretedError: for a conversion that is not known.
+    A pair of 16-bit floats has two operands, the high one first.
     """
     if len(instruction.types) != 2:
         raise unknown(instruction)
@@ -84,7 +79,7 @@ def _between_floats(instruction: PtxInstruction, target: str, source: str, value
 
 
 def _to_integer(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
-    """Clamped to what the type holds; NaN is zero, or the highest bit alone where one of the types has 64."""
+    """Rounds and clamps to an integer type; NaN becomes 0, or the highest bit alone if one of the types has 64 bits."""
     whole = next((word for word in _TO_WHOLE if instruction.has(word)), "")
     if not whole:
         raise unknown(instruction)
@@ -93,7 +88,7 @@ def _to_integer(instruction: PtxInstruction, target: str, source: str, value: Ar
     of_nan = -of_nan if limits.min else of_nan
     rounded = _TO_WHOLE[whole](value.astype(np.float64))
     rounded = np.where(np.isnan(rounded), of_nan, rounded)
-    # The largest 64-bit integers are no doubles: beyond the range is decided before the cast.
+    # A double cannot hold the largest 64-bit integers, so values out of range are found before the cast.
     is_above, is_below = rounded >= float(limits.max), rounded <= float(limits.min)
     inside = np.where(is_above | is_below, 0.0, rounded).astype(DTYPES[target])
     result = np.where(is_above, DTYPES[target].type(limits.max), inside)

@@ -1,8 +1,8 @@
-"""Where a matrix of 16-bit or 8-bit elements lies in shared memory, as the descriptors of `wgmma` tell.
+"""Where a matrix of 16-bit or 8-bit elements lies in shared memory, according to `wgmma` descriptors.
 
-Elements lie in pieces of 16 bytes, eight side by side. With a swizzle of W pieces (8, 4 or 2), W pieces make a row, 8
-rows make an atom, and the number of a piece in its row is XORed with bits of its row's: with bits 7 up of the address.
-Along a row go the elements that a product sums over ("K-major"), or, transposed, rows of A or columns of B
+Elements lie in pieces of 16 bytes, eight of 16 bits in each. With a swizzle of W pieces (8, 4 or 2), W pieces make a
+row, 8 rows make an atom, and a piece's number in its row is XORed with bits of its row's number: with bits 7 up of the
+address. Along a row go the elements that a product sums over ("K-major") or, transposed, rows of A or columns of B
 ("MN-major", of 16-bit elements alone). See the PTX ISA, "Matrix Descriptor Format" and "Canonical Layouts".
 """
 
@@ -17,20 +17,17 @@ from gdnbench.ptx.ordering import IntArray
 
 PIECE_BYTES = 16
 PIECE = 8  # elements of 16 bits
-INNER = 16  # of these that a product sums over
+INNER = 16  # elements of 16 bits that a product sums over
 INNER_BYTES = 32
 _ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """The descriptors that warpgroups give, which agree in all but the addresses.
+    """The descriptors of warpgroups, which agree in all but the addresses.
 
-    Attributes:
-        start: shape (groups,), bytes.
-        leading: leading dimension byte offset, shape (groups,).
-        stride: stride dimension byte offset, likewise.
-        row_pieces: pieces of a row; 1 without a swizzle.
+    `start` and the dimension byte offsets `leading` and `stride` have shape (groups,), in bytes; `row_pieces` is the
+    pieces of a row, 1 without a swizzle.
     """
 
     start: IntArray
@@ -40,7 +37,7 @@ class Descriptors:
 
     @classmethod
     def read(cls, words: Array) -> Descriptors | None:
-        """Takes words of 64 bits apart; None for what is not known: base offsets, and several swizzles at once."""
+        """Decodes 64-bit descriptors; returns None for what is unknown: base offsets, and several swizzles at once."""
         words = words.astype(np.uint64)
         start, leading, stride = (
             (words >> np.uint64(first) & np.uint64(0x3FFF)).astype(np.int64) * PIECE_BYTES for first in (0, 16, 32)
@@ -51,15 +48,10 @@ class Descriptors:
         return cls(start, leading, stride, _ROW_PIECES[int(modes[0])])
 
     def pieces(self, size: int, *, is_transposed: bool) -> IntArray | None:
-        """Addresses of the pieces of a matrix, in bytes; None where a row or an atom is entered at a place not known.
+        """Returns addresses of a matrix's pieces, in bytes, or None if a row or an atom is entered at an unknown place.
 
-        Args:
-            size: rows of A or columns of B.
-            is_transposed: whether they lie side by side.
-
-        Returns:
-            Shape (groups, size, 2): of each of them the two pieces of elements to sum over. If transposed, shape
-            (groups, 16, size / 8): of each element to sum over the pieces.
+        Of shape (groups, size, 2): for each of `size` rows of A or columns of B, the two pieces to sum over. Transposed
+        (MN-major), of shape (groups, 16, size / 8): for each element to sum over, its pieces.
         """
         width, start = self.row_pieces, self.start[:, None, None]
         leading, stride = self.leading[:, None, None], self.stride[:, None, None]
@@ -79,6 +71,6 @@ class Descriptors:
         return swizzled
 
     def _begins_well(self, pieces: int) -> bool:
-        """Whether so many pieces from the start lie in the first row of an atom."""
+        """Returns whether the first `pieces` pieces lie in the first row of an atom."""
         row = self.row_pieces * PIECE_BYTES
         return bool((self.start % (8 * row) + pieces * PIECE_BYTES <= row).all())

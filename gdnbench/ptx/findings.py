@@ -1,4 +1,4 @@
-"""What the interpreter finds wrong in a kernel, and where."""
+"""Faults that the interpreter finds in a kernel, and their source lines."""
 
 from __future__ import annotations
 
@@ -23,14 +23,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class LocatedFault:
-    """A fault at one line of the source.
-
-    Attributes:
-        fault: its kind.
-        at: the line.
-        text: what happens, of the first thread that it happens to.
-        count: how often it does, over all threads and instructions.
-    """
+    """A fault at one source line: `text` describes its first thread, `count` is over all threads and instructions."""
 
     fault: Fault
     at: SourceLine
@@ -44,14 +37,10 @@ class LocatedFault:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a load or store asks of the memory system.
+    """What the loads or stores of one line request from the memory system.
 
-    Attributes:
-        at: its line.
-        verb: `loads` or `stores`.
-        requests: how often a warp executed it.
-        sectors: 32-byte sectors that its requests touch, summed.
-        least_sectors: as many as the same bytes would take side by side.
+    `requests` counts executions by warps, `sectors` the sectors of 32 bytes that these touch, and `least_sectors` those
+    that the same bytes would take side by side. `verb` is `loads` or `stores`.
     """
 
     at: SourceLine
@@ -62,7 +51,7 @@ class Traffic:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether it moves at least twice what it asks for."""
+        """Whether the sectors are at least twice the least number."""
         return self.sectors >= 2 * self.least_sectors
 
     def __str__(self) -> str:
@@ -71,38 +60,26 @@ class Traffic:
 
 
 def told_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
-    """Tells an access beside a piece of memory.
+    """Describes an access outside a piece of memory of `room` bytes.
 
-    Args:
-        verb: `reads`, `writes` or `updates`.
-        nbytes: of the access.
-        place: its first byte, negative before the beginning.
-        name: of the memory.
-        room: bytes that it has.
+    `verb` is `reads`, `writes` or `updates`; `place` is the first byte accessed, negative before the memory.
     """
     where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
     return f"{verb} {nbytes} bytes {where} {name}, which has {room}"
 
 
 class FaultLog:
-    """Collects findings: one for a kind of fault at a line, however many threads and instructions it happens to."""
+    """Collects faults: one per kind and line, however many threads and instructions have it."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Fault, SourceLine], LocatedFault] = {}
 
     def add(self, fault: Fault, at: SourceLine, text: str, *, count: int = 1) -> None:
-        """Notes a fault.
-
-        Args:
-            fault: its kind.
-            at: the line.
-            text: what happens, for one thread.
-            count: how many threads it happens to.
-        """
+        """Counts a fault of `count` threads; the first `text` of a kind and line, about one thread, is kept."""
         key = (fault, at)
         known = self._found.get(key)
         self._found[key] = LocatedFault(fault, at, known.text if known else text, count + (known.count if known else 0))
 
     def all(self) -> tuple[LocatedFault, ...]:
-        """In the order in which they were first seen."""
+        """Returns the faults in the order in which they were first seen."""
         return tuple(self._found.values())

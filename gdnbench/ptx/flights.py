@@ -1,11 +1,11 @@
-"""Registers that `wgmma` takes and gives: which a product may still use, and which need a fence before the next one.
+"""Hazards of `wgmma` registers: which ones a product in flight may still use, and which need a fence before the next.
 
-A product is under way from its instruction until a `wgmma.wait_group` waits for the group that it was committed to.
-Its sums may not be accessed meanwhile, nor the registers of A be written. A `wgmma.fence` stands before the first
+A product is in flight from its instruction until a `wgmma.wait_group` waits for the group that it was committed to.
+Until then its sums may not be accessed, nor the registers of A be written. A `wgmma.fence` stands before the first
 product, and between an access by another instruction and a product that takes the register; sums that go from one
 product to the next of the same shape need none (PTX ISA, "wgmma.fence" and "wgmma.wait_group").
 
-`mov` counts as no access: it is how the compiler names values where paths join. It hands over what is known of them.
+`mov` counts as no access, since the compiler uses it to name values where paths join; it copies the register's state.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from gdnbench.ptx.program import Operand, Program, PtxInstruction
 
 @dataclass(frozen=True)
 class _Use:
-    """How a register was used last. Arrays are never changed: moves share them.
+    """The last use of a register. Moves share its arrays, which never change.
 
     Attributes:
-        touched: shape (lanes,), the step in which another instruction than `wgmma` accessed it last; 0 for never.
-        issued: shape (lanes,), the step of the last product that it was part of.
-        product: number of that instruction.
-        shape: of the product.
-        is_sum: whether it was a sum of it; else it was part of A.
+        touched: shape (lanes,), step of the last access by another instruction than `wgmma`; 0 for never.
+        issued: shape (lanes,), step of the last product that the register was part of.
+        product: number of that product's instruction.
+        is_sum: whether the register was one of its sums; else it was part of A.
     """
 
     touched: IntArray
@@ -42,23 +41,15 @@ class _Use:
 
 
 class Flights:
-    """What is known of the registers of each lane.
+    """The state of each lane's `wgmma` registers.
 
     Attributes:
         tracked: names of the registers of products, and of those that are moved to or from them.
-        groups: of products.
-        fenced: shape (lanes,), the step of its last `wgmma.fence`.
+        fenced: shape (lanes,), step of the last `wgmma.fence`.
     """
 
     def __init__(self, program: Program, threads: IntArray, blocks: IntArray, findings: FaultLog) -> None:
-        """Sets up.
-
-        Args:
-            program: the kernel.
-            threads: shape (lanes,), the number of each lane's thread in its block.
-            blocks: likewise that of its block in the grid.
-            findings: where faults go.
-        """
+        """Takes each lane's thread in its block and block in the grid, both of shape (lanes,)."""
         self.tracked = _tracked(program)
         self._program, self._findings = program, findings
         self._threads, self._blocks = threads, blocks
@@ -71,7 +62,7 @@ class Flights:
     def access(
         self, instruction: PtxInstruction, lanes: IntArray, reads: Sequence[str], writes: Sequence[str], now: int
     ) -> None:
-        """Lanes access registers by an instruction that is no `wgmma` and no `mov`."""
+        """Records and checks accesses to registers by an instruction that is neither `wgmma` nor `mov`."""
         for name in reads:
             use = self._uses.get(name)
             if use is not None and use.is_sum:
@@ -84,7 +75,7 @@ class Flights:
             self._uses[name] = self._joined(use, written, lanes)
 
     def move(self, lanes: IntArray, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """Lanes move a value; a constant is one that nobody has touched."""
+        """Copies the state of a moved register; a constant counts as never accessed."""
         known = [self._uses.get(name, self._unused) for name in sources]
         use = max(known, key=lambda each: each.product, default=self._unused)
         for name in targets:
@@ -93,7 +84,7 @@ class Flights:
     def check_product(
         self, instruction: PtxInstruction, lanes: IntArray, sums: Iterable[Operand], a: Iterable[Operand], shape: str
     ) -> None:
-        """Whether registers may be used by a product now."""
+        """Reports registers that a product may not use now."""
         bad = self.fenced[lanes] == 0
         if bad.any():
             self._note(instruction, lanes, bad, "begins the kernel's first product with no `wgmma.fence` before it")
@@ -113,7 +104,7 @@ class Flights:
     def begin_product(
         self, number: int, lanes: IntArray, sums: Iterable[Operand], a: Iterable[Operand], shape: str, now: int
     ) -> None:
-        """A product is under way: the number of its instruction, its registers, its shape and the step."""
+        """Marks registers as used by a product in flight, of instruction `number` and step `now`."""
         issued = np.full(len(self._never), now, dtype=np.int64)
         for operands, is_sum in ((sums, True), (a, False)):
             for operand in operands:
@@ -127,7 +118,7 @@ class Flights:
         return self._joined(use, new, lanes)
 
     def _joined(self, old: _Use, new: _Use, lanes: IntArray) -> _Use:
-        """What is new in some lanes, and as before in the others."""
+        """Returns the new use in `lanes` and the old one in the others."""
         if len(lanes) == len(self._never):
             return new
         arrays = []
@@ -156,7 +147,7 @@ def _replaced(before: IntArray, after: IntArray, lanes: IntArray) -> IntArray:
 
 
 def registers_of(instruction: PtxInstruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of what an instruction reads, and of what it writes, numbers and labels among them."""
+    """Returns the names that an instruction reads, and those that it writes, numbers and labels included."""
     flat = [tuple(_names(operand)) for operand in instruction.operands]
     if not flat or instruction.operands[0].is_address or instruction.name in _WITHOUT_TARGET:
         return tuple(name for names in flat for name in names), ()
@@ -175,12 +166,12 @@ def _names(operand: Operand) -> Iterable[str]:
 
 
 def is_product(instruction: PtxInstruction) -> bool:
-    """Whether it is a `wgmma.mma_async`."""
+    """Returns whether an instruction is a `wgmma.mma_async`."""
     return instruction.name == "wgmma" and instruction.has("mma_async")
 
 
 def _tracked(program: Program) -> frozenset[str]:
-    """Names of the registers of products, and of all that moves link them to."""
+    """Returns the registers of products, and all that moves link to them."""
     tracked = {
         name
         for instruction in program.instructions

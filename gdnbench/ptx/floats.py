@@ -29,19 +29,19 @@ _MODES = ("rn", "rz", "rm", "rp")
 
 
 def rounding(instruction: PtxInstruction) -> str:
-    """The rounding mode of an instruction, to nearest by default."""
+    """Returns an instruction's rounding mode, by default `rn` (to nearest)."""
     return next((mode for mode in _MODES if instruction.has(mode)), "rn")
 
 
 def compute_pair(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """The result of an instruction on pairs of 16-bit floats."""
+    """Computes an instruction on pairs of 16-bit floats."""
     parts = zip(*map(halves, operands), strict=True)
     low, high = (compute_float(instruction, kind[:-2], from_bits(kind[:-2], tuple(each))) for each in parts)
     return joined_halves(_to_bits(low), _to_bits(high))
 
 
 def from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-    """16-bit floats as what holds them."""
+    """Views 16-bit floats in the dtype that holds them: float16, or bits for bfloat16."""
     return tuple(each.view(np.float16) for each in operands) if kind == "f16" else operands
 
 
@@ -50,7 +50,7 @@ def _to_bits(value: Array) -> Array:
 
 
 def compute_float(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """The result of an instruction on floats of one type."""
+    """Computes an instruction on floats of one type."""
     function = FLOATING.get(instruction.name)
     if function is None:
         raise unknown(instruction)
@@ -72,7 +72,7 @@ def compute_float(instruction: PtxInstruction, kind: str, operands: tuple[Array,
 
 
 def _in_bfloat16(instruction: PtxInstruction, function: Operation, operands: tuple[Array, ...]) -> Array:
-    """Computed in singles and rounded; a product's sum is rounded to odd before, so that it is rounded once."""
+    """Computes in single precision and rounds; the sum of `fma` is rounded to odd before, so that it rounds once."""
     wide = tuple(map(widen_bfloat16, operands))
     if instruction.name != "fma":
         return to_bfloat16(np.asarray(function(instruction, "f32", wide), dtype=np.float32))
@@ -81,7 +81,7 @@ def _in_bfloat16(instruction: PtxInstruction, function: Operation, operands: tup
 
 
 def _directed(instruction: PtxInstruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:
-    """NumPy's own operation where it rounds to nearest; else from the exact result in double precision."""
+    """Uses NumPy's operation to round to nearest; else rounds the exact result in double precision."""
     mode = rounding(instruction)
     if mode == "rn":
         return direct()
@@ -127,7 +127,7 @@ def _quotient(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ..
 
 
 def _of_double(function: Callable[[Array], Array]) -> Operation:
-    """A function of the special function unit: exact here but for the last bit, where the GPU errs by an ulp or two."""
+    """Makes an operation of the special function unit, exact but for the last bit; a GPU's errs by an ulp or two."""
 
     def apply(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
         if rounding(instruction) != "rn":
@@ -143,7 +143,7 @@ def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Arra
         result = chosen(operands[0], operands[1])
         for more in operands[2:]:
             result = chosen(result, more)
-        # -0 is below +0, which NumPy takes for equal.
+        # -0 is less than +0; NumPy takes them as equal.
         if len(operands) == 2:
             a, b = np.broadcast_arrays(*operands)
             both_zero = (a == 0) & (b == 0)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARP = 32  # lanes
-BARRIERS = 16  # that a block has in hardware
+BARRIERS = 16  # of a block, in hardware
 
 
 @dataclass(frozen=True)
 class LaunchGrid:
-    """The threads of a launch.
-
-    Attributes:
-        blocks: along x, y and z.
-        threads: of a block, along x.
-        shared_bytes: dynamic shared memory of a block.
-    """
+    """The threads of a launch: `blocks` along x, y and z, `threads` of a block along x, its dynamic `shared_bytes`."""
 
     blocks: tuple[int, int, int]
     threads: int

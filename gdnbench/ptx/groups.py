@@ -1,4 +1,4 @@
-"""Groups into which threads commit what is under way: copies, bulk stores, products."""
+"""Groups into which threads commit asynchronous work: copies, bulk stores, products."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ from gdnbench.ptx.ordering import IntArray
 
 
 class Groups:
-    """Each lane's own.
-
-    Args:
-        lanes: how many there are.
-
-    Attributes:
-        done: shape (lanes,), the step up to which what a lane began is complete.
-    """
+    """The commit groups of each lane; `done`, shape (lanes,), is the step up to which a lane's work is complete."""
 
     def __init__(self, lanes: int) -> None:
         self.done = np.zeros(lanes, dtype=np.int64)
-        self._commits: list[IntArray] = []  # the steps up to which groups reach, a row a number
+        self._commits: list[IntArray] = []  # by group number: the step up to which it reaches, by lane
         self._count = np.zeros(lanes, dtype=np.int64)
 
     def commit(self, lanes: IntArray, now: int) -> None:
-        """What lanes have begun and is in no group becomes one."""
+        """Makes a group of the work that lanes have begun and not yet committed."""
         self._count[lanes] += 1
         while len(self._commits) < int(self._count.max()):
             self._commits.append(np.zeros(len(self.done), dtype=np.int64))
@@ -31,7 +24,7 @@ class Groups:
             self._commits[number - 1][lanes[self._count[lanes] == number]] = now
 
     def wait(self, lanes: IntArray, pending: int) -> None:
-        """All groups of a lane but its last few are complete."""
+        """Completes all groups of each lane but the last `pending`."""
         last = self._count[lanes] - pending
         for number in np.unique(last[last > 0]):
             these = lanes[last == number]

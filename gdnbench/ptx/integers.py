@@ -11,7 +11,7 @@ from gdnbench.ptx.numbers import DTYPES, Array
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 
 Operation = Callable[[PtxInstruction, str, tuple[Array, ...]], Array]
-"""An instruction, the type of its operands, and them; gives the result."""
+"""Takes an instruction, the type of its operands, and the operands; returns the result."""
 
 
 def _wide(kind: str) -> np.dtype[Any]:
@@ -42,14 +42,14 @@ def _integer_mad(instruction: PtxInstruction, kind: str, operands: tuple[Array, 
 
 
 def _short_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Of the low 24 bits of each."""
+    """Executes `mul24` and `mad24`, which multiply the low 24 bits of two operands."""
     a, b = ((each << 8 >> 8).astype(_wide(kind)) for each in operands[:2])
     product = (a * b >> 16 if instruction.has("hi") else a * b).astype(DTYPES[kind])
     return np.asarray(product + operands[2] if instruction.name == "mad24" else product)
 
 
 def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Rounded to zero; a division by zero gives all ones, as on a GPU."""
+    """Divides, rounding to zero; a division by zero gives all ones, as on a GPU."""
     a, b = np.broadcast_arrays(*operands)
     safe = np.where(b == 0, b.dtype.type(1), b)
     remainder = np.fmod(a, safe)
@@ -61,7 +61,7 @@ def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Ar
 
 
 def _shift(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Counts beyond the width shift everything out."""
+    """Shifts; counts beyond the width shift everything out."""
     a, count = operands
     bits = 8 * WIDTHS[kind]
     amount = np.minimum(count.astype(np.uint32), bits - 1).astype(a.dtype)
@@ -83,7 +83,7 @@ def _funnel_shift(instruction: PtxInstruction, _kind: str, operands: tuple[Array
 
 
 def _lookup(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Any function of three bits: bit 4 a + 2 b + c of the table."""
+    """Executes `lop3`, any function of three bits: bit 4 a + 2 b + c of the table."""
     a, b, c, table = operands
     result = np.zeros(np.broadcast_shapes(a.shape, b.shape, c.shape), dtype=DTYPES[kind])
     for row in range(8):
@@ -116,7 +116,7 @@ def _ones(value: Array) -> Array:
 
 
 def _highest_bit(value: Array) -> Array:
-    """The number of the highest bit that is one, -1 for zero; of unsigned integers."""
+    """Returns the number of the highest set bit of unsigned integers, or -1 for zero."""
     number, rest = np.full(value.shape, -1, dtype=np.int32), value.copy()
     for _ in range(8 * value.dtype.itemsize):
         number += rest != 0
@@ -129,7 +129,7 @@ def _leading_zeros(_instruction: PtxInstruction, kind: str, operands: tuple[Arra
 
 
 def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Of the highest bit that is not the sign; all ones where there is none."""
+    """Executes `bfind`: the highest bit that is not the sign, or all ones if there is none."""
     value = operands[0]
     unsigned = np.where(value < 0, ~value, value).view(DTYPES[f"u{8 * WIDTHS[kind]}"]) if kind[0] == "s" else value
     found = _highest_bit(np.asarray(unsigned))
@@ -139,9 +139,9 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
 
 
 def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    """The place of the n-th bit that is set, from a place on up, for a negative n down; all ones where there is none.
+    """Executes `fns`: the n-th set bit from `base` up, for a negative n down, or all ones if there is none.
 
-    For n = 0 that place, if its bit is set.
+    For n = 0 it is `base`, if that bit is set.
     """
     mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
     left, found = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
@@ -164,7 +164,7 @@ def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array
 
 
 def _extract(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """A field of bits, by its first and its length; a signed one extends its highest bit."""
+    """Executes `bfe`: a field of bits by its first and its length; a signed one extends its highest bit."""
     value, first, length = operands[0], operands[1].astype(np.int64) & 0xFF, operands[2].astype(np.int64) & 0xFF
     bits = 8 * WIDTHS[kind]
     unsigned = value.view(DTYPES[f"u{bits}"]).astype(np.uint64)

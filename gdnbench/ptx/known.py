@@ -1,4 +1,4 @@
-"""Which forms of which instructions are known: one with a word that is not here is not interpreted, never guessed."""
+"""Known forms of instructions: one with a modifier that is not listed is not interpreted, never guessed."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ KNOWN: Mapping[str, frozenset[str]] = {
     }),
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
 }  # fmt: skip
-"""The words that each instruction may have beside its types; one that is not here has none."""
+"""Modifiers that each instruction may have beside its types; an instruction that is not listed has none."""
 
 
 def is_known(instruction: PtxInstruction) -> bool:
-    """Whether all words of an instruction are known, types and hints to caches apart."""
+    """Returns whether all modifiers of an instruction are known, types and cache hints apart."""
     words = KNOWN.get(instruction.name, frozenset())
     return words is _ANY or all(
         word in words or word in WIDTHS or word.startswith(("L1__", "L2__")) for word in instruction.modifiers

@@ -1,4 +1,4 @@
-"""Runs a launch of a kernel, some of its blocks after others."""
+"""Interprets a launch of a kernel, some blocks at a time."""
 
 from __future__ import annotations
 
@@ -27,24 +27,19 @@ def run_program(
     counts_traffic: bool = True,
     module: ModuleMemory | None = None,
 ) -> tuple[tuple[LocatedFault, ...], tuple[Traffic, ...]]:
-    """Runs a launch; tensors that it writes are changed in place.
+    """Interprets a launch, changing its tensors in place; returns faults, and what loads and stores request of memory.
 
     Args:
-        program: the kernel.
-        grid: of threads.
         arguments: in the order of the kernel's parameters: a tensor's memory, or a value's bytes.
-        lanes_at_once: threads that run side by side, which bounds the memory that it takes.
-        limit: instructions after which a part of the grid is taken for endless.
-        counts_traffic: whether sectors are counted, which takes a sixth of the time.
-        module: the memory of the kernel's module, as earlier launches have left it; by default as it is loaded.
-
-    Returns:
-        What is wrong, and what loads and stores ask of the memory system.
+        lanes_at_once: threads that run side by side, which bounds the memory used.
+        limit: instructions after which a part of the grid counts as endless.
+        counts_traffic: whether to count sectors, which takes a sixth of the time.
+        module: memory of the kernel's module as earlier launches left it; by default as loaded.
 
     Raises:
-        NotInterpretedError: if something in the kernel is not known.
-        DeclarationError: if the arguments are not those that the kernel takes.
-        TimeoutError: if one is raised meanwhile, as by a signal; it says which line the kernel had come to.
+        NotInterpretedError: if something in the kernel is unknown.
+        DeclarationError: if grid or arguments do not fit the kernel.
+        TimeoutError: if one is raised meanwhile, as by a signal; its message is the line that the kernel had come to.
     """
     findings = FaultLog()
     watched = _granules(program)
@@ -78,7 +73,7 @@ def run_program(
 
 
 def _parameters(program: Program, arguments: Sequence[Tensor | bytes], *, first: int) -> dict[str, bytes]:
-    """The bytes of each of the kernel's parameters, by name; of a tensor its address. The first has a given number."""
+    """Returns the bytes of each parameter by name; a tensor's are its address, with tensors numbered from `first`."""
     if len(program.parameters) != len(arguments):
         raise DeclarationError(
             f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}",
@@ -105,7 +100,7 @@ def _summed(one: Traffic, other: Traffic) -> Traffic:
 
 
 def _granules(program: Program) -> dict[str, int]:
-    """Bytes of the smallest access to each space, of which one that is not told counts for all."""
+    """Returns bytes of the smallest access to each space; an access that names no space counts for all."""
     found = {"global": 16, "shared": 16}
     for instruction in program.instructions:
         if instruction.name not in {"ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "tensormap"} or instruction.has(
@@ -131,7 +126,7 @@ def _access_bytes(instruction: PtxInstruction) -> int:
 
 
 def _has_strong_accesses(program: Program, space: str) -> bool:
-    """Whether threads may synchronise through a space: by atomics, or loads and stores that order others."""
+    """Returns whether threads may synchronise through a space: by atomics, or loads and stores that order others."""
     return any(
         instruction.name in {"atom", "red"} or instruction.has("volatile", "acquire", "release", "relaxed")
         for instruction in program.instructions

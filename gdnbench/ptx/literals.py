@@ -1,4 +1,4 @@
-"""Numbers and variables as PTX writes them."""
+"""Reads numbers and declarations of variables in PTX."""
 
 from __future__ import annotations
 
@@ -18,16 +18,12 @@ _VARIABLE = re.compile(
 
 
 def read_variables(text: str) -> tuple[Variable, ...]:
-    """Reads declarations with commas between them, as those of parameters."""
+    """Reads declarations separated by commas, such as those of parameters."""
     return tuple(read_variable(each) for each in text.split(",") if each.strip())
 
 
 def read_variable(text: str) -> Variable:
-    """Reads the declaration of a variable, without the semicolon.
-
-    Raises:
-        NotInterpretedError: for one of a form that is not known.
-    """
+    """Reads a variable's declaration, without the semicolon; raises NotInterpretedError for an unknown form."""
     found = _VARIABLE.match(text.strip())
     if found is None or found["type"] not in WIDTHS:
         raise NotInterpretedError(f"the declaration `{' '.join(text.split())[:80]}` cannot be interpreted")
@@ -52,7 +48,7 @@ def _content(value: str, kind: str, nbytes: int) -> bytes:
 
 
 def read_number(text: str, kind: str) -> int | None:
-    """The bits of a literal as the type has them; None for what is no literal."""
+    """Returns a literal's bits in a type, or None if the text is not a literal."""
     text = text.rstrip("U")
     if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
         return _as_kind(int(text[2:], 16), 4, kind)
@@ -66,7 +62,7 @@ def read_number(text: str, kind: str) -> int | None:
 
 
 def _as_kind(bits: int, width: int, kind: str) -> int:
-    """A floating-point literal's bits, in single or double precision, as another floating-point type has them."""
+    """Converts the bits of a floating-point literal of `width` bytes, 4 or 8, to another floating-point type."""
     if not kind.startswith("f") or WIDTHS[kind] == width:
         return bits
     value = struct.unpack("<f" if width == 4 else "<d", bits.to_bytes(width, "little"))[0]

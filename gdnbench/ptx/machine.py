@@ -1,4 +1,4 @@
-"""Runs a kernel in PTX for all threads of many blocks at once."""
+"""Runs a PTX kernel for all threads of many blocks at once."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from gdnbench.ptx.registers import LanePositions, special
 from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
 
 PATIENCE = 2_000
-"""Instructions that one group of lanes may run while others could: it may be waiting for them in a loop."""
+"""Instructions that one group of lanes runs in a row while others could: it may loop until they go on."""
 
 
 Execute = Callable[["Machine"], int | None]
-"""Executes the instruction at hand for the lanes that run; gives the next one's number, None where they part."""
+"""Executes the current instruction for the running lanes; returns the next pc, or None if they diverge or wait."""
 
 Handler = Callable[["Machine", PtxInstruction], int | None]
-"""Executes one kind of instruction, likewise."""
+"""Executes one kind of instruction; returns as an `Execute` does."""
 
 
 class LaneState(IntEnum):
-    """What a lane does."""
+    """Whether a lane runs, has ended, or waits, and at what."""
 
     RUNS = 0
     AT_BARRIER = 1
@@ -48,19 +48,15 @@ class LaneState(IntEnum):
 
 
 class Machine:
-    """Some blocks of a launch, all of their threads side by side as lanes.
+    """Some blocks of a launch, with all of their threads side by side as lanes.
 
     Attributes:
-        lanes: shape (n,), the lanes that run the instruction at hand; every array of operands has this length.
-        ordering: what each lane knows of the others.
-        memory: that they see.
-        handlers: what executes each instruction, by its number, once it was looked up.
-        came_to: shape (lanes,), the number of the barrier instruction that a lane came to last.
-        has_met: shape (lanes,), whether the others have come there, too.
-        votes: shape (lanes,), the predicate that a lane brought to a barrier that counts.
-        flights: what is known of the registers of asynchronous products.
-        copies: groups of asynchronous copies.
-        stores: groups of bulk stores.
+        lanes: shape (n,), the lanes that run the current instruction; every array of operands has this length.
+        handlers: by the number of the instruction, once looked up.
+        came_to: shape (lanes,), number of the last barrier instruction of a lane.
+        has_met: shape (lanes,), whether that barrier is complete.
+        votes: shape (lanes,), the predicate that a lane brought to `bar.red`.
+        copies, stores: groups of asynchronous copies and of bulk stores.
         pending_reads: of shared memory, by asynchronous products and bulk stores.
     """
 
@@ -85,17 +81,10 @@ class Machine:
         findings: FaultLog,
         granule: int,
     ) -> None:
-        """Sets the lanes up.
+        """Sets up the lanes of `blocks`, which are numbers in the grid.
 
-        Args:
-            program: the kernel.
-            grid: of the whole launch.
-            parameters: the bytes of each, by name.
-            tensors: global memory.
-            variables: addresses of the module's variables, by name.
-            blocks: numbers of those that this machine runs.
-            findings: where faults go.
-            granule: bytes of the smallest access to shared memory.
+        Bytes of parameters and addresses of the module's variables go by name; `tensors` is global memory, and
+        `granule` the bytes of the smallest access to shared memory.
         """
         self.program, self.grid, self.findings = program, grid, findings
         self._parameters = parameters
@@ -149,7 +138,7 @@ class Machine:
     # Operands
 
     def read(self, operand: Operand, kind: str) -> Array:
-        """What an operand holds, as a type: shape (n,), or () where all lanes hold the same."""
+        """Returns an operand's value as a type: shape (n,), or () if all lanes have the same."""
         declared = self.program.registers.get(operand.text)
         if declared is None:
             return self._read_constant(operand, kind)
@@ -185,13 +174,13 @@ class Machine:
         return found
 
     def _address_of(self, name: str) -> int | None:
-        """Of a variable, in the space that it is in."""
+        """Returns a variable's address in its own space, or None if it is unknown."""
         if name in self._shared_places:
             return FIRST_SHARED + self._shared_places[name]
         return self._local_places.get(name, self._variables.get(name))
 
     def write(self, operand: Operand, values: Array, kind: str) -> None:
-        """Sets a register in the lanes that run."""
+        """Sets a register in the running lanes."""
         if operand.text == "_":
             return
         declared = self.program.registers.get(operand.text)
@@ -210,13 +199,13 @@ class Machine:
         held[self.lanes] = values
 
     def addresses(self, operand: Operand) -> Array:
-        """The addresses that an operand in brackets names; shape (n,), bytes."""
+        """Returns the addresses that an operand in brackets names; shape (n,), bytes."""
         kind = self.program.registers.get(operand.text, "b64")
         base = self.read(Operand(operand.text), kind if WIDTHS[kind] >= 4 else "b32").astype(np.int64)
         return np.broadcast_to(base + operand.offset, self.lanes.shape)
 
     def parameter(self, operand: Operand, nbytes: int) -> bytes:
-        """Bytes of a kernel's parameter."""
+        """Returns `nbytes` bytes of a kernel's parameter."""
         held = self._parameters.get(operand.text)
         if held is None or operand.offset + nbytes > len(held):
             raise unknown(self.instruction)
@@ -226,18 +215,13 @@ class Machine:
 
     @property
     def instruction(self) -> PtxInstruction:
-        """The one at hand."""
+        """The current instruction."""
         return self.program.instructions[self.step]
 
     def run(self, execute: Execute, limit: int) -> None:
-        """Runs all lanes to their end.
+        """Runs all lanes to their end; raises NotInterpretedError at an unknown instruction.
 
-        Args:
-            execute: executes the instruction at hand; gives the number of the next one, None where lanes part or wait.
-            limit: instructions after which a kernel is taken for endless, each counted once for a group of lanes.
-
-        Raises:
-            NotInterpretedError: at an instruction that is not known.
+        After `limit` instructions, each counted once for a group of lanes, the kernel counts as endless.
         """
         turn = 0
         while True:
@@ -248,7 +232,7 @@ class Machine:
                 self._end_all_reads()
                 break
             places = np.unique(self.pc[running])
-            # The lowest first: those that a branch has sent ahead are waited for where paths join.
+            # The lowest pc first, so that lanes that branched ahead are joined where the paths meet.
             which = turn % len(places)
             chosen, later = places[which], places[which + 1 :]
             self.select(np.flatnonzero(running & (self.pc == chosen)))
@@ -261,12 +245,12 @@ class Machine:
                 return
 
     def select(self, lanes: IntArray) -> None:
-        """Makes lanes those that run."""
+        """Makes `lanes` the running ones."""
         self.is_whole = len(lanes) == len(self._every)
         self.lanes = self._every if self.is_whole else lanes
 
     def _run_group(self, execute: Execute, first: int, stop: int, patience: int) -> bool:
-        """Runs the chosen lanes until they part, wait, or come to where others are; whether patience ran out."""
+        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `patience` ran out."""
         self.step = first
         for _ in range(patience):
             if self.step >= len(self.program.instructions):
@@ -284,7 +268,7 @@ class Machine:
         return True
 
     def _release(self) -> bool:
-        """Lets those go on for whom all have arrived; whether there are any. Else notes what lanes wait for in vain."""
+        """Lets waiting lanes go on if they can and returns whether any do; else reports those that wait for ever."""
         ended = self.state == LaneState.ENDED
         free, numbers, are_all_meant = self.barriers.released(ended)
         if len(free):
@@ -308,16 +292,16 @@ class Machine:
         return False
 
     def converged(self) -> None:
-        """The lanes that run have come together with the others of their warps, without an order of memory."""
+        """Records that the running lanes reconverged with their warps, which orders no memory."""
         if self._has_mbarriers:
             self.ordering.converged[self.lanes] = self.ordering.now
 
     def progressed(self) -> None:
-        """Lanes that wait for others of their warp may look again, should nothing else be left to run."""
+        """Lets lanes that wait for others of their warp check again, should nothing else be left to run."""
         self._has_woken = False
 
     def end_reads(self, name: str, groups: Groups) -> None:
-        """Ends those reads by instructions of a name that lanes have waited for."""
+        """Ends the pending reads by instructions called `name` that lanes have waited for."""
         left = []
         for pending in self.pending_reads:
             done = (pending.begun < groups.done[pending.lanes]) & (pending.access.instruction.name == name)
@@ -326,21 +310,21 @@ class Machine:
         self.pending_reads = left
 
     def _end_all_reads(self) -> None:
-        """Ends those that no lane has waited for."""
+        """Ends the pending reads that no lane has waited for."""
         for pending in self.pending_reads:
             self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
         self.pending_reads = []
 
     def mbarrier(self, address: int) -> Mbarrier:
-        """That at a shared address, in all blocks."""
+        """Returns the mbarrier at a shared address, in all blocks."""
         return self._mbarriers.setdefault(address, Mbarrier.make(int(self.block[-1]) + 1))
 
     def mbarriers_changed(self) -> None:
-        """Lanes that wait at an mbarrier look again."""
+        """Lets lanes that wait at an mbarrier check again."""
         self.state[self.state == LaneState.AT_MBARRIER] = LaneState.RUNS
 
     def cluster_barriers_changed(self) -> bool:
-        """Lanes that wait at their cluster's barrier look again if one is complete; whether any of them does."""
+        """Lets lanes go on whose cluster's barrier is complete; returns whether there are any."""
         if not self.ordering.clusters.complete(self.state == LaneState.ENDED, self.ordering.now):
             return False
         waits = self.state == LaneState.AT_CLUSTER
@@ -348,7 +332,7 @@ class Machine:
         return bool(waits.any())
 
     def _check_aligned(self, free: IntArray) -> None:
-        """All threads of a warp come to the same `bar.sync`: what else happens is undefined."""
+        """Reports threads of one warp that wait at different `bar.sync`, which is undefined."""
         low = np.full(int(self.warp.max()) + 1, np.iinfo(np.int64).max)
         high = np.zeros_like(low)
         np.minimum.at(low, self.warp[free], self.came_to[free])
@@ -380,12 +364,12 @@ class Machine:
 
 
 def _holder(kind: str) -> np.dtype[Any]:
-    """What holds a register: its bits, or a truth value."""
+    """Returns the dtype of a register: bits, or bool for a predicate."""
     return DTYPES["pred"] if kind == "pred" else BITS[WIDTHS[kind]]
 
 
 def _as_kind(values: Array, kind: str) -> Array:
-    """Bits as a type; of a wider register its low ones."""
+    """Views bits as a type; a wider register gives its low bits."""
     if kind == "pred":
         return values.astype(bool)
     width = WIDTHS[kind]

@@ -1,9 +1,9 @@
 """Matrices that the lanes of a warp hold together: `mma`, `ldmatrix`, `stmatrix` and `movmatrix`.
 
-A tile has 8 rows and 8 columns of 16 bits, and a warp holds it in one 32-bit register: lane 4 i + j has the columns 2 j
-and 2 j + 1 of row i, the first in the low half. So a register of a warp's 32 lanes, one after the other, is its tile
-row by row. All operands of these instructions are made of such tiles, those in fp32 of twice as many registers (PTX
-ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix").
+A tile has 8 rows and 8 columns of 16 bits, and a warp holds it in one 32-bit register: lane 4 i + j has columns 2 j and
+2 j + 1 of row i, the first in the low half. So a register of lanes 0 to 31 in order is its tile row by row. All
+operands of these instructions consist of such tiles, those in fp32 of twice as many registers (PTX ISA, "Matrix
+Fragments for mma.m16n8k16" and "ldmatrix").
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class _Warps:
 
     Attributes:
         count: how many.
-        places: shape (n,), where each lane that runs stands among 32 lanes of each warp; None where it is all of them,
-            in their order.
+        places: shape (n,), the position of each running lane among 32 lanes per warp; None if all run, in order.
     """
 
     count: int
@@ -43,7 +42,7 @@ class _Warps:
 
     @classmethod
     def of(cls, machine: Machine, instruction: PtxInstruction) -> _Warps:
-        """Of the lanes that run. Others of their warps have ended without coming here, which a GPU leaves undefined."""
+        """Returns the running warps; reports lanes that ended without coming here, which a GPU leaves undefined."""
         lanes = machine.lanes
         if are_whole_warps(machine):
             return cls(len(lanes) // WARP, None)
@@ -55,7 +54,7 @@ class _Warps:
         return cls(len(warps), places)
 
     def spread(self, values: Array) -> Array:
-        """What lanes have, shape (n, k), in the order of warps and lanes; zero for lanes that are missing."""
+        """Orders lanes' values, shape (n, k), by warp and lane: shape (warps, 32, k), zero for missing lanes."""
         if self.places is not None:
             full = np.zeros((self.count * WARP, values.shape[1]), dtype=values.dtype)
             full[self.places] = values
@@ -63,13 +62,12 @@ class _Warps:
         return np.ascontiguousarray(values).reshape(self.count, WARP, -1)
 
     def gather(self, values: Array) -> Array:
-        """The reverse: shape (warps, 32, k) to (n, k)."""
+        """Reverses `spread`: shape (warps, 32, k) to (n, k)."""
         flat = values.reshape(self.count * WARP, -1)
         return flat if self.places is None else flat[self.places]
 
 
 def _registers(machine: Machine, operand: Operand, count: int) -> tuple[Operand, ...]:
-    """The registers of an operand, which are so many."""
     parts = operand.parts or (operand,)
     if len(parts) != count:
         raise unknown(machine.instruction)
@@ -77,13 +75,13 @@ def _registers(machine: Machine, operand: Operand, count: int) -> tuple[Operand,
 
 
 def _read(machine: Machine, warps: _Warps, registers: tuple[Operand, ...], kind: str) -> Array:
-    """What lanes hold in some registers; shape (warps, 32, registers)."""
+    """Returns what lanes hold in some registers; shape (warps, 32, registers)."""
     columns = [np.broadcast_to(machine.read(each, kind), machine.lanes.shape) for each in registers]
     return warps.spread(np.stack(columns, axis=1))
 
 
 def _read_tiles(machine: Machine, warps: _Warps, operand: Operand, count: int) -> list[Array]:
-    """The tiles in as many registers, each of shape (warps, 8, 8), as bits."""
+    """Returns the tiles in `count` registers, each of shape (warps, 8, 8), as bits."""
     held = _read(machine, warps, _registers(machine, operand, count), "b32")
     tiles = [np.ascontiguousarray(held[:, :, place]).view(np.uint16) for place in range(count)]
     return [each.reshape(-1, TILE, TILE) for each in tiles]
@@ -95,10 +93,10 @@ def _write_tile(machine: Machine, warps: _Warps, register: Operand, tile: Array)
 
 
 def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
-    """`mma`: D = A B + C with 16 rows and 8 columns, A and B of 16-bit floats, C and D of fp32.
+    """Executes `mma`: D = A B + C with 16 rows and 8 columns, A and B of 16-bit floats, C and D of fp32.
 
-    The products are exact, and they and C are summed in float64 and rounded once to fp32. How the hardware orders and
-    rounds its sums is not documented: the exact sum is what all orders come near to, and its last bits may differ.
+    The products are exact; they and C are summed in float64 and rounded once to fp32. How the hardware orders and
+    rounds its sums is not documented: every order comes near the exact sum, and last bits may differ.
     """
     shape = next((word for word in instruction.modifiers if word in _INNER_TILES), "")
     kind = instruction.types[-2] if len(instruction.types) == 4 else ""
@@ -121,7 +119,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -
 
 
 def as_doubles(kind: str, bits: Array) -> Array:
-    """Floats of a type of 16 or 8 bits, given as bits."""
+    """Converts floats of 16 or 8 bits, given as bits, to doubles."""
     if kind == "e4m3":
         return widen_e4m3(bits)
     if kind == "e5m2":  # the upper half of f16
@@ -130,7 +128,7 @@ def as_doubles(kind: str, bits: Array) -> Array:
 
 
 def _moved(instruction: PtxInstruction) -> int:
-    """How many tiles `ldmatrix` or `stmatrix` moves, between registers and shared memory."""
+    """Returns how many tiles `ldmatrix` or `stmatrix` moves, between registers and shared memory."""
     words = instruction.modifiers
     count = next((_TILES_MOVED[word] for word in words if word in _TILES_MOVED), 0)
     is_shared = instruction.has("shared", "shared__cta")
@@ -140,9 +138,9 @@ def _moved(instruction: PtxInstruction) -> int:
 
 
 def _rows(machine: Machine, instruction: PtxInstruction, place: Operand, count: int) -> tuple[IntArray, Access]:
-    """The positions of the lanes that give a row's address, and the access, which counts as theirs.
+    """Returns the positions of the lanes that give a row's address, and the access, which counts as theirs.
 
-    Lane i gives that of row i % 8 of tile i / 8; what lanes beyond the last tile give is not used.
+    Lane i gives the address of row i % 8 of tile i / 8; addresses of lanes beyond the last tile are not used.
     """
     giving = np.flatnonzero(machine.lane[machine.lanes] < TILE * count)
     addresses = machine.addresses(place)[giving]
@@ -173,7 +171,6 @@ def _store(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> N
 
 
 def _transpose(machine: Machine, instruction: PtxInstruction, _masks: IntArray) -> None:
-    """`movmatrix`, which has one form."""
     if instruction.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
         raise unknown(instruction)
     target, source = instruction.operands

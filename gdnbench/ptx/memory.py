@@ -1,4 +1,4 @@
-"""The memory that a kernel sees: tensors, shared and local memory, with every access held against their bounds."""
+"""The memory that a kernel sees: tensors, shared and local memory, with every access checked."""
 
 from __future__ import annotations
 
@@ -40,23 +40,15 @@ class Memory:
     """All memory of the part of the grid that runs at once.
 
     Attributes:
-        tensors: global memory, with the module's variables at its beginning.
-        findings: where faults go.
-        ordering: of the lanes that run.
-        instructions: of the program, to tell which other access a race is with.
-        shared_bytes: of a block.
-        shared: the shared memory of all blocks, one after the other.
-        local_bytes: of a thread.
-        local: the local memory of all lanes, one after the other.
-        block: shape (lanes,), the number of each lane's block, from 0 in this part of the grid.
-        thread: likewise its number in the block.
-        warp: likewise that of its warp, over all blocks.
+        tensors: global memory, the module's variables first.
+        shared_bytes, local_bytes: of a block, of a thread.
+        shared, local: the memory of all blocks, of all lanes, one after the other.
+        block, thread, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the grid, and
+            of its thread in the block.
         first_block: number in the grid of block 0, with which a cluster begins.
         cluster: blocks of a cluster.
-        counts_traffic: whether what loads and stores ask for is counted.
-        sectors: what each load and store of global memory has asked for.
-        peers: what is done to other blocks of a cluster; None where that is not watched.
-        polls: numbers of the loads by which threads look for what others tell them: see `polling_loads`.
+        peers: None if accesses to other blocks of a cluster are not watched.
+        polls: numbers of the loads of flags; see `polling_loads`.
     """
 
     tensors: Sequence[MemorySegment]
@@ -79,7 +71,7 @@ class Memory:
     _doubts: Doubts = field(default_factory=Doubts)
 
     def load(self, space: str, access: Access) -> Array:
-        """The elements that lanes read; shape (n, count), unsigned. What may not be read is zero."""
+        """Returns the elements that lanes read; shape (n, count), unsigned, zero where they may not be read."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         if access.is_strong:
             self._observe(access)
@@ -90,13 +82,9 @@ class Memory:
         return values
 
     def begin_read(self, access: Access) -> tuple[Array, list[PendingRead]]:
-        """An asynchronous read of shared memory, by the asynchronous proxy: as if done at once, but not over.
+        """Reads shared memory by the asynchronous proxy: at once, but pending until `end_reads`.
 
-        Args:
-            access: what each lane reads.
-
-        Returns:
-            The elements, shape (n, count), zero where they may not be read; and what `end_reads` takes.
+        Returns the elements, shape (n, count), zero where they may not be read; and the pending reads.
         """
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         pending = []
@@ -117,14 +105,9 @@ class Memory:
         return values, pending
 
     def end_reads(self, pending: PendingRead, done: npt.NDArray[np.bool_]) -> PendingRead | None:
-        """Some lanes have waited for an asynchronous read: what lay there must not have changed.
+        """Ends a read for the lanes that `done`, shape (n,), marks; returns the rest of it, or None if there is none.
 
-        Args:
-            pending: the read.
-            done: shape (n,), whether each of its lanes has.
-
-        Returns:
-            What is left of it; None for nothing.
+        Reports memory that was overwritten while it was being read.
         """
         shadow, mine = self.shared.shadow, pending.of(done)
         assert shadow is not None
@@ -151,12 +134,9 @@ class Memory:
             self._watch_write(part, access, before != new, view[elements] != new)
 
     def update(self, space: str, access: Access, function: Any) -> Array:
-        """An atomic: replaces each element by a function of it and of the position of the lane; gives the old ones.
+        """Replaces one element per lane by an atomic; returns the old elements, shape (n,).
 
-        Args:
-            space: of the addresses.
-            access: of one element a lane.
-            function: takes old values and positions of lanes; no two of them name the same element.
+        `function` takes old elements and positions of lanes, of which no two name the same element.
         """
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
         self._signal(access)
@@ -175,13 +155,12 @@ class Memory:
     def copy_in(
         self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: IntArray | None
     ) -> None:
-        """An asynchronous copy: as if done at once, but readers must wait for it.
+        """Copies asynchronously: at once, but readers must wait for it.
 
         Args:
-            source: the space and what each lane reads, byte by byte.
-            target: likewise where it goes.
-            taken: shape (n,), bytes that are read of each lane's; zeros follow. A lane that takes none reads none: its
-                address may lie anywhere.
+            source: the space, and what each lane reads, byte by byte.
+            target: the space, and where each lane's copy goes.
+            taken: shape (n,), bytes to read for each lane; zeros follow. A lane that reads none may have any address.
             bulk: shape (n,), the transactions of bulk copies; None for `cp.async`.
         """
         read = taken > 0
@@ -202,18 +181,18 @@ class Memory:
                 self._note_race(found, part, access, "copies over")
 
     def traffic(self) -> Iterator[Traffic]:
-        """What each load and store of global memory asked for."""
+        """Yields what each load and store of global memory requested."""
         return self.sectors.told(self.instructions)
 
     def settle(self) -> None:
-        """At the end of the run: notes what only that shows, as races of strong accesses that were no flags."""
+        """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
         if self.peers is not None:
             self.peers.settle()
         for found, doubt in self._doubts.races():
             self._note_race(found, doubt.part, doubt.access, doubt.verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
-        """Where lanes' accesses fall; those that may not be made are noted and left out."""
+        """Yields where accesses fall; reports and leaves out those that may not be made."""
         addresses = access.addresses.astype(np.int64)
         alignment = _alignment(access)
         misaligned = addresses % alignment != 0
@@ -267,13 +246,13 @@ class Memory:
         return self.local_bytes if segment is self.local else len(segment.data)
 
     def _base(self, segment: MemorySegment, lanes: IntArray) -> IntArray:
-        """Where the memory of each lane begins in a segment that holds that of all."""
+        """Returns where each lane's memory begins in a segment that holds the memory of all."""
         if segment is self.shared:
             return self.block[lanes] * self.shared_bytes
         return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
 
     def _peer(self, access: Access, rows: IntArray) -> IntArray:
-        """How many blocks further the shared memory lies that an access to a cluster's names."""
+        """Returns by how many blocks the block that a cluster address names follows the lane's own."""
         rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
         own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
         return np.where(rank < 0, 0, rank - own)
@@ -285,7 +264,7 @@ class Memory:
             self.peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
-        """Numbers of the elements in the segment; shape (rows, count)."""
+        """Returns the numbers of elements in the segment; shape (rows, count)."""
         return (part.places // access.size)[:, None] + np.arange(access.count)
 
     def _granules(self, part: AccessPart, access: Access) -> IntArray:
@@ -326,7 +305,7 @@ class Memory:
         self._count(part, access)
 
     def _watch_update(self, part: AccessPart, access: Access) -> None:
-        """What is swapped by comparison may be read plainly before: an old value is found out."""
+        """Checks an atomic for races; `cas` is exempt, as it detects that a value read plainly before is old."""
         if part.segment.shadow is None:
             return
         granules = self._granules(part, access)
@@ -369,18 +348,18 @@ class Memory:
         self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
 
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
-        """Notes what happens to some of the access's lanes, told of the first."""
+        """Reports a fault of some of the access's lanes, described for the first."""
         lane = access.lanes[rows[0]]
         who = f"thread {int(self.thread[lane])} of block {self._block_of(lane)}"
         self.findings.add(fault, access.instruction.at, f"{who} {text}", count=len(rows))
 
     def _block_of(self, lane: int) -> int:
-        """Number in the grid of a lane's block."""
+        """Returns the number in the grid of a lane's block."""
         return int(self.block[lane]) + self.first_block
 
 
 def _by_granule(elements: Array, granules: int) -> Array:
-    """What holds of elements, of the granules that they are in, or that are in them; shape (n, granules)."""
+    """Converts flags of elements to flags of the granules that hold them or lie in them; shape (n, granules)."""
     together = max(1, elements.shape[1] // granules)
     grouped = elements.reshape(len(elements), -1, together).any(axis=2)
     return np.asarray(np.repeat(grouped, granules // grouped.shape[1], axis=1))
@@ -391,7 +370,7 @@ def _alignment(access: Access) -> int:
 
 
 def _turns(elements: IntArray) -> Iterator[IntArray]:
-    """Positions in groups within which no element occurs twice; together all of them, those of an element in order."""
+    """Yields all positions in groups without repeated elements; positions of one element stay in order."""
     order = np.argsort(elements, kind="stable")
     ordered = elements[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -1,4 +1,4 @@
-"""The memory of a module, which its variables lie in: it is there from its loading on, whichever launches follow."""
+"""Memory of a module's variables, which lasts from its loading through all launches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from gdnbench.ptx.segments import MemorySegment, tensor_address
 class ModuleMemory:
     """The `__device__` and `__constant__` variables of a module, as launches have left them.
 
-    Args:
-        variables: of the module; those in other spaces are passed over.
-
-    Attributes:
-        segments: their memory, which a launch has before its tensors, so that they keep their addresses.
-        addresses: of each, by name.
+    A launch has `segments` before its tensors, so that the variables keep their `addresses`, which go by name.
     """
 
     def __init__(self, variables: Iterable[Variable]) -> None:
@@ -27,7 +22,7 @@ class ModuleMemory:
         self.addresses = {each.name: tensor_address(number) for number, each in enumerate(kept)}
 
     def content(self) -> bytes:
-        """All that is in it now."""
+        """Returns the bytes of all variables."""
         return b"".join(each.data.tobytes() for each in self.segments)
 
 

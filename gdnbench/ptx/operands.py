@@ -1,4 +1,4 @@
-"""Operands as PTX writes them."""
+"""Reads operands of PTX instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdnbench.ptx.program import Operand, PtxInstruction
 
 
 def split_operands(text: str) -> list[str]:
-    """Operands, at the commas that stand in no bracket."""
+    """Splits operands at the commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "[{(") - (character in "]})")
@@ -48,7 +48,7 @@ def _with_offset(text: str) -> Operand:
 
 
 def renamed(instruction: PtxInstruction, names: Mapping[str, str]) -> PtxInstruction:
-    """The instruction with other names in its operands."""
+    """Returns the instruction with other names in its operands."""
     if not names:
         return instruction
     guard = _renamed_operand(instruction.guard, names) if instruction.guard else None

@@ -1,11 +1,10 @@
-"""What barriers order: which accesses of other threads lie before what a thread does now.
+"""What barriers order: which accesses of other threads precede what a thread does now.
 
 Time is the number of the step in which the interpreter executed an access. An access of another thread is ordered
-before one's own if it lies before the last barrier that both took part in, or that others took part in one after the
-other, of the block or of the cluster. Of the block's barriers this is known warp by warp, and so it is of fences with
-atomics or flags between them. A thread that waited for an mbarrier's phase is ordered after what those have done, or
-knew of, that have arrived there, be it for that phase or another; of a warp for which one lane arrives alone, see
-`Reach`.
+before one's own if it precedes the last barrier, of the block or the cluster, that both took part in, or a chain of
+barriers between them. Barriers of the block are known warp by warp, and so are fences with atomics or flags between
+them. A thread that waited for an mbarrier's phase is ordered after what threads did or knew that arrived there, be it
+for that phase or another; for a lane that arrives without its warp, see `Reach`.
 """
 
 from __future__ import annotations
@@ -20,30 +19,29 @@ from gdnbench.ptx.reach import Reach
 
 IntArray = npt.NDArray[np.int64]
 NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
-"""How something was written: by a store, by an asynchronous copy, or by an atomic."""
+"""How something was written: by a store, by `cp.async`, by a bulk copy, or by an atomic."""
 
 
 class Ordering:
-    """What each lane knows of the others' progress.
+    """What each lane knows of the others' progress; arrays have the shape (lanes,) unless another is named.
 
     Attributes:
         now: the step.
         threads: of a block.
-        block_sync: shape (lanes,), the step after the lane's last wait for others of its block, whichever they were.
-        met: shape (warps, warps of a block), steps before which accesses of each warp of its block are ordered before
-            what a warp does; of single lanes more may be known.
-        warp_sync: likewise of the warp's accesses.
-        copies_done: steps up to which the lane's own asynchronous copies are complete.
-        published: likewise, as the block's other threads know it since the last barrier.
-        shown: likewise, as the warp's other lanes know it since the last barrier of the warp.
-        proxy_fence: the step of the lane's last `fence.proxy.async`.
-        block_fence: shape (blocks,), steps before which the block's accesses lay before a barrier that some thread met
-            and then executed `fence.proxy.async`.
-        init_fence: likewise of `fence.mbarrier_init`.
-        fenced: the step of the lane's last fence of memory.
-        converged: that of its last instruction for which the lanes of its warp come together, such as a shuffle.
-        clusters: the barriers of clusters.
-        phases_known: of each mbarrier, by its address, how many phases the lane knows to be complete.
+        block_sync: step after the lane's last wait for any others of its block.
+        met: shape (warps, warps of a block), steps before which accesses of each warp of the block are ordered before
+            what a warp does; more may be known of single lanes.
+        warp_sync: step after the lane's last barrier of its warp.
+        copies_done: step up to which the lane's own asynchronous copies are complete.
+        published: `copies_done`, as the block's other threads know it since the last barrier.
+        shown: `copies_done`, as the warp's other lanes know it since the last barrier of the warp.
+        proxy_fence: step of the last `fence.proxy.async`.
+        block_fence: shape (blocks,), steps before which the block's accesses preceded a barrier that some thread met
+            before it executed `fence.proxy.async`.
+        init_fence: step of the last `fence.mbarrier_init`.
+        fenced: step of the last memory fence.
+        converged: step of the last instruction at which the lane's warp reconverged, such as a shuffle.
+        phases_known: by address of an mbarrier, how many phases the lane knows to be complete.
     """
 
     def __init__(self, first_lane: int, lanes: int, threads: int, cluster: int = 1) -> None:
@@ -53,7 +51,7 @@ class Ordering:
         self._warps = -(-threads // WARP)
         self.block_sync = np.zeros(lanes, dtype=np.int64)
         self._reach = Reach.make(lanes // threads * self._warps, self._warps)
-        self._arrived: dict[int, Reach] = {}  # by mbarrier, a row a block
+        self._arrived: dict[int, Reach] = {}  # by mbarrier, one row for each block
         self._has_single = False  # whether a lane has arrived alone
         self.met = self._reach.steps
         self.converged = np.zeros(lanes, dtype=np.int64)
@@ -71,21 +69,21 @@ class Ordering:
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
-        self._left: dict[int, IntArray] = {}  # by mbarrier, for each block and barrier of it
-        self._arriving: dict[int, list[tuple[IntArray, IntArray, int]]] = {}  # by mbarrier: lanes, phases, the step
+        self._left: dict[int, IntArray] = {}  # by mbarrier: shape (blocks, 16)
+        self._arriving: dict[int, list[tuple[IntArray, IntArray, int]]] = {}  # by mbarrier: lanes, phases, step
         self._left_met = np.zeros((lanes // threads, BARRIERS, self._warps), dtype=np.int64)
 
     def in_grid(self, lanes: IntArray) -> IntArray:
-        """Numbers in the grid of lanes of this part of it."""
+        """Returns the numbers in the grid of lanes of this part of it."""
         return lanes + self._first_lane
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether accesses of other lanes lie before what lanes do now; `others` are numbers in the grid."""
+        """Returns whether accesses of `others`, by numbers in the grid, precede what lanes do now."""
         by_block = (others == self.in_grid(lanes)) | (times < self.limit(lanes, others))
         return np.asarray(by_block | self.is_ordered_by_cluster(lanes, others, times))
 
     def limit(self, lanes: IntArray, others: IntArray, *, of_reads: bool = False) -> IntArray:
-        """Steps before which accesses of others lie before what lanes do now, by barriers of their block or warp."""
+        """Returns steps before which accesses of others precede what lanes do now, by barriers of block or warp."""
         mine = self.in_grid(lanes)
         other_warp = others % self.threads // WARP
         in_block, in_warp = self.block_sync[lanes], np.maximum(self.block_sync[lanes], self.warp_sync[lanes])
@@ -99,25 +97,24 @@ class Ordering:
         return np.where(others // self.threads == mine // self.threads, limit, 0)
 
     def _warp(self, lanes: IntArray) -> IntArray:
-        """Numbers of their warps in this part of the grid."""
         return lanes // self.threads * self._warps + lanes % self.threads // WARP
 
     def is_ordered_by_cluster(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether they do by the barrier of their cluster."""
+        """Returns whether accesses of `others` precede what lanes do now by the barrier of their cluster."""
         return self.clusters.is_ordered(lanes, others - self._first_lane, times)
 
     def begin_transaction(self, barrier: int, phase: int) -> int:
-        """The number of a bulk copy that completes with a phase of an mbarrier, told by its address."""
+        """Returns the number of a new bulk copy that completes with a phase of the mbarrier at address `barrier`."""
         self.transactions.append((barrier, phase))
         return len(self.transactions) - 1
 
     def arrive_after_copies(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
-        """Lanes' copies so far complete with phases of an mbarrier, for whom waits for those."""
+        """Lets lanes' copies so far complete with phases of an mbarrier, for threads that wait for these."""
         self._arriving.setdefault(barrier, []).append((lanes, phases, self.now))
         self._arrive(lanes, barrier)
 
     def bring(self, lanes: IntArray, barrier: int) -> None:
-        """Lanes arrive at an mbarrier: those that wait for it will know what these know."""
+        """Makes lanes arrive at an mbarrier: threads that wait for it will know what these lanes know."""
         self.published[lanes] = self.copies_done[lanes]
         self._arrive(lanes, barrier)
         brought = self._brought.setdefault(barrier, {})
@@ -126,7 +123,7 @@ class Ordering:
             np.maximum.at(most, lanes // self.threads, known[lanes])
 
     def _arrive(self, lanes: IntArray, barrier: int) -> None:
-        """What is done before the arrival of lanes, which must be in order, and what their warps know of others."""
+        """Records what precedes the arrival of lanes, which must be in order, and what their warps know of others."""
         arrived = self._arrived.get(barrier)
         if arrived is None:
             arrived = self._arrived[barrier] = Reach.make(len(self.block_fence), self._warps)
@@ -144,11 +141,11 @@ class Ordering:
             arrived.learn((blocks[alone], its), came)
 
     def _passed_on(self, warps: IntArray) -> IntArray:
-        """What warps know, for others that learn it of them."""
+        """Returns what warps know of others, to pass on to threads that synchronise with them."""
         return self._reach.most(warps) if self._has_single else self.met[warps]
 
     def learn_phase(self, lanes: IntArray, barrier: int, phases: IntArray) -> None:
-        """Lanes have waited until so many phases of an mbarrier were complete."""
+        """Records that lanes waited until `phases` phases of an mbarrier were complete."""
         known = self._known(barrier)
         known[lanes] = np.maximum(known[lanes], phases)
         self.block_sync[lanes] = self.now + 1
@@ -175,11 +172,11 @@ class Ordering:
             self._arriving[barrier] = left
 
     def learn_parity(self, lanes: IntArray, barrier: int, parity: IntArray, first: IntArray) -> None:
-        """Lanes have waited for a phase of an mbarrier of that parity, and know no more than that it must be complete.
+        """Records that lanes waited for a phase of that parity, knowing no more than that it must be complete.
 
-        Such a wait ends, too, where the phase before is not complete. A lane that does not know of that one has waited
-        for nothing: a GPU may let it go on at once. Phases before the `first`, with which the mbarrier was initialised,
-        are over.
+        Such a wait ends, too, if the phase before is not complete. A lane that does not know that phase to be complete
+        has waited for nothing: a GPU may let it go on at once. Phases before `first`, with which the mbarrier was
+        initialised, are over.
         """
         known = np.maximum(self._known(barrier)[lanes], first)
         news = known & 1 == parity & 1
@@ -189,7 +186,7 @@ class Ordering:
         return self.phases_known.setdefault(barrier, np.zeros(len(self.block_sync), dtype=np.int64))
 
     def leave(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
-        """Lanes arrive at a barrier of their block and do not wait: those that do will know what these know."""
+        """Makes lanes arrive at a barrier of their block without waiting: those that wait learn what these know."""
         self.published[lanes] = self.copies_done[lanes]
         for barrier, known in self.phases_known.items():
             left = self._left.setdefault(barrier, np.zeros((len(self.block_fence), BARRIERS), dtype=np.int64))
@@ -200,7 +197,7 @@ class Ordering:
         self._left_met[*places, warps % self._warps] = self.now + 1
 
     def join(self, lanes: IntArray, block: IntArray, numbers: IntArray) -> None:
-        """Lanes meet those that wait at the same barrier of their block, as given: what one knows, all of them know."""
+        """Synchronises lanes at barriers of their block: what one of a barrier's lanes knows, all of them know."""
         self.block_sync[lanes] = self.now + 1
         self.published[lanes] = self.copies_done[lanes]
         barriers = block * BARRIERS + numbers
@@ -220,7 +217,7 @@ class Ordering:
         self.met[warps] = most[barriers]
 
     def join_ended(self, lanes: IntArray, ended: IntArray) -> None:
-        """Lanes have met at barriers of all threads of their blocks, where others that have ended count as arrived."""
+        """Orders lanes after ended threads, which count as arrived at barriers of all threads of a block."""
         is_gone = np.zeros(len(self.met), dtype=bool)
         is_gone[self._warp(ended)] = True
         warps = np.unique(self._warp(lanes))
@@ -228,10 +225,10 @@ class Ordering:
         self.met[warps] = np.where(gone_of_block, self.now + 1, self.met[warps])
 
     def signal(self, lanes: IntArray, *, is_release: bool) -> None:
-        """Lanes write to a flag or a counter, by an atomic or a strong store: whoever then reads one may observe it.
+        """Records writes to a flag or counter, by an atomic or a strong store, that later readers may observe.
 
-        It covers what was done before their last fence, and by a release all. By which address is not followed:
-        there is one for all of a block.
+        A write covers what its lane did before its last fence; a release covers everything before. Addresses are not
+        followed: a block has one flag.
         """
         warps, blocks = self._warp(lanes), lanes // self.threads
         every, first = np.unique(warps, return_index=True)
@@ -239,13 +236,13 @@ class Ordering:
         np.maximum.at(self._signalled, (blocks, warps % self._warps), self.now if is_release else self.fenced[lanes])
 
     def observe(self, lanes: IntArray, *, is_acquire: bool) -> None:
-        """Lanes read a flag or a counter: by an acquire or a later fence they are ordered after what was signalled."""
+        """Records reads of a flag or counter: an acquire or a later fence orders lanes after what was signalled."""
         self._has_observed[lanes] = True
         if is_acquire:
             self._acquire(lanes)
 
     def fence(self, lanes: IntArray) -> None:
-        """Lanes execute a fence of memory."""
+        """Records a memory fence of lanes."""
         self.fenced[lanes] = self.now
         self._acquire(lanes[self._has_observed[lanes]])
 
@@ -256,47 +253,42 @@ class Ordering:
         self._has_observed[lanes] = False
 
     def join_warp(self, lanes: IntArray, warp: IntArray) -> None:
-        """Likewise a barrier of lanes of warps; what one was ordered after in the block, the others now are, too."""
+        """Synchronises lanes of warps; what one was ordered after in the block, the others now are, too."""
         self.warp_sync[lanes] = self.now + 1
         self.shown[lanes] = self.copies_done[lanes]
         for known in (self.block_sync, self.clusters.known, *self.phases_known.values()):
             _share(known, lanes, warp)
 
     def fence_proxy(self, lanes: IntArray) -> None:
-        """Lanes execute `fence.proxy.async`: what lies before it is visible to the asynchronous proxy."""
+        """Records a `fence.proxy.async`: what precedes it is visible to the asynchronous proxy."""
         self.proxy_fence[lanes] = self.now
         np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
 
     def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether the asynchronous proxy sees mbarriers that lanes name to it.
+        """Returns whether the asynchronous proxy sees mbarriers that lanes use for their copies.
 
-        Args:
-            lanes: that name them.
-            makers: numbers in the grid of the lanes that initialised them.
-            times: when they did.
+        `makers` are the numbers in the grid of the lanes that initialised them, in steps `times`.
         """
         own = np.maximum(self.init_fence[lanes], self.init_fence[makers - self._first_lane])
         return np.asarray((times < own) | self.is_fenced(lanes, makers, times))
 
     def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether a `fence.proxy.async` came after writes: of the writer, of the reader, or of another after a barrier.
+        """Returns whether a `fence.proxy.async` followed writes: by writer, reader, or another thread after a barrier.
 
-        Args:
-            lanes: that read by the asynchronous proxy.
-            writers: their numbers in the grid.
-            times: steps of the writes, which are ordered before the reads.
+        `lanes` read by the asynchronous proxy; `writers` are numbers in the grid. The writes, in steps `times`, are
+        ordered before the reads.
         """
         own = np.maximum(self.proxy_fence[lanes], self.proxy_fence[writers - self._first_lane])
         return np.asarray((times < own) | (times < self.block_fence[lanes // self.threads]))
 
     def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Whether asynchronous copies are complete as far as lanes know.
+        """Returns whether asynchronous copies are complete as far as lanes know.
 
         Args:
-            lanes: that access what was copied.
+            lanes: those that access what was copied.
             kinds: COPY or BULK_COPY.
             owners: number in the grid of the lane that copied; of a bulk copy, the transaction's number.
-            times: steps in which they were begun.
+            times: steps in which the copies began.
         """
         done = np.zeros(len(lanes), dtype=bool)
         own = kinds == COPY
@@ -320,7 +312,7 @@ class Ordering:
 
 
 def _share(known: IntArray, lanes: IntArray, group: IntArray) -> None:
-    """Gives lanes the most that any lane of their group knows."""
+    """Gives each lane the most that any lane of its group knows."""
     best = np.zeros(int(group.max()) + 1, dtype=np.int64)
     np.maximum.at(best, group, known[lanes])
     known[lanes] = best[group]

@@ -1,4 +1,4 @@
-"""Accesses to the shared memory of a cluster's other blocks: is such a block there already, and is it there still?"""
+"""Checks that other blocks of a cluster run when their shared memory is accessed: neither too early nor ended."""
 
 from __future__ import annotations
 
@@ -15,18 +15,10 @@ from gdnbench.ptx.segments import is_strong
 
 @dataclass
 class PeerWatch:
-    """What each lane has last done to each block of its cluster.
+    """The last access of each lane to each block of its cluster; only cluster barriers are known to hold blocks back.
 
-    Only barriers of the cluster are known to hold blocks back; see `of`.
-
-    Attributes:
-        clusters: their barriers.
-        threads: of a block.
-        size: blocks of a cluster.
-        instructions: of the program.
-        findings: where faults go.
-        when: shape (size, lanes), by the rank of the other block the step of the lane's last access; 0 for none.
-        by: likewise the number of the instruction.
+    A cluster has `size` blocks of `threads` threads. `when` and `by`, shape (size, lanes), have by rank of the other
+    block the step, 0 for none, and the instruction of the access.
     """
 
     clusters: ClusterBarriers
@@ -42,7 +34,7 @@ class PeerWatch:
 
     @classmethod
     def of(cls, program: Program, clusters: ClusterBarriers, threads: int, findings: FaultLog) -> PeerWatch | None:
-        """A watch; None where there is nothing to see, or blocks may tell each other by flags or atomics."""
+        """Returns a watch, or None without clusters or if blocks may signal each other by flags or atomics."""
         peers = ("shared__cluster", "global")
         tell = any(
             (each.name in {"atom", "red"} or (each.name in {"ld", "st"} and is_strong(each)))
@@ -54,7 +46,7 @@ class PeerWatch:
         return cls(clusters, threads, program.cluster, program.instructions, findings)
 
     def touch(self, lanes: IntArray, ranks: IntArray, now: int, step: int) -> None:
-        """Lanes access blocks of their cluster, which differ from their own."""
+        """Records accesses to other blocks of the cluster, and reports those before any barrier of the cluster."""
         began = self.clusters.known.reshape(-1, self.threads).max(axis=1)[lanes // self.threads] > 0
         if not began.all():
             text = (
@@ -64,7 +56,7 @@ class PeerWatch:
         self.when[ranks, lanes], self.by[ranks, lanes] = now, step
 
     def settle(self) -> None:
-        """At the end of the run: notes accesses for whose end none of the other block's threads has waited."""
+        """Reports, at the end of the run, accesses for whose end no thread of the other block waited."""
         of_cluster = self.threads * self.size
         for rank in np.flatnonzero(self.when.any(axis=1)):
             lanes = np.flatnonzero(self.when[rank])

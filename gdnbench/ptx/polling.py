@@ -1,8 +1,8 @@
-"""Which loads look for what other threads tell: the flags of a kernel, where accesses without an order are no race.
+"""Finds the loads of a kernel's flags, through which threads synchronise and where unordered accesses are no race.
 
-A volatile load is a flag's where the end of a loop hangs on its value, for then a thread waits there, or stops early.
-An atomic load, as `ld.relaxed` and `ld.acquire` are, is so where any decision hangs on it. All else that such accesses
-touch is data, and `volatile` gives data no order.
+A volatile load reads a flag if the end of a loop depends on its value: there a thread waits, or stops early. An atomic
+load, such as `ld.relaxed` and `ld.acquire`, does so if any decision depends on it. All else that such accesses touch is
+data, and `volatile` gives data no order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gdnbench.ptx.segments import is_strong
 
 
 def polling_loads(program: Program) -> frozenset[int]:
-    """Numbers of the instructions, all copies of one among them that the compiler has made, as before a loop."""
+    """Returns numbers of instructions that load flags, with all copies that the compiler made, as before a loop."""
     instructions = program.instructions
     loads = [step for step, each in enumerate(instructions) if each.name == "ld" and is_strong(each)]
     if not loads:
@@ -26,21 +26,21 @@ def polling_loads(program: Program) -> frozenset[int]:
     return frozenset(step for step in loads if same[step] in polling)
 
 
-_DEEPEST = 8  # instructions between an address and what it is told apart by
+_DEEPEST = 8  # instructions through which an address is followed to its origin
 
 
 class _Values:
-    """What operands are computed from, for those that are computed in the same way hold the same."""
+    """What operands are computed from: those computed in the same way hold the same value."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._made: dict[str, int] = {}
         for step, each in enumerate(program.instructions):
             for name in registers_of(each)[1]:
-                self._made[name] = -1 if name in self._made else step  # by paths that join: not the same everywhere
+                self._made[name] = -1 if name in self._made else step  # set twice: the value depends on the path
 
     def of(self, operand: Operand, depth: int = 0) -> tuple[object, ...]:
-        """Equal only for operands that hold the same, as far as is known without running."""
+        """Returns a key that only operands share which are known, without running, to hold the same value."""
         step = self._made.get(operand.text, -1)
         if step < 0 or depth == _DEEPEST:
             return (operand.text, operand.offset)
@@ -49,7 +49,7 @@ class _Values:
 
 
 def _loops(program: Program) -> Iterator[tuple[int, int]]:
-    """The first and the last instruction of each: one that branches back."""
+    """Yields the first and last instruction of each loop, which a branch back makes."""
     for step, each in enumerate(program.instructions):
         first = _target(program, step)
         if each.name == "bra" and first is not None and first <= step:
@@ -62,7 +62,7 @@ def _target(program: Program, step: int) -> int | None:
 
 
 def _decides(program: Program, load: int, loops: list[tuple[int, int]]) -> bool:
-    """Whether a loop's end hangs on a load's value; of an atomic load, whether anything does that is done or not."""
+    """Returns whether a loop's end depends on a volatile load, or any guard on an atomic load."""
     if not program.instructions[load].has("volatile"):
         depends = _dependents(program, load, load, len(program.instructions) - 1)
         return any(each.guard is not None and each.guard.text in depends for each in program.instructions)
@@ -80,7 +80,7 @@ def _ends_by(program: Program, load: int, first: int, last: int) -> bool:
 
 
 def _dependents(program: Program, load: int, first: int, last: int) -> set[str]:
-    """Registers whose value hangs on that of a load, by the instructions of a range, round which a loop may go."""
+    """Returns registers whose value depends on a load by way of a range of instructions, which may loop."""
     depends = set(registers_of(program.instructions[load])[1])
     before = 0
     while len(depends) > before:

@@ -18,13 +18,7 @@ WIDTHS = {
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the source.
-
-    Attributes:
-        file: its path.
-        line: its number, from 1.
-        inlined_at: where the function that the line is in was inlined; None where it was not.
-    """
+    """A line of the source, from 1; `inlined_at` is where its function was inlined, or None."""
 
     file: str
     line: int
@@ -32,7 +26,7 @@ class SourceLine:
 
     @property
     def place(self) -> str:
-        """The file's name and the line alone."""
+        """The file's name and the line, without where they were inlined."""
         return f"{Path(self.file).name}:{self.line}"
 
     def __str__(self) -> str:
@@ -47,11 +41,9 @@ class Operand:
     """An operand of an instruction.
 
     Attributes:
-        text: of a register, label, symbol or number, without a sign of negation.
+        text: a register, label, symbol or number, without a predicate's negation.
         offset: bytes or elements that are added to what `text` names.
-        is_address: whether it stands in brackets.
-        is_negated: whether a predicate is meant the other way.
-        parts: of a vector in braces; or of an address with several parts in brackets.
+        parts: of a vector in braces, or of an address with several parts in brackets.
     """
 
     text: str
@@ -63,14 +55,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction.
+    """One instruction: `ld.global.f32` has the name `ld` and the modifiers `("global", "f32")`.
 
-    Attributes:
-        name: the opcode's first word, `ld`.
-        modifiers: its others, `("global", "nc", "v4", "f32")`.
-        operands: in order, destinations first.
-        guard: the predicate that it runs under; None for always.
-        at: its place in the source.
+    Destinations stand first among `operands`; `guard` is the predicate that it runs under, or None for always.
     """
 
     name: str
@@ -81,7 +68,7 @@ class PtxInstruction:
 
     @property
     def opcode(self) -> str:
-        """As it is written, `ld.global.f32`."""
+        """The opcode as written, `ld.global.f32`."""
         return ".".join((self.name, *self.modifiers))
 
     @cached_property
@@ -91,24 +78,20 @@ class PtxInstruction:
 
     @property
     def vector(self) -> int:
-        """Elements side by side that a load or store takes."""
+        """Elements side by side that a load or store moves."""
         return next((int(word[1:]) for word in self.modifiers if word in {"v2", "v4", "v8"}), 1)
 
     def has(self, *words: str) -> bool:
-        """Whether one of the words is among its modifiers."""
+        """Returns whether one of the words is among its modifiers."""
         return any(word in self.modifiers for word in words)
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable in memory.
+    """A variable in memory, by a name that is unique in the program.
 
-    Attributes:
-        name: unique in the program.
-        space: `global`, `const`, `shared`, `local` or `param`.
-        alignment: bytes.
-        nbytes: its size; 0 for dynamic shared memory.
-        content: what it holds at the start; empty where that is nothing.
+    `space` is `global`, `const`, `shared`, `local` or `param`; dynamic shared memory has 0 for `nbytes`; `content` is
+    empty if nothing is initialised.
     """
 
     name: str
@@ -120,17 +103,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel.
+    """One kernel, whose clusters have `cluster` blocks.
 
-    Attributes:
-        entry: its name.
-        parameters: what a launch gives it, in order.
-        registers: the type of each, by name.
-        variables: that it refers to, by name.
-        instructions: in order.
-        labels: the number of the instruction that each stands before.
-        tables: labels by the name of a table of branch targets.
-        cluster: blocks of a cluster.
+    `registers` has types by name, `labels` the number of the instruction that each stands before, and `tables` the
+    labels of each table of branch targets.
     """
 
     entry: str
@@ -144,6 +120,6 @@ class Program:
 
 
 def unknown(instruction: PtxInstruction) -> NotInterpretedError:
-    """The error for an instruction that the interpreter does not know."""
+    """Returns the error for an instruction that the interpreter does not know."""
     opcode = instruction.opcode.replace("__", "::")
     return NotInterpretedError(f"{instruction.at}: `{opcode}` cannot be interpreted", "its numbers need a GPU")

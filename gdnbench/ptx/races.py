@@ -1,8 +1,8 @@
-"""Which accesses race: for every few bytes, who wrote and read them last and when.
+"""Finds races: for every few bytes, who wrote and read them last and when.
 
-What is reported is a race on every GPU, for no barrier orders it, whatever the order in which this interpreter happens
-to run threads. The reverse does not hold: of many readers one is remembered, and an mbarrier is taken to order what
-comes before any arrival at it that there was.
+A reported race is one on every GPU, for no barrier orders it, in whatever order this interpreter runs threads. Some
+races are missed: of many readers one is remembered, and an mbarrier is taken to order what precedes any arrival at it
+that there was.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ ONE, MANY_IN_WARP, MANY = 0, 1, 2
 class Pairs:
     """Pairs of accesses to the same bytes that nothing orders; each array has the shape (n,).
 
-    Attributes:
-        rows: positions, among the lanes that access now, of those in conflict.
-        granules: the bytes.
-        others: number of the other thread in the grid.
-        steps: number of the instruction by which the other accessed.
-        is_copy: whether that is an asynchronous copy.
+    `rows` are positions among the lanes that access now, `others` numbers of the other threads in the grid, `steps` the
+    instructions by which these accessed, and `is_copy` whether by an asynchronous copy.
     """
 
     rows: IntArray
@@ -38,21 +34,18 @@ class Pairs:
     is_copy: Array
 
     def of(self, which: npt.NDArray[np.bool_]) -> Pairs:
-        """Some of them."""
+        """Returns the pairs that a mask selects."""
         parts = (each[which] for each in (self.rows, self.granules, self.others, self.steps, self.is_copy))
         return Pairs(*parts)
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Accesses that race.
+    """Accesses that race; `lanes` are positions, among those that access now, of the lanes in conflict.
 
-    Attributes:
-        lanes: positions, among those that access now, of the lanes in conflict.
-        other: number of the other thread in the grid, for the first of them.
-        other_step: number of the instruction by which the other accessed.
-        is_copy: whether the other access is an asynchronous copy.
-        doubtful: the pairs, if they are a race only where their bytes are no flag, for strong accesses are among them.
+    For the first of them, `other` is the other thread's number in the grid, `other_step` the instruction by which it
+    accessed, and `is_copy` whether by an asynchronous copy. `doubtful` has the pairs if strong accesses among them are
+    a race only where their bytes are no flag, else None.
     """
 
     lanes: IntArray
@@ -63,10 +56,10 @@ class Conflict:
 
 
 class Shadow:
-    """For each granule of a piece of memory, who wrote and read it last.
+    """The last writer and readers of each of `granules` granules of memory.
 
-    Args:
-        granules: how many there are.
+    In all methods `lanes`, shape (n,), access `granules`, shape (n, k), by the instruction of number `step`. A strong
+    access is volatile, or orders others.
     """
 
     def __init__(self, granules: int) -> None:
@@ -83,38 +76,30 @@ class Shadow:
         self._is_signal = np.zeros(granules, dtype=bool)
 
     def note_signal(self, granules: IntArray) -> None:
-        """By these threads tell each other something: strong accesses to them, and atomics, need no order."""
+        """Marks granules as flags, for which strong accesses and atomics need no order."""
         self._is_signal[granules] = True
 
     def settled(self, pairs: Pairs) -> Conflict | None:
-        """What of doubtful pairs is a race, as far as signals are known by now."""
+        """Returns the race among doubtful pairs, as far as flags are known by now, or None."""
         races = ~self._is_signal[pairs.granules]
         return _conflict(pairs.of(races)) if races.any() else None
 
     def read(
         self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
     ) -> Conflict | None:
-        """Notes a read; tells whether it races with an earlier write.
-
-        Args:
-            ordering: of the lanes.
-            lanes: shape (n,), that read.
-            granules: shape (n, k), what each reads.
-            step: number of the instruction.
-            is_strong: whether it is volatile, or orders others.
-        """
+        """Records a read; returns its race with an earlier write, or None."""
         conflict = self._against_writes(ordering, lanes, granules, is_strong=is_strong)
         self.note_read(ordering, lanes, granules, step, is_strong=is_strong)
         return conflict
 
     def conflict_of_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
-        """Whether a read, which is not noted, races with an earlier write."""
+        """Returns the race of a read, which is not recorded, with an earlier write, or None."""
         return self._against_writes(ordering, lanes, granules)
 
     def note_read(
         self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
     ) -> None:
-        """Notes a read that ends now."""
+        """Records a read that ends now."""
         flat, who = granules.ravel(), np.repeat(ordering.in_grid(lanes), granules.shape[1])
         kind = self._readers_so_far(ordering, np.repeat(lanes, granules.shape[1]), who, flat)
         self._is_strong_read[flat] = is_strong & (self._is_strong_read[flat] | (kind == ONE))
@@ -126,13 +111,7 @@ class Shadow:
         self._read_time[flat], self._read_step[flat] = ordering.now, step
 
     def unfenced(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
-        """Writes that the asynchronous proxy may not see, for no `fence.proxy.async` follows.
-
-        Args:
-            ordering: of the lanes.
-            lanes: shape (n,), that read.
-            granules: shape (n, k), what each reads by the asynchronous proxy.
-        """
+        """Returns writes that the asynchronous proxy may not see, for no `fence.proxy.async` follows, or None."""
         writer = self._writer[granules]
         is_generic = (writer != NOBODY) & (self._copy[granules] != BULK_COPY)
         rows, columns = np.nonzero(is_generic)
@@ -145,12 +124,12 @@ class Shadow:
         return _conflict(pairs) if len(rows) else None
 
     def last_write(self, granules: IntArray) -> int:
-        """The number of the instruction that wrote to one of some granules last."""
+        """Returns the number of the instruction that wrote to one of the granules last."""
         flat = granules.ravel()
         return int(self._write_step[flat[np.argmax(self._write_time[flat])]])
 
     def _readers_so_far(self, ordering: Ordering, lanes: IntArray, who: IntArray, flat: IntArray) -> IntArray:
-        """ONE, or how many read granules since the last barrier that the lanes took part in, these among them."""
+        """Returns how many read granules since the last barrier of `lanes`, these too: ONE, MANY_IN_WARP or MANY."""
         before, stored = self._reader[flat], self._readers[flat]
         same_warp = self._same_warp(ordering, before, who)
         same_block = before // ordering.threads == who // ordering.threads
@@ -173,17 +152,12 @@ class Shadow:
         *,
         is_strong: bool = False,
     ) -> Conflict | None:
-        """Notes a write; tells whether it races with earlier reads or writes, or with other lanes of the same step.
+        """Records a write; returns its race with earlier accesses or with other lanes of the same step, or None.
 
         Args:
-            ordering: of the lanes.
-            lanes: shape (n,), that write.
-            granules: shape (n, k), what each writes.
-            step: number of the instruction.
-            changed: shape (n, k), whether it holds other bytes than before. Writing what is there already is no race:
-                its outcome does not depend on the order.
-            lost: shape (n, k), whether another lane of this step has given it other bytes.
-            is_strong: whether it is volatile, or orders others.
+            changed: shape (n, k), whether a granule gets other bytes than before. Writing the same bytes is no race:
+                the outcome does not depend on the order.
+            lost: shape (n, k), whether another lane of this step wrote other bytes there.
         """
         conflict = self._against_all(ordering, lanes, granules, changed, changed, is_strong=is_strong)
         who = ordering.in_grid(lanes)
@@ -198,7 +172,7 @@ class Shadow:
         return conflict
 
     def update(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
-        """Notes atomics; tells whether they race with what was done before, by others than atomics."""
+        """Records atomics; returns their race with earlier accesses other than atomics, or None."""
         all_of_it = np.ones(granules.shape, dtype=bool)
         by_store = self._copy[granules] != ATOMIC
         conflict = self._against_all(ordering, lanes, granules, by_store, all_of_it)
@@ -209,14 +183,9 @@ class Shadow:
     def copy(
         self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transactions: IntArray | None
     ) -> Conflict | None:
-        """Notes an asynchronous copy into granules; tells whether it races with what was done before.
+        """Records an asynchronous copy into granules; returns its race with earlier accesses, or None.
 
-        Args:
-            ordering: of the lanes.
-            lanes: shape (n,), that ask for it.
-            granules: shape (n, k), where it goes.
-            step: number of the instruction.
-            transactions: shape (n,), of bulk copies; None for `cp.async`.
+        `transactions` has the shape (n,) for bulk copies, and is None for `cp.async`.
         """
         all_of_it = np.ones(granules.shape, dtype=bool)
         conflict = self._against_all(ordering, lanes, granules, all_of_it, all_of_it)
@@ -299,7 +268,7 @@ class Shadow:
         return self._conflict(pairs.of(~fine), (is_strong | self._is_strong_read[picked])[~fine])
 
     def _conflict(self, pairs: Pairs, is_strong: Array) -> Conflict | None:
-        """Of pairs that nothing orders: those without a strong access are a race, others unless they are signals."""
+        """Returns the race of pairs without a strong access; if all have one, a doubtful race unless they are flags."""
         if not is_strong.all():
             return _conflict(pairs.of(~is_strong))
         pairs = pairs.of(~self._is_signal[pairs.granules])
@@ -318,7 +287,7 @@ def _conflict(pairs: Pairs) -> Conflict:
 
 
 def _worse(one: Conflict | None, other: Conflict | None) -> Conflict | None:
-    """Of two conflicts one without a doubt, if there is one."""
+    """Returns one of two conflicts, one without doubt if there is one."""
     if one is None or (other is not None and one.doubtful is not None and other.doubtful is None):
         return other
     return one

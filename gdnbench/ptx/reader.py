@@ -13,15 +13,7 @@ from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstructi
 
 
 def read_program(text: str, entry: str) -> Program:
-    """Reads one kernel of a module.
-
-    Args:
-        text: the module's PTX.
-        entry: the kernel's name.
-
-    Raises:
-        NotInterpretedError: if it is not in the module, or its text has a form that is not known.
-    """
+    """Reads the kernel `entry` of a module's PTX; raises NotInterpretedError if it is absent or has an unknown form."""
     module = _Module(text)
     if entry not in module.kernels:
         raise NotInterpretedError(f"the PTX has no kernel {entry}", f"it has {', '.join(module.kernels) or 'none'}")
@@ -43,9 +35,9 @@ _BODY = re.compile(
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _ASSERT = "__assertfail"
 ASSERT_FAILS = "assertfail"
-"""What a call of `__assertfail` is read as; its operand holds the address of the condition's text."""
+"""Name of the instruction for a call of `__assertfail`; its operand holds the address of the condition's text."""
 _LONGEST = 100_000
-"""Instructions of a kernel, its functions' among them: one that calls itself would have no end."""
+"""Most instructions of a kernel with its inlined functions: a recursive one would have no end."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +51,7 @@ class _Function:
 
 
 class _Module:
-    """What stands at the top of the text: files, variables, kernels and functions by name."""
+    """The top level of the text: files, variables, kernels and functions by name."""
 
     def __init__(self, text: str) -> None:
         text = _COMMENT.sub("", text.rstrip("\0"))
@@ -79,7 +71,7 @@ class _Module:
         outside.append(text[position:])
         self.variables: dict[str, Variable] = {}
         for statement in re.split(r";", "".join(outside)):
-            # Directives that end with the line stand before the declaration in the same statement.
+            # Directives without a semicolon stand before the declaration in the same statement.
             declared = re.search(r"\.(?:global|const|shared)\b.*", statement, re.DOTALL)
             if declared and ".func" not in statement:
                 variable = read_variable(declared[0])
@@ -87,7 +79,7 @@ class _Module:
 
 
 def _cluster(directives: str) -> int:
-    """How many blocks a cluster has, side by side along x."""
+    """Returns the blocks of a cluster, which lie side by side along x."""
     found = _CLUSTER.search(directives)
     if found and {found[2] or "1", found[3] or "1"} != {"1"}:
         raise NotInterpretedError("clusters along y or z cannot be interpreted")
@@ -95,7 +87,7 @@ def _cluster(directives: str) -> int:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the brace that opens at a position closes."""
+    """Returns the position of the brace that closes the one at `opening`."""
     depth = 0
     for found in re.finditer(r"[{}]", text[opening:]):
         depth += 1 if found[0] == "{" else -1
@@ -106,12 +98,9 @@ def _closing(text: str, opening: int) -> int:
 
 @dataclass
 class _Scope:
-    """Names between two braces, as they are called in the whole kernel.
+    """Names between two braces: `names` maps them to names unique in the kernel.
 
-    Attributes:
-        number: of the scope; 0 for the kernel's own.
-        first: number of its first instruction.
-        names: as the whole kernel calls them.
+    `number` is 0 for the kernel's own scope; `first` is the number of its first instruction.
     """
 
     number: int
@@ -132,7 +121,7 @@ class _Body:
         self._instructions: list[PtxInstruction] = []
         self._scopes, self._opened = [_Scope(0)], 0
         self._at = NO_LINE
-        self._outer: dict[int, SourceLine] = {}  # by a line, where the last instruction of it was inlined
+        self._outer: dict[int, SourceLine] = {}  # by line: where its last instruction was inlined
         self._returns: list[str] = []
 
     def read(self, kernel: _Function) -> Program:
@@ -152,7 +141,7 @@ class _Body:
         )
 
     def _statements(self, body: str) -> Iterator[str]:
-        """Statements without their semicolons; each brace of a scope by itself."""
+        """Yields statements without their semicolons, and each brace of a scope by itself."""
         start = depth = 0
         for place, character in enumerate(body):
             if character == ";" and depth == 0:
@@ -206,11 +195,11 @@ class _Body:
             self._instructions.append(instruction)
 
     def _inline(self, call: PtxInstruction) -> None:
-        """Reads a function's body in the place of the call; its parameters are those of the call under other names."""
+        """Reads a function's body in place of the call, its parameters renamed to the call's."""
         groups = [each.parts for each in call.operands if each.parts]
         name = next((each.text for each in call.operands if each.text), "")
         if name == _ASSERT and groups:
-            text = Operand(f"{self._renamed_outside(groups[-1][0].text)}+0")  # as `_handed_over` calls what it moves
+            text = Operand(f"{self._renamed_outside(groups[-1][0].text)}+0")  # the register's name in `_handed_over`
             self._instructions.append(replace(call, name=ASSERT_FAILS, modifiers=(), operands=(text,)))
             return
         function = self._functions.get(name)
@@ -231,11 +220,11 @@ class _Body:
         self._forget(self._scopes.pop())
 
     def _renamed_outside(self, name: str) -> str:
-        """A name as the whole kernel calls it, where one of the open scopes has declared it."""
+        """Returns a name as unique in the kernel, if one of the open scopes has declared it; else as it is."""
         return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
 
     def _handed_over(self, instruction: PtxInstruction) -> list[PtxInstruction]:
-        """Loads and stores of a function's parameters as moves, for each lane has its own; the kernel's as they are."""
+        """Turns loads and stores of a function's parameters into moves, as each lane has its own; keeps a kernel's."""
         loads = instruction.name == "ld"
         register, place = instruction.operands if loads else reversed(instruction.operands)
         name = self._renamed_outside(place.text)
@@ -252,7 +241,7 @@ class _Body:
         return moves
 
     def _take_lines(self, statement: str) -> str:
-        """The statement without the directives before it that say which line it comes of; they end with their line."""
+        """Removes a statement's leading `.loc` and `.pragma`, which end with their line, and records the source's."""
         while _SAYS_LINE.match(statement):
             directive, _, statement = statement.partition("\n")
             if found := _LOC.match(directive):
@@ -264,7 +253,7 @@ class _Body:
 
     def _inlined(self, found: re.Match[str]) -> SourceLine:
         line = int(found[2])
-        # Of a call inlined twice the outer call's own place stands with the line that makes it.
+        # Of nested calls, the place of the outer one is recorded with the line that makes the inner one.
         return SourceLine(self._files.get(int(found[1]), ""), line, self._outer.get(line))
 
     def _declare_label(self, name: str) -> None:
@@ -291,12 +280,12 @@ class _Body:
             self._registers[self._name(each)] = kind
 
     def _name(self, name: str) -> str:
-        """A name of the innermost scope as it is called in the whole kernel: scopes use the same names again."""
+        """Returns a name of the innermost scope as unique in the kernel, since scopes reuse names."""
         scope = self._scopes[-1]
         return scope.names.setdefault(name, f"{name}@{scope.number}" if scope.number else name)
 
     def _forget(self, scope: _Scope) -> None:
-        """Gives a scope's names those of the whole kernel, at its end: a label may stand behind its use."""
+        """Renames the instructions of a scope at its end, since a label may follow its use."""
         if not self._scopes:
             raise NotInterpretedError("a brace closes that was not opened")
         inside = self._instructions[scope.first :]
@@ -315,7 +304,7 @@ class _Body:
 
 
 def _takes_operands(text: str) -> bool:
-    """Whether a brace after this text opens a vector: an opcode stands before it."""
+    """Returns whether a brace after this text opens a vector, as it does after an opcode."""
     lines = [line for line in text.splitlines() if not _SAYS_LINE.match(line.strip())]
     last = re.sub(r"^(\s*[\w$%]+\s*:)+", "", " ".join(lines)).strip()
     return bool(last)

@@ -1,4 +1,4 @@
-"""Special registers: where in the grid a lane is, and clocks."""
+"""Special registers: the lane's place in the grid, and clocks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,10 @@ _ALL_LANES = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class LanePositions:
-    """Where lanes are.
+    """Where lanes are in a launch, after `now` instructions.
 
-    Attributes:
-        grid: of the launch.
-        block: shape (n,), the number of each lane's block in the grid.
-        thread: shape (n,), its number in the block.
-        shared_bytes: of a block, static and dynamic.
-        cluster: blocks of a cluster, side by side along x.
-        now: instructions so far.
+    `block` and `thread`, shape (n,), are numbers in the grid and in the block; `shared_bytes` of a block are static and
+    dynamic; the `cluster` blocks of a cluster lie side by side along x.
     """
 
     grid: LaunchGrid
@@ -37,32 +32,32 @@ class LanePositions:
 
     @property
     def lane(self) -> IntArray:
-        """Its number in the warp."""
+        """Each lane's number in its warp."""
         return self.thread % WARP
 
     def block_at(self, axis: str) -> IntArray:
-        """The place of the block along an axis of the grid."""
+        """Returns the places of blocks along an axis of the grid."""
         x, y, _ = self.grid.blocks
         return {"x": self.block % x, "y": self.block // x % y, "z": self.block // (x * y)}[axis]
 
     def cluster_at(self, axis: str) -> IntArray:
-        """Likewise of the block's cluster among the clusters."""
+        """Returns the places of the blocks' clusters along an axis of the grid."""
         return self.block_at(axis) // (self.cluster if axis == "x" else 1)
 
     def clusters(self, axis: str) -> int:
-        """Of the grid along an axis."""
+        """Returns the number of clusters along an axis of the grid."""
         return self.grid.blocks[_AXES[axis]] // (self.cluster if axis == "x" else 1)
 
 
 def special(positions: LanePositions, name: str) -> Array | None:
-    """What a special register holds: shape (n,), or () where all lanes hold the same; None if it is not known."""
+    """Returns a special register's value, shape (n,), or () if all lanes have the same; or None if it is unknown."""
     stem, _, axis = name.partition(".")
     read = _REGISTERS.get(stem)
     return None if read is None else np.asarray(read(positions, axis))
 
 
 def _of_time(positions: LanePositions, _axis: str) -> int:
-    """Clocks count instructions here."""
+    """Returns the instructions so far, which clocks count here."""
     return positions.now
 
 

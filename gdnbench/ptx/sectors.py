@@ -1,4 +1,4 @@
-"""Sectors of global memory that loads and stores ask for, and how few would hold the same bytes."""
+"""Counts the sectors of global memory that loads and stores touch, and the fewest that would hold the same bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECTOR_BYTES = 32
 
 @dataclass
 class _Counts:
-    """As in `Traffic`."""
+    """Counts of one instruction, named as in `Traffic`."""
 
     requests: int = 0
     sectors: int = 0
@@ -26,18 +26,12 @@ class _Counts:
 
 @dataclass
 class SectorCounts:
-    """What each load and store has asked for, by the number of its instruction."""
+    """The counts of loads and stores, by the number of the instruction."""
 
     _counts: dict[int, _Counts] = field(default_factory=dict)
 
     def add(self, access: Access, places: IntArray, warps: IntArray) -> None:
-        """Counts an access to one tensor.
-
-        Args:
-            access: it.
-            places: shape (n,), the first byte in the tensor of each lane.
-            warps: likewise its warp.
-        """
+        """Counts an access to one tensor, from each lane's first byte in it and warp, both of shape (n,)."""
         counts = self._counts.setdefault(access.step, _Counts())
         span = int(places.max()) // SECTOR_BYTES + 2
         sectors = np.unique(warps * span + places // SECTOR_BYTES)
@@ -48,7 +42,7 @@ class SectorCounts:
         counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
 
     def told(self, instructions: Sequence[PtxInstruction]) -> Iterator[Traffic]:
-        """Of each instruction, its line and what it asked for."""
+        """Yields each instruction's traffic."""
         for step, counts in self._counts.items():
             instruction = instructions[step]
             verb = "stores" if instruction.name == "st" else "loads"

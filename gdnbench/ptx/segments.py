@@ -1,4 +1,4 @@
-"""Pieces of memory under watch, where they lie, and what an access to them is."""
+"""Watched pieces of memory, their addresses, and accesses to them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from gdnbench.ptx.program import Program, PtxInstruction, Variable
 from gdnbench.ptx.races import Shadow
 
 FIRST_SHARED = 1024
-"""Byte at which a block's shared memory begins: Hopper and later keep the first KiB, and so a null pointer is seen."""
+"""First byte of a block's shared memory: Hopper and later reserve the first KiB, which exposes null pointers."""
 TENSOR_BITS = 40
-"""Each tensor has 2^40 addresses of its own, so that what lies beside it is no other tensor."""
+"""Each tensor has 2^40 addresses of its own, so that an access beside one hits no other."""
 PEER_BITS = 24
-"""Of a shared address within a block. Above them stands the rank of the block in its cluster, plus one; 0: its own."""
+"""Bits of a shared address in a block. Above stands the block's rank in its cluster, plus one; 0 for its own block."""
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
-"""Where generic addresses mean shared and local memory."""
+"""Bits that mark generic addresses of shared and of local memory."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A piece of global memory that a launch is given.
+    """A piece of global memory that a launch is given, called `name` in findings.
 
-    Attributes:
-        name: as findings call it.
-        data: its bytes, which the kernel changes.
-        is_written: whether all of it holds values that may be read.
-        is_input: whether the kernel must not write to it; then nothing that uses it can race.
+    `is_written` tells whether all of it is initialised; `is_input`, whether the kernel must not write to it, so that no
+    access to it can race.
     """
 
     name: str
@@ -42,14 +39,10 @@ class Tensor:
 
 @dataclass
 class MemorySegment:
-    """A piece of memory under watch.
+    """A watched piece of memory, called `name` in findings.
 
-    Attributes:
-        name: as findings call it.
-        data: its bytes.
-        granule: bytes that are watched together: no access is smaller.
-        written: whether each granule was written; None where all of it holds values.
-        shadow: who used it last; None where races are not looked for.
+    Each `granule` bytes are watched together: no access is smaller. `written` is None if all of it is initialised,
+    `shadow` if races are not looked for.
     """
 
     name: str
@@ -59,12 +52,12 @@ class MemorySegment:
     shadow: Shadow | None = None
 
     def view(self, size: int) -> Array:
-        """Its elements of so many bytes, as unsigned integers; what is left at its end is out of reach."""
+        """Returns the elements of `size` bytes as unsigned integers, without a remainder at the end."""
         return self.data[: len(self.data) // size * size].view(BITS[size])
 
     @classmethod
     def make(cls, tensor: Tensor, granule: int, *, races: bool) -> MemorySegment:
-        """A watched tensor; races are looked for only where it says so, and never in an input."""
+        """Returns a watched tensor; races are looked for only if `races` is set, and never in an input."""
         granules = -(-len(tensor.data) // granule)
         written = None if tensor.is_written else np.zeros(granules, dtype=bool)
         shadow = Shadow(granules) if races and not tensor.is_input else None
@@ -73,15 +66,10 @@ class MemorySegment:
 
 @dataclass(frozen=True)
 class Access:
-    """What the lanes of one step do to memory.
+    """What the lanes of one step do to memory: each accesses `count` elements of `size` bytes side by side.
 
-    Attributes:
-        lanes: shape (n,), their numbers in this part of the grid.
-        addresses: shape (n,), bytes, in the space of the instruction.
-        size: bytes of an element.
-        count: elements side by side.
-        step: number of the instruction.
-        instruction: it.
+    `lanes`, numbers in this part of the grid, and `addresses`, bytes in the space of the instruction, have the shape
+    (n,); `step` is the instruction's number.
     """
 
     lanes: IntArray
@@ -93,11 +81,11 @@ class Access:
 
     @property
     def nbytes(self) -> int:
-        """Of each lane."""
+        """Bytes of each lane."""
         return self.size * self.count
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Access:
-        """Of some lanes alone."""
+        """Returns the access of some of its lanes."""
         return self if rows.all() else replace(self, lanes=self.lanes[rows], addresses=self.addresses[rows])
 
     @property
@@ -107,14 +95,14 @@ class Access:
 
     @property
     def is_strong(self) -> bool:
-        """Whether it is by a strong instruction."""
+        """Whether its instruction is strong."""
         return is_strong(self.instruction)
 
 
 def is_strong(instruction: PtxInstruction) -> bool:
-    """Whether an access is volatile, or orders others: such accesses are how threads tell each other of flags.
+    """Returns whether an access is volatile, or orders others, as accesses to flags do.
 
-    Those of mbarriers have words of that kind, and an order of their own.
+    Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
     """
     words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
     return instruction.name != "mbarrier" and instruction.has(*words)
@@ -122,13 +110,7 @@ def is_strong(instruction: PtxInstruction) -> bool:
 
 @dataclass
 class AccessPart:
-    """The lanes of an access that fall into one segment.
-
-    Attributes:
-        segment: it.
-        rows: positions of the lanes among those of the access.
-        places: shape (rows,), the first byte of each in the segment.
-    """
+    """The lanes of an access, by their `rows` in it, that fall into one segment, and the first byte of each in that."""
 
     segment: MemorySegment
     rows: IntArray
@@ -137,15 +119,10 @@ class AccessPart:
 
 @dataclass(frozen=True)
 class PendingRead:
-    """A read of shared memory that goes on until its lanes wait for it.
+    """A read of shared memory that goes on, from step `begun`, until its lanes wait for it.
 
-    Attributes:
-        access: the whole of it.
-        begun: the step in which it began.
-        lanes: shape (n,), of those that fall into memory, the lane of each.
-        granules: shape (n, k), what is watched of each.
-        elements: shape (n, count), their numbers in the segment.
-        values: likewise, what they held.
+    `lanes`, shape (n,), are those whose `access` falls into memory. They read `granules`, of shape (n, k), and
+    `elements`, of shape (n, count), by number; `values` are what these elements were at the beginning.
     """
 
     access: Access
@@ -156,7 +133,7 @@ class PendingRead:
     values: Array
 
     def of(self, rows: npt.NDArray[np.bool_]) -> PendingRead:
-        """A part of it."""
+        """Returns the read of some of its lanes."""
         if rows.all():
             return self
         parts = (each[rows] for each in (self.lanes, self.granules, self.elements, self.values))
@@ -164,19 +141,19 @@ class PendingRead:
 
 
 def tensor_address(number: int) -> int:
-    """The address at which a tensor begins."""
+    """Returns the address at which a tensor begins."""
     return (number + 1) << TENSOR_BITS
 
 
 def nearest_tensor(addresses: IntArray) -> tuple[IntArray, IntArray]:
-    """The number of the tensor that lies nearest, and the byte in it, negative before its beginning."""
+    """Returns the number of the nearest tensor, and the byte in it, negative before its beginning."""
     half = 1 << (TENSOR_BITS - 1)
     shifted = addresses + half
     return (shifted >> TENSOR_BITS) - 1, (shifted & ((1 << TENSOR_BITS) - 1)) - half
 
 
 def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
-    """What a pointer to characters in global memory says, up to the zero; a question mark where there is none."""
+    """Returns the zero-terminated text at an address in global memory, or a question mark if there is no tensor."""
     number, place = (int(each[0]) for each in nearest_tensor(np.array([address])))
     if not 0 <= number < len(tensors) or place < 0:
         return "?"
@@ -184,12 +161,12 @@ def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
 
 
 def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
-    """The byte at which each shared variable begins, after `FIRST_SHARED`, and how many there are of all."""
+    """Returns the byte at which each shared variable begins, after `FIRST_SHARED`, and the bytes of all."""
     return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
 
 
 def local_layout(program: Program) -> tuple[Mapping[str, int], int]:
-    """Likewise of local memory, of one thread."""
+    """Returns the byte at which each local variable of a thread begins, and the bytes of all."""
     return _layout([each for each in program.variables.values() if each.space == "local"], 0)
 
 

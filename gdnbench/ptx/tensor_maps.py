@@ -1,8 +1,8 @@
-"""Tensor maps that a kernel writes itself, and the bulk copies into shared memory that they tell.
+"""Tensor maps that a kernel writes itself, and the bulk copies into shared memory that use them.
 
-What a map's 128 bytes mean is not documented; kernels set its fields one by one by `tensormap.replace`. Here each field
-has bytes of its own. A map tells of a matrix of two dimensions, the first of which lies side by side in memory, and of
-the box of it that a copy brings: rows of at most 128 bytes, one after the other, in which pieces of 16 bytes are
+The meaning of a map's 128 bytes is not documented; kernels set its fields one by one by `tensormap.replace`. Here each
+field has bytes of its own. A map describes a matrix of two dimensions, the first of which lies side by side in memory,
+and the box of it that a copy brings: rows of at most 128 bytes, one after the other, whose pieces of 16 bytes are
 swizzled as `wgmma` reads them. What lies outside the matrix is zero, and counts as brought (PTX ISA, on
 "tensormap.replace" and "cp.async.bulk.tensor").
 """
@@ -37,16 +37,15 @@ _ALIGNMENT = 128  # bytes, of a box in shared memory
 
 @dataclass(frozen=True)
 class _Boxes:
-    """Boxes that lanes ask for, alike in all but where they lie.
+    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,).
 
     Attributes:
-        first: address of each matrix, shape (n,).
-        stride: bytes from one row to the next, shape (n,).
-        row_bytes: of each matrix, shape (n,).
-        rows: likewise how many.
+        first: address of each matrix.
+        stride: bytes from one row of a matrix to the next.
+        row_bytes, rows: of each matrix.
         box: rows of a box, and bytes of each.
         element: bytes.
-        swizzled: pieces that are exchanged.
+        swizzled: pieces that the swizzle exchanges; 1 for none.
     """
 
     first: IntArray
@@ -59,7 +58,7 @@ class _Boxes:
 
     @classmethod
     def read(cls, words: Array) -> _Boxes | None:
-        """Takes maps apart, shape (n, 128) bytes; None for what is not known."""
+        """Decodes maps, shape (n, 128) bytes; returns None for an unknown kind."""
         maps = np.ascontiguousarray(words[:, : _FIELDS.itemsize]).view(_FIELDS)[:, 0]
         kinds = np.unique(maps[["rank", "box_dim", "element_stride", "elemtype", "interleave_layout", "swizzle_mode"]])
         kind, is_filled = kinds[0], bool(maps["fill_mode"].any())
@@ -80,24 +79,16 @@ class _Boxes:
 
     @property
     def nbytes(self) -> int:
-        """Of a box."""
         return self.box[0] * self.box[1]
 
     def of(self, rows: IntArray) -> _Boxes:
-        """Some of them."""
         first, stride = self.first[rows], self.stride[rows]
         return replace(self, first=first, stride=stride, row_bytes=self.row_bytes[rows], rows=self.rows[rows])
 
     def pieces(self, targets: IntArray, columns: IntArray, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Of each box its pieces: where they come from and go to, and how many bytes are there.
+        """Returns each piece's source, target and bytes inside the matrix, of shape (n, pieces).
 
-        Args:
-            targets: where boxes begin in shared memory, shape (n,).
-            columns: the element of a row that each begins with, shape (n,).
-            rows: likewise the row.
-
-        Returns:
-            Each of shape (n, pieces).
+        Each box goes to `targets` in shared memory and begins at element `columns` of row `rows`, all of shape (n,).
         """
         down, across = np.divmod(np.arange(self.nbytes // PIECE_BYTES), self.box[1] // PIECE_BYTES)
         row, byte = rows[:, None] + down, columns[:, None] * self.element + across * PIECE_BYTES
@@ -109,7 +100,6 @@ class _Boxes:
 
 
 def _change(machine: Machine, instruction: PtxInstruction) -> int:
-    """Every instruction that begins with `tensormap`."""
     if instruction.modifiers[0] == "replace":
         _replace(machine, instruction)
     else:
@@ -118,7 +108,7 @@ def _change(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _replace(machine: Machine, instruction: PtxInstruction) -> None:
-    """Sets a field of a map in shared memory; of those with an entry a dimension, one."""
+    """Sets a field of a map in shared memory, or one entry of a field that has one per dimension."""
     _, mode, name, space, whole, kind = (*instruction.modifiers, *[""] * 6)[:6]
     if (mode, space, whole) != ("tile", "shared__cta", "b1024") or name not in (_FIELDS.names or ()):
         raise unknown(instruction)
@@ -137,7 +127,7 @@ def _replace(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _publish(machine: Machine, instruction: PtxInstruction) -> None:
-    """`tensormap.cp_fenceproxy`: a warp copies a map from shared to global memory, of which its first lane is noted."""
+    """Executes `tensormap.cp_fenceproxy`: a warp, recorded as its first lane, copies a map to global memory."""
     words = instruction.modifiers
     if words[:3] != ("cp_fenceproxy", "global", "shared__cta") or words[-2:] != ("sync", "aligned"):
         raise unknown(instruction)
@@ -154,10 +144,9 @@ def _publish(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
-    """`cp.async.bulk.tensor` into the block's shared memory: one box a lane, which ends an mbarrier's phase.
+    """Executes `cp.async.bulk.tensor` into the block's shared memory: one box a lane, whose bytes an mbarrier awaits.
 
-    Raises:
-        NotInterpretedError: for another form, or a map of another kind.
+    Raises NotInterpretedError for another form, or a map of another kind.
     """
     words, (target, source, barrier, *more) = instruction.modifiers, instruction.operands
     spaces = {"shared__cta", "shared__cluster"}.intersection(words[4:5])
@@ -209,7 +198,7 @@ def _copy(
 
 
 def _one_a_block(blocks: IntArray) -> Iterator[IntArray]:
-    """Positions of copies that are made at once: of each block no more than one."""
+    """Yields positions of copies that are made at once: of each block no more than one."""
     order = np.argsort(blocks, kind="stable")
     turn = np.arange(len(order)) - np.searchsorted(blocks[order], blocks[order])
     for number in range(int(turn.max()) + 1):

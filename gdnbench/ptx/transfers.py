@@ -22,7 +22,7 @@ LEAST_BULK_BYTES = 16
 
 
 def _space(instruction: PtxInstruction) -> str:
-    """The space that a load, store or atomic names; `generic` where it names none."""
+    """Returns the space that a load, store or atomic names, or `generic` if it names none."""
     for word in instruction.modifiers:
         stem = word.split("__")[0]
         if stem in _SPACES:
@@ -53,7 +53,7 @@ def _load(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _bits(kind: str) -> np.dtype[np.generic]:
-    """Signed or unsigned integers that a loaded value is extended as."""
+    """Returns the integer dtype by whose sign a loaded value is extended."""
     return DTYPES[kind] if kind[0] in "su" else BITS[WIDTHS[kind]]
 
 
@@ -69,7 +69,7 @@ def _store(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _atomic(machine: Machine, instruction: PtxInstruction) -> int:
-    """`atom` and `red`: lanes take turns in their order, which a GPU does not promise."""
+    """Executes `atom` and `red`: lanes take turns in their order, which a GPU does not guarantee."""
     kind = instruction.types[-1]
     has_result = instruction.name == "atom"
     target = instruction.operands[0] if has_result else None
@@ -119,7 +119,6 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 
 
 def _copy(machine: Machine, instruction: PtxInstruction) -> int:
-    """`cp.async` in all of its forms."""
     words = instruction.modifiers
     if "mbarrier" in words:
         return arrive_after_copies(machine, instruction)
@@ -150,7 +149,7 @@ def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _bytes_taken(machine: Machine, nbytes: int, more: Sequence[Operand]) -> Array:
-    """How many of the bytes `cp.async` reads: all, as many as an operand says, or none where a predicate holds."""
+    """Returns how many bytes `cp.async` reads: all, as many as an operand says, or none where a predicate holds."""
     taken = np.full(len(machine.lanes), nbytes, dtype=np.int64)
     if not more:
         return taken
@@ -164,7 +163,6 @@ def _bytes_taken(machine: Machine, nbytes: int, more: Sequence[Operand]) -> Arra
 def _check_multiples(
     machine: Machine, instruction: PtxInstruction, values: Sequence[Array], of: int, text: str
 ) -> None:
-    """Notes addresses and sizes that are no multiples of so many bytes."""
     bad = sum(int(np.count_nonzero(each % of)) for each in values)
     if bad:
         machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
@@ -191,7 +189,7 @@ def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
-    """One copy a lane, of any length, into shared memory; an mbarrier's phase ends with its last byte."""
+    """Copies any number of bytes a lane into shared memory; an mbarrier's phase ends with the last byte."""
     target, source, size, barrier = instruction.operands[:4]
     sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
     targets, sources = machine.addresses(target) & ~np.int64(SHARED_WINDOW), machine.addresses(source)
@@ -214,9 +212,9 @@ def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Positions of bulk copies that are made at once: of one size, and of each block no more than one.
+    """Yields positions of bulk copies that are made at once: of one size, and of each block no more than one.
 
-    Those of one block are made one after the other, so that two that overlap are seen to.
+    Those of one block are made one after the other, so that overlaps are found.
     """
     order = np.argsort(blocks, kind="stable")
     first = np.searchsorted(blocks[order], blocks[order])
@@ -227,7 +225,7 @@ def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
 
 
 def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
-    """One a lane, out of shared memory, which the asynchronous proxy reads until the lane waits for it."""
+    """Copies out of shared memory, one copy a lane; the asynchronous proxy reads until the lane waits for it."""
     target, source, size = instruction.operands[:3]
     sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
     targets, sources = machine.addresses(target), machine.addresses(source) & ~np.int64(SHARED_WINDOW)

@@ -1,4 +1,4 @@
-"""Barriers of a block, and mbarriers."""
+"""Instructions of a block's barriers and of mbarriers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdnbench.ptx.warps import synchronise_warp
 
 
 def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """`bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync`, `bar.warp.sync`."""
+    """Executes `bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync` and `bar.warp.sync`."""
     if instruction.has("cluster"):
         return cluster_barrier(machine, instruction)
     if instruction.has("warp"):
@@ -35,7 +35,7 @@ def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operand], *, waits: bool) -> bool:
-    """Whether there is such a barrier. Lanes that wait there stop running; where they go on is the caller's to say."""
+    """Makes lanes arrive; returns whether the barrier exists. Waiting lanes stop running; the caller sets the pc."""
     lanes = machine.lanes
     numbers = np.broadcast_to(machine.read(number, "u32"), lanes.shape).astype(np.int64)
     counts = np.broadcast_to(machine.read(count[0], "u32") if count else np.uint32(0), lanes.shape).astype(np.int64)
@@ -53,7 +53,7 @@ def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operan
 
 
 def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """`bar.red`: executed twice, to bring the predicate and, once all have met, to take what they brought."""
+    """Executes `bar.red` in two passes: to bring the predicate and, once all have met, to take what they brought."""
     target, number, *count, vote = instruction.operands
     lanes = machine.lanes
     met = machine.has_met[lanes] & (machine.came_to[lanes] == machine.step)
@@ -83,7 +83,6 @@ def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, 
 
 
 def _mbarrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """Every instruction that begins with `mbarrier`."""
     verb = instruction.modifiers[0]
     handler = {
         "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
@@ -99,14 +98,14 @@ def _addresses(machine: Machine, operand: Operand) -> Array:
 
 
 def _by_barrier(machine: Machine, addresses: Array) -> list[tuple[int, Mbarrier, IntArray]]:
-    """Each mbarrier that lanes name, with the positions of those lanes."""
+    """Returns address and state of each mbarrier that lanes name, and the positions of those lanes."""
     return [
         (int(each), machine.mbarrier(int(each)), np.flatnonzero(addresses == each)) for each in np.unique(addresses)
     ]
 
 
 def _touch(machine: Machine, instruction: PtxInstruction, addresses: Array, *, writes: bool) -> None:
-    """To watch memory, an mbarrier is 8 bytes that `init` writes and all else reads."""
+    """Checks the memory access to an mbarrier: 8 bytes that `init` writes and all else reads."""
     access = Access(machine.lanes, addresses, 8, 1, machine.step, instruction)
     if writes:
         values = np.full((len(machine.lanes), 1), machine.ordering.now, dtype=np.uint64)
@@ -130,20 +129,15 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _is_of_library(at: SourceLine | None) -> bool:
-    """Whether a line is in libcu++'s `memcpy_async`, or in what is inlined there."""
+    """Returns whether a line is in libcu++'s `memcpy_async`, or in a function inlined there."""
     return at is not None and ("/__memcpy_async/" in at.file or _is_of_library(at.inlined_at))
 
 
 def check_shown(machine: Machine, instruction: PtxInstruction, lanes: IntArray, barriers: IntArray) -> None:
-    """Notes copies that complete on mbarriers which the asynchronous proxy need not see yet, for no fence showed them.
+    """Reports copies that complete on mbarriers which no fence has shown to the asynchronous proxy.
 
-    Not those that `cuda::memcpy_async` has chosen to make by itself: there the kernel has no part in it.
-
-    Args:
-        machine: that runs.
-        instruction: the copy.
-        lanes: that ask for it.
-        barriers: shape (lanes,), the address that each names.
+    Copies that `cuda::memcpy_async` has chosen to make are exempt: the kernel has no part in them. `barriers`, shape
+    (lanes,), are addresses.
     """
     if _is_of_library(instruction.at):
         return
@@ -197,7 +191,7 @@ def _expect(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """`test_wait`, and `try_wait`, which here waits until the phase is complete and so never says that it is not."""
+    """Executes `test_wait`, and `try_wait`, which here waits until the phase is complete and so never fails."""
     target, place, given = instruction.operands[:3]
     addresses, lanes = _addresses(machine, place), machine.lanes
     _touch(machine, instruction, addresses, writes=False)
@@ -230,9 +224,9 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> int:
-    """`cp.async.mbarrier.arrive`: copies are made at once here, so the arrival comes at once, too.
+    """Executes `cp.async.mbarrier.arrive`, which arrives at once, since copies are made at once here.
 
-    Without `noinc` one more is expected before it, and nothing is left to count.
+    Without `noinc` one more arrival is expected before it, so there is nothing to count.
     """
     for address, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
         lanes = machine.lanes[rows]

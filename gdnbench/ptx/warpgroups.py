@@ -1,4 +1,4 @@
-"""`wgmma`: products that the four warps of a warpgroup make together, and asynchronously.
+"""Asynchronous products (`wgmma`) that the four warps of a warpgroup make together.
 
 Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64: of A as `mma` has a matrix of 16 x 16, and of the sums,
 for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). A product
@@ -27,25 +27,22 @@ from gdnbench.ptx.segments import Access
 WARPS, ROWS = 4, 64
 GROUP = WARPS * WARP  # threads
 _TYPES = {"bf16": np.uint16, "f16": np.uint16, "e4m3": np.uint8, "e5m2": np.uint8}
-"""What holds the bits of each type of A and B."""
+"""The dtype that holds the bits of each type of A and B."""
 
 
 @dataclass(frozen=True)
 class _Product:
-    """A `wgmma.mma_async`, taken apart.
+    """A decoded `wgmma.mma_async`.
 
     Attributes:
-        shape: its word.
+        shape: the modifier, such as `m64n8k16`.
         columns: of B and the sums.
-        kinds: of A and of B: twice `bf16`, twice `f16`, or `e4m3` and `e5m2` as they come.
-        sums: registers.
-        a: registers of A; none where a descriptor tells it.
-        a_place: its descriptor, else None.
+        kinds: of A and of B: twice `bf16`, twice `f16`, or any of `e4m3` and `e5m2`.
+        a, a_place: registers of A, or the descriptor of A.
         b_place: the descriptor of B.
         adds: the predicate, whether to add to what the sums hold.
         sign: 1 or -1, that the product is multiplied by.
-        is_a_transposed: whether A lies with its rows side by side.
-        is_b_transposed: whether B lies with its columns side by side.
+        is_a_transposed, is_b_transposed: whether rows of A, or columns of B, lie side by side.
     """
 
     shape: str
@@ -62,7 +59,7 @@ class _Product:
 
     @classmethod
     def of(cls, instruction: PtxInstruction) -> _Product:
-        """Raises NotInterpretedError for a form that is not known."""
+        """Decodes an instruction; raises NotInterpretedError for an unknown form."""
         words, operands = instruction.modifiers, instruction.operands
         if len(words) != 7 or words[:3] != ("mma_async", "sync", "aligned") or words[4] != "f32":
             raise unknown(instruction)
@@ -94,7 +91,7 @@ class _Product:
 
 
 def _columns(shape: str, kinds: tuple[str, str]) -> int:
-    """Columns of a product of this shape and these types; 0 where there is none."""
+    """Returns the columns of a product of this shape and these types, or 0 if there is none."""
     found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
     if not found or not {*kinds} <= _TYPES.keys():
         return 0
@@ -105,7 +102,7 @@ def _columns(shape: str, kinds: tuple[str, str]) -> int:
 
 
 def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
-    """D = A B + D or A B, for the warpgroups that run. As of `mma`, sums are rounded once."""
+    """Computes D = A B + D or A B for the running warpgroups; sums are rounded once, as those of `mma`."""
     product = _Product.of(instruction)
     lanes, flights, now = machine.lanes, machine.flights, machine.ordering.now
     flights.check_product(instruction, lanes, product.sums, product.a, product.shape)
@@ -126,7 +123,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _left(machine: Machine, product: _Product) -> Array:
-    """A as bits, shape (groups, 64, 16), of 8-bit numbers (groups, 64, 32)."""
+    """Returns A as bits, shape (groups, 64, 16), of 8-bit numbers (groups, 64, 32)."""
     groups = len(machine.lanes) // GROUP
     if product.a_place is not None:
         matrix = _from_shared(machine, product.a_place, ROWS, product.kinds[0], is_transposed=product.is_a_transposed)
@@ -138,7 +135,7 @@ def _left(machine: Machine, product: _Product) -> Array:
 
 
 def _right(machine: Machine, product: _Product) -> Array:
-    """B as bits, shape (groups, 16, columns), of 8-bit numbers (groups, 32, columns)."""
+    """Returns B as bits, shape (groups, 16, columns), of 8-bit numbers (groups, 32, columns)."""
     matrix = _from_shared(
         machine, product.b_place, product.columns, product.kinds[1], is_transposed=product.is_b_transposed
     )
@@ -146,7 +143,7 @@ def _right(machine: Machine, product: _Product) -> Array:
 
 
 def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_transposed: bool) -> Array:
-    """A matrix that descriptors tell; shape (groups, size, 16 or 32), if transposed (groups, 16, size).
+    """Reads a matrix by its descriptors; shape (groups, size, 16 or 32), if transposed (groups, 16, size).
 
     Each warp reads all of it, a lane every 32nd piece.
     """
@@ -169,7 +166,7 @@ def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_t
 
 
 def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
-    """An instruction that waits until all threads of a warpgroup have come."""
+    """Returns a handler that waits until all threads of a warpgroup have arrived, then calls `act`."""
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         lanes = machine.lanes
@@ -204,7 +201,6 @@ def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
 
 
 def _groups(machine: Machine) -> IntArray:
-    """The number of each lane's warpgroup."""
     groups: IntArray = machine.block * -(-machine.grid.threads // GROUP) + machine.thread // GROUP
     return groups
 
@@ -213,7 +209,6 @@ _multiply_together = _with_warpgroup(_multiply)
 
 
 def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """Every instruction that begins with `wgmma`."""
     lanes, now = machine.lanes, machine.ordering.now
     if is_product(instruction):
         return _multiply_together(machine, instruction)
@@ -232,7 +227,7 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def _fence(machine: Machine, instruction: PtxInstruction) -> int:
-    """`fence.proxy.async` and `fence.mbarrier_init` show memory to the asynchronous proxy; others belong to flags."""
+    """Executes fences: `fence.proxy.async` and `fence.mbarrier_init` for the asynchronous proxy, others for flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
     elif instruction.has("mbarrier_init"):
@@ -243,7 +238,7 @@ def _fence(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> Handler:
-    """The handler of an instruction, after a look at the registers that products use, where it has any of those."""
+    """Returns a handler that first checks the registers of products, if the instruction uses any."""
     reads, writes = (
         tuple(name for name in names if name in machine.flights.tracked) for names in registers_of(instruction)
     )

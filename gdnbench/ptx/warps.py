@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: shuffles, votes, matches, reductions."""
+"""Instructions that the lanes of a warp execute together: shuffles, votes, matches, reductions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
 
 Together = Callable[[Machine, PtxInstruction, IntArray], None]
-"""Executes for lanes that have all come; `masks` says who takes part with each."""
+"""Executes an instruction for lanes that have all arrived; `masks` has the lanes that take part with each."""
 
 _ALL_LANES = np.int64(0xFFFFFFFF)
 
 
 def _masks_of(machine: Machine, lanes: IntArray) -> IntArray:
-    """Which lanes of its warp are among the given ones; shape (warps,), bits."""
+    """Returns which lanes of each warp are among the given ones; shape (warps,), bits."""
     bits = np.left_shift(1, machine.lane[lanes]).astype(np.float64)
     return np.bincount(machine.warp[lanes], weights=bits, minlength=int(machine.warp[-1]) + 1).astype(np.int64)
 
 
 def are_whole_warps(machine: Machine) -> bool:
-    """Whether the lanes that run, which are in order, are all 32 of each of their warps."""
+    """Returns whether the running lanes, which are in order, are all 32 of each of their warps."""
     lanes = machine.lanes
     if len(lanes) % WARP:
         return False
@@ -35,11 +35,9 @@ def are_whole_warps(machine: Machine) -> bool:
 
 
 def together(mask_at: int | None, act: Together) -> Handler:
-    """An instruction that waits until all lanes of its mask have come.
+    """Returns a handler that waits until all lanes of a mask have arrived, then calls `act`.
 
-    Args:
-        mask_at: which operand is the mask; None where the whole warp takes part, but for lanes that have ended.
-        act: what they do then.
+    `mask_at` is the position of the mask's operand; None for the whole warp, but for lanes that have ended.
     """
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
@@ -184,7 +182,7 @@ def _active(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> None:
-    """`bar.warp.sync` orders the warp's accesses to memory, and what lanes know of their copies."""
+    """Executes `bar.warp.sync`, which orders the warp's accesses to memory and what lanes know of their copies."""
     machine.ordering.join_warp(machine.lanes, machine.warp[machine.lanes])
 
 
@@ -194,7 +192,7 @@ synchronise_warp = together(0, _order)
 def _needs_sync(
     handler: Handler,
 ) -> Handler:
-    """Only the forms with a mask are known; the old ones without have been taken from the GPUs."""
+    """Rejects forms without `sync`, and so without a mask, which GPUs no longer have."""
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         if not instruction.has("sync"):
