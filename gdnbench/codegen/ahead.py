@@ -18,10 +18,10 @@ from gdnbench.process.worker import Worker, wait_for_any
 
 _START_LIMIT_S = 180.0  # compilers from a cold network disk
 _TAIL_LINES = 8  # of what a builder printed before it died
-_MOST_PROCESSES = 8  # each takes a second to load its compilers, and memory; builds are short
+_MOST_PROCESSES = 8  # each takes memory and a second to load its compilers; builds are short
 
 
-# Jobs that are one build, with its result, as each becomes known.
+# Yields jobs of one build with its result, as each becomes known.
 Settled = Generator[tuple[list[Job], Result], None, None]
 
 
@@ -39,28 +39,24 @@ def build_all(
 ) -> dict[Job, Result]:
     """Builds every job; one that fails, crashes its process or takes too long fails alone.
 
-    Jobs that differ only in the batch size are built once, and what the cache has is not built at all.
+    Returns the build or the error of each job, in the order given. Jobs that differ only in the batch size are built
+    once, and cached builds are not built again.
 
     Args:
-        jobs: what to build.
-        processes: how many at once; by default as many as there are processors and jobs, but no more than 8.
+        processes: how many at once; by default one for each processor, at most 8.
         timeout_s: limit for compiling each job, in seconds.
-        import_s: limit for running a Triton kernel's source, in seconds; one that outlasts it costs that once, and all
-            jobs of the kernel.
+        import_s: limit for running a Triton kernel's source, in seconds; exceeding it fails all jobs of the kernel.
         on_result: called in this thread as each job ends.
 
-    Returns:
-        The build, or the error that it ended with, of each job, in the order given.
-
     Raises:
-        MachineError: if it is the machine that fails: the cache cannot be written, or a tool is absent.
-        UsageError: if the cache's limit is no size.
+        MachineError: if the cache cannot be written, or a tool is absent.
+        UsageError: if the cache's limit is not a size.
     """
     results: dict[Job, Result] = {}
-    cache_limit()  # refuses a variable that is wrong before there is work to lose
+    cache_limit()  # rejects a wrong variable before there is work to lose
     with closing(_settle(jobs, processes, (timeout_s, import_s))) as settled:
         for alike, result in settled:
-            if isinstance(result, MachineError):  # no kernel's fault, and the same for the next
+            if isinstance(result, MachineError):  # not the kernel's fault; the next job would fail alike
                 raise result
             for job in alike:
                 results[job] = result
@@ -69,7 +65,7 @@ def build_all(
 
 
 def count_builds(jobs: Sequence[Job]) -> tuple[int, int]:
-    """How many builds the jobs are, those that are alike counted once, and how many of them the cache lacks."""
+    """Returns the number of distinct builds, and how many of them the cache lacks."""
     keys = set()
     for job in jobs:
         with suppress(GdnbenchError):  # building it will raise the same
@@ -78,13 +74,13 @@ def count_builds(jobs: Sequence[Job]) -> tuple[int, int]:
 
 
 def build_processes() -> int:
-    """How many builder processes work at once, unless the caller chooses."""
+    """Returns how many builder processes work at once by default."""
     return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
 
 
 def _settle(jobs: Sequence[Job], processes: int | None, limits_s: tuple[float, float]) -> Settled:
     same: dict[str, list[Job]] = defaultdict(list)
-    for job in sorted(dict.fromkeys(jobs), key=lambda job: not job.disassembled):  # it serves the others, too
+    for job in sorted(dict.fromkeys(jobs), key=lambda job: not job.disassembled):  # its build serves the others, too
         try:
             same[job.key].append(job)
         except GdnbenchError as error:
@@ -116,7 +112,7 @@ def _build(groups: list[list[Job]], count: int, limits_s: tuple[float, float]) -
                 if builder.alive:
                     idle.append(builder)
                 yield alike, result
-                if not builder.alive and builder.stage is BuildStage.IMPORTING:  # as it would at any other params
+                if not builder.alive and builder.stage is BuildStage.IMPORTING:  # it would fail at other params, too
                     for others in [each for each in pending if each[0].entry.folder == alike[0].entry.folder]:
                         pending.remove(others)
                         yield others, result
@@ -126,7 +122,7 @@ def _build(groups: list[list[Job]], count: int, limits_s: tuple[float, float]) -
 
 
 def _collect(busy: list[Builder]) -> list[tuple[Builder, Result]]:
-    """Waits until a builder has a message, is dead or out of time, and takes the results of those that are done."""
+    """Waits until a builder has a message, is dead or out of time; returns the results of those that are done."""
     now = time.monotonic()
     ready = wait_for_any([builder.worker for builder in busy], min(builder.deadline for builder in busy) - now)
     now = time.monotonic()
@@ -137,15 +133,8 @@ def _collect(busy: list[Builder]) -> list[tuple[Builder, Result]]:
 class Builder:
     """A worker that builds one job at a time: `assign` one, wait until there is a message, and `collect`.
 
-    Args:
-        timeout_s: limit for compiling a job, in seconds.
-        import_s: limit for running a Triton kernel's source, in seconds.
-
-    Attributes:
-        worker: the process.
-        stage: how far it is with its job.
-        deadline: when the stage is to be over, as `time.monotonic` counts.
-        alive: whether it can take a further job.
+    `timeout_s` limits compiling a job, and `import_s` running a Triton kernel's source, in seconds; `deadline` is when
+    the stage is to be over, as `time.monotonic` counts.
     """
 
     def __init__(self, timeout_s: float, import_s: float) -> None:
@@ -166,14 +155,14 @@ class Builder:
         self.alive = True
 
     def assign(self, job: Job) -> None:
-        """Hands over a job and starts its clock."""
+        """Sends a job to the process and starts its clock."""
         self._job = job
         self._begin(BuildStage.STARTING)
         self._log_start = self.worker.log_bytes()
         self.worker.ask(encode_job(job))
 
     def collect(self) -> Result | None:
-        """What became of the job, once there is a message or the time is over; None while it goes on.
+        """Returns the job's result, or None while it goes on; call it once there is a message or the time is over.
 
         A process that failed is closed.
         """

@@ -1,9 +1,9 @@
-"""Compilation targets: what one streaming multiprocessor (SM) of each holds at once, and how much of it a kernel fills.
+"""Compilation targets: the limits of one streaming multiprocessor (SM) of each, and the occupancy of a kernel.
 
 Sources: the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (resident blocks, warps and
-threads per SM, registers per SM and block, shared memory per SM and block), and `cuda_occupancy.h` of CUDA 13.0, which
-states the granularities (`cudaOccRegAllocationGranularity`, `cudaOccSMemAllocationGranularity`,
-`cudaOccSubPartitionsPerMultiprocessor`) and repeats the blocks (`cudaOccMaxBlocksPerMultiprocessor`).
+threads per SM, registers per SM and block, shared memory per SM and block), and `cuda_occupancy.h` of CUDA 13.0 for the
+granularities (`cudaOccRegAllocationGranularity`, `cudaOccSMemAllocationGranularity`,
+`cudaOccSubPartitionsPerMultiprocessor`) and, again, the blocks (`cudaOccMaxBlocksPerMultiprocessor`).
 """
 
 from __future__ import annotations
@@ -16,29 +16,25 @@ from gdnbench.errors import UsageError
 
 _NAME = re.compile(r"sm_(\d{2,3})[af]?")
 DEFAULT_ARCHS = ("sm_90", "sm_100")
-"""Hopper and Blackwell: where there is no GPU, those that kernels are written for."""
+"""Hopper and Blackwell: the targets where there is no GPU."""
 WARP_SIZE = 32
 MAX_THREADS_PER_BLOCK = 1024
 REGISTERS = 65536
-"""32-bit registers per SM, and what one block may have of them: 64 Ki on all of these."""
+"""32-bit registers per SM, and the most per block, on all of these architectures."""
 REGISTER_UNIT = 256
-"""Registers are given to a warp in multiples of this."""
+"""A warp gets registers in multiples of this."""
 SUB_PARTITIONS = 4
-"""An SM's registers are divided among so many schedulers; a warp has all of its registers in one."""
+"""Schedulers of an SM, which divide its registers; a warp has all of its registers in one."""
 SHARED_UNIT = 128
-"""Shared memory is given to a block in multiples of so many bytes, since compute capability 8.0."""
+"""A block gets shared memory in multiples of these bytes, since compute capability 8.0."""
 RESERVED_SHARED = 1024
-"""Bytes of every block's shared memory that the system keeps, since compute capability 8.0."""
+"""Bytes of every block's shared memory that the system reserves, since compute capability 8.0."""
 _KIB = 1024
 _MOST_REGISTERS = 255  # that an instruction can name; cuobjdump prints no more
 
 
 def capability(arch: str) -> int:
-    """The compute capability of a target, without a dot: 90 for `sm_90` and for `sm_90a`.
-
-    Raises:
-        UsageError: if the name is not of that form.
-    """
+    """Returns a target's compute capability without a dot, 90 for `sm_90a`; raises UsageError for other names."""
     match = _NAME.fullmatch(arch)
     if match is None:
         raise UsageError(f"{arch} is not an architecture", "write it as in sm_90 or sm_100")
@@ -47,13 +43,7 @@ def capability(arch: str) -> int:
 
 @dataclass(frozen=True)
 class SmLimits:
-    """One architecture's limits.
-
-    Attributes:
-        warps: resident warps per SM.
-        blocks: resident blocks per SM.
-        shared_bytes: shared memory per SM in bytes, in its largest configuration.
-    """
+    """The limits of one architecture per SM: resident warps and blocks, and bytes of shared memory at its largest."""
 
     warps: int
     blocks: int
@@ -61,7 +51,7 @@ class SmLimits:
 
     @property
     def block_shared_bytes(self) -> int:
-        """What one block may use in bytes, once it has asked for more than 48 KiB: all but what is reserved."""
+        """The most bytes of one block that has asked for more than 48 KiB: all but what is reserved."""
         return self.shared_bytes - RESERVED_SHARED
 
 
@@ -76,11 +66,7 @@ _LIMITS: Mapping[int, SmLimits] = {
 
 
 def limits_of(arch: str) -> SmLimits:
-    """The limits of an architecture, `sm_90` or `sm_90a`.
-
-    Raises:
-        UsageError: if its limits are not known here, naming those that are.
-    """
+    """Returns the limits of an architecture, `sm_90` or `sm_90a`; raises UsageError if they are unknown."""
     known = f"understood: {', '.join(f'sm_{number}' for number in _LIMITS)}"
     try:
         return _LIMITS[capability(arch)]
@@ -92,14 +78,10 @@ def limits_of(arch: str) -> SmLimits:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What is resident on one SM.
+    """The blocks and warps that are resident on one SM, and the percentage of the warps that it could hold.
 
-    Attributes:
-        blocks: blocks; 0 if not even one fits.
-        warps: warps.
-        percent: of the warps that the SM could hold.
-        limited_by: the resource that runs out first, several joined by commas: `warps`, `blocks`, `registers`,
-            `shared memory`; `threads` for a block of more threads than any block may have.
+    `limited_by` joins by commas the resources that run out first (`warps`, `blocks`, `registers`, `shared memory`); it
+    is `threads` for a block of more threads than any block may have.
     """
 
     blocks: int
@@ -109,16 +91,11 @@ class Occupancy:
 
 
 def occupancy(limits: SmLimits, *, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """The occupancy of a launch, by the rules of `cuda_occupancy.h` (CUDA 13.0).
+    """Returns the occupancy of a launch, by the rules of `cuda_occupancy.h` (CUDA 13.0).
 
-    Clusters are left out, and so are named barriers, whose number is not in a cubin: with several of them a
-    kernel may be held to fewer blocks.
-
-    Args:
-        limits: of the architecture.
-        threads: per block.
-        registers: per thread.
-        shared_bytes: per block, static and dynamic, without what the system reserves.
+    `threads` and `shared_bytes` are per block, the latter static and dynamic without what the system reserves;
+    `registers` are per thread. Clusters are left out, and so are named barriers, whose number is not in a cubin: with
+    several of them fewer blocks may fit.
     """
     if not 0 < threads <= MAX_THREADS_PER_BLOCK:
         return Occupancy(0, 0, 0.0, "threads")
@@ -135,7 +112,7 @@ def occupancy(limits: SmLimits, *, threads: int, registers: int, shared_bytes: i
 
 
 def _by_registers(warps: int, registers: int) -> int:
-    """Blocks that the register file holds: each sub-partition holds whole warps."""
+    """Returns how many blocks the register file holds: each sub-partition holds whole warps."""
     if registers == 0:
         return REGISTERS
     of_warp = _round_up(registers * WARP_SIZE, REGISTER_UNIT)

@@ -1,8 +1,8 @@
-"""Which instructions each one waits for, along every way through a kernel's blocks.
+"""Which instructions each instruction waits for, along every path through a kernel's blocks.
 
-A schedule follows one way, and passes a loop once. Here what is under way at the end of a block is under way at the
-start of all that may come next, so a wait at the top of a loop names the loads of the trip before. What a wait names
-may be under way when it is reached, along some way; that it always is, is not said.
+A schedule follows one path, and passes a loop once. Here what is outstanding at the end of a block is outstanding at
+the start of all its successors, so a wait at the top of a loop names the loads of the iteration before. What a wait
+names may be outstanding along some path, not necessarily along all.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ _PRODUCTS_AT_MOST = re.compile(r"\b(gsb\d),\s*(0x[0-9a-f]+)")
 
 @dataclass(frozen=True, order=True)
 class Hold:
-    """An instruction that may be under way.
+    """An instruction, at index `place` of the code, that may be outstanding.
 
-    Attributes:
-        place: its index in the code.
-        reads: whether it is waited for until its operands are read, rather than until its result is there.
+    `reads` tells whether it is waited for until its operands are read, rather than until its result is there.
     """
 
     place: int
@@ -38,10 +36,10 @@ _State = Mapping[str, frozenset[Hold]]  # by the scoreboard that is held
 
 
 def awaited_along(code: Sequence[EncodedInstruction], blocks: Sequence[Block]) -> tuple[tuple[Hold, ...], ...]:
-    """What each instruction waits for, by its index: in the order of the code, an instruction named once.
+    """Returns, by index, what each instruction waits for: in the order of the code, an instruction named once.
 
-    A wait that lets some be under way (`DEPBAR.LE SB0, 0x1`) names all that may be: which of them are done by then
-    depends on the way.
+    A wait that lets some be outstanding (`DEPBAR.LE SB0, 0x1`) names all that may be: which of them are done by then
+    depends on the path.
     """
     entries: list[_State] = [{} for _ in blocks]
     found: dict[int, tuple[Hold, ...]] = {}
@@ -60,7 +58,7 @@ def awaited_along(code: Sequence[EncodedInstruction], blocks: Sequence[Block]) -
 
 
 def holds_something(one: EncodedInstruction) -> bool:
-    """Whether others may wait for it."""
+    """Returns whether others may wait for an instruction."""
     return next(_held(one), None) is not None
 
 
@@ -72,7 +70,7 @@ def _issue(one: EncodedInstruction, place: int, state: dict[str, frozenset[Hold]
             state.pop(key, None)
     for key, reads in _held(one):
         state[key] = state.get(key, frozenset()) | {Hold(place, reads)}
-    # Whose result is waited for has read its operands, too.
+    # An instruction whose result is there has read its operands, too.
     results = {hold.place for hold in waited if not hold.reads}
     return tuple(sorted(hold for hold in waited if not (hold.reads and hold.place in results)))
 
@@ -82,7 +80,7 @@ def _merge(entry: _State, state: _State) -> _State:
 
 
 def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:
-    """What an instruction waits for, and how many may still hold each."""
+    """Yields what an instruction waits for, and how many may still hold each."""
     for number, left in awaited_scoreboards(one.instruction, one.control):
         yield str(number), left
     if one.instruction.name == "WARPGROUP":
@@ -91,7 +89,7 @@ def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:
 
 
 def _held(one: EncodedInstruction) -> Iterator[tuple[str, bool]]:
-    """What an instruction holds, and whether only until its operands are read."""
+    """Yields what an instruction holds, and whether only until its operands are read."""
     for number, reads in ((one.control.write_scoreboard, False), (one.control.read_scoreboard, True)):
         if number is not None:
             yield str(number), reads

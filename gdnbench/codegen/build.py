@@ -38,27 +38,23 @@ def build(
     stamped: bool = False,
     disassembled: bool = True,
 ) -> Build:
-    """The build of a variant, from the cache or a compiler.
+    """Returns the build of a variant, from the cache or a compiler; needs no GPU.
 
-    `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A
-    CUDA kernel's dynamic shared memory is the choice of its declaration, and not counted.
+    `shared_bytes` counts, beside static shared memory, what Triton asks of the launch: the compiler fixed both. A CUDA
+    kernel's dynamic shared memory is the choice of its declaration, and not counted.
 
     Args:
-        entry: the kernel, a `CudaKernel` or a `TritonKernel`.
-        variant: its params.
-        workload: the workload; its run-time axes matter where the kernel's `warps` or `stages` ask for them.
-        arch: the target, `sm_90`. No GPU is needed.
-        launch: the entry of the launch that is meant; by default the kernel's first.
+        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
+        launch: the entry of the launch; by default the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock.
-        disassembled: whether its code is read for the widest load, which takes longer than compiling a small kernel.
+        disassembled: whether the widest load is read from its code, which takes longer than compiling a small kernel.
 
     Raises:
         BuildError: if the kernel's source fails to load or the compiler rejects it.
         UsageError: if there is no such target.
         MachineError: if a compiler or `cuobjdump` is absent, or the cache cannot be written.
-        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
     """
-    capability(arch)  # refuses what is not a target's name before a compiler does so less clearly
+    capability(arch)  # rejects a wrong target with a clearer message than a compiler's
     key = build_key(entry, variant.params, workload, arch, launch=launch, stamped=stamped)
     built = cached = cache.load_build(key)
     if built is None:
@@ -103,13 +99,10 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
 def build_key(
     entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> str:
-    """SHA-256, shortened, of what decides the code; equal for workloads that differ in run-time axes alone.
+    """Returns a shortened SHA-256 of what decides the code; workloads that differ in run-time axes alone share it.
 
-    Loads no compiler, so the parent process can ask.
-
-    Raises:
-        BuildError: if the kernel's `warps` or `stages` fails, or a file in its folder cannot be read.
-        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
+    It loads no compiler, so the parent process can call it. Raises BuildError if the kernel's `warps` or `stages` fails
+    or a file in its folder cannot be read, and TypeError for a kernel that is not compiled, such as a `TorchKernel`.
     """
     facts = {
         "schema": _SCHEMA,

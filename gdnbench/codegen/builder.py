@@ -1,7 +1,7 @@
 """The builder process, a worker: `python -m gdnbench.codegen.builder FD`.
 
-Reads jobs on stdin until it ends, and sends of each how far it is and, last, the result. A kernel that fails to build
-is a result like any other.
+Reads jobs on stdin until it ends, and sends each one's progress and, last, its result. A kernel that fails to build is
+a result like any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gdnbench.process.worker import die_with_parent, take_requests
 
 
 def main(arguments: list[str]) -> None:
-    """Builds what stdin asks for."""
+    """Builds the jobs that stdin brings."""
     die_with_parent()
     channel = Channel[Reply](int(arguments[0]))
     for line in take_requests():

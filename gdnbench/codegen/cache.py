@@ -1,10 +1,10 @@
-"""The build cache: cubins and what was read from them, named after a hash of their content, within a limit.
+"""The build cache: cubins and what was read from them, named after a hash of their content, within a size limit.
 
 `<key>.json` is a build; it names its cubin, `<kernel>-<arch>-<digest>.cubin`, and is written after it. Every file is
-written aside and renamed, so that builders may race: whoever comes last leaves the same content under the same name.
-A cubin's SASS, once it was asked for, lies beside it as `<kernel>-<arch>-<digest>.<digest of the symbol>.sass`.
+written aside and renamed, so that builders may race: the last one leaves the same content under the same name. A
+cubin's SASS, once used, lies beside it as `<kernel>-<arch>-<digest>.<digest of the symbol>.sass`.
 
-What was not used for longest is evicted first. Several builds may name one cubin, so a cubin goes only when no build
+The least recently used builds are evicted first. Several builds may name one cubin, so a cubin goes only when no build
 names it and it is an hour old, and its SASS likewise.
 """
 
@@ -29,7 +29,7 @@ from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.code import Build
 from gdnbench.places import CACHE_VARIABLE, cache_root
 
-_USED_AGAIN_S = 3600.0  # a use is noted once an hour: reading a build need not write
+_USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
 LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
 DEFAULT_LIMIT = 1 << 30
 """A gibibyte: 50,000 builds of 20 KB."""
@@ -41,22 +41,22 @@ _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNOR
 
 
 def cache_folder() -> Path:
-    """Where builds are kept: `$GDNBENCH_CACHE/builds`, else `builds` in the user's cache folder."""
+    """Returns the folder of builds: `$GDNBENCH_CACHE/builds`, else `builds` in the user's cache folder."""
     return cache_root() / "builds"
 
 
 def byte_code_folder() -> Path:
-    """Where workers keep Python's byte code if it may not lie beside the sources; not counted against the limit."""
+    """Returns where workers keep Python's byte code if it may not lie beside the sources; outside the size limit."""
     return cache_root() / "bytecode"
 
 
 def has_build(key: str) -> bool:
-    """Whether a build is stored under a key, be it intact or not."""
+    """Returns whether a build, intact or not, is stored under a key."""
     return (cache_folder() / f"{key}.json").is_file()
 
 
 def load_build(key: str) -> Build | None:
-    """The build stored under a key; None where there is none, or it is damaged and so must be built again.
+    """Returns the build stored under a key, or None if it is absent or damaged and so must be built again.
 
     A build that is found counts as used now, which keeps it from eviction.
     """
@@ -76,27 +76,19 @@ def load_build(key: str) -> Build | None:
 
 
 def _mark_used(stored: Path) -> None:
-    with contextlib.suppress(OSError):  # a cache that cannot be written is as good for reading
+    with contextlib.suppress(OSError):  # a read-only cache can still be read
         if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
             os.utime(stored)
 
 
 def store_cubin(cubin: bytes, kernel: str, arch: str) -> Path:
-    """Stores a cubin under a name that a person can read.
-
-    Raises:
-        MachineError: if the cache cannot be written.
-    """
+    """Stores a cubin under a readable name; raises MachineError if the cache cannot be written."""
     safe = re.sub(r"[^\w.-]", "_", kernel)
     return _write(f"{safe}-{arch}-{_digest(cubin)}.cubin", cubin)
 
 
 def store_build(key: str, build: Build) -> None:
-    """Stores a build whose cubin is already stored.
-
-    Raises:
-        MachineError: if the cache cannot be written.
-    """
+    """Stores a build whose cubin is already stored; raises MachineError if the cache cannot be written."""
     cubin = Path(build.cubin)
     fields = asdict(build) | {"cubin": cubin.name, "digest": _digest(cubin.read_bytes())}
     _write(f"{key}.json", json.dumps(fields, indent=1).encode())
@@ -120,16 +112,7 @@ def _write(name: str, content: bytes) -> Path:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """What the cache holds.
-
-    Attributes:
-        folder: where it is.
-        builds: compiled kernels.
-        build_bytes: of them, with their cubins and SASS.
-        revisions: exported git revisions.
-        revision_bytes: of them.
-        limit_bytes: how much all of it may be.
-    """
+    """What the cache holds: builds, with the bytes of their cubins and SASS, and exported git revisions."""
 
     folder: Path
     builds: int
@@ -140,13 +123,13 @@ class CacheUse:
 
     @property
     def total_bytes(self) -> int:
-        """Of everything."""
+        """Bytes of builds and revisions."""
         return self.build_bytes + self.revision_bytes
 
 
 @dataclass(frozen=True)
 class _Item:
-    """What goes together: a build, or a revision."""
+    """A file or folder of the cache, such as a build or a revision."""
 
     path: Path
     used_s: float
@@ -158,10 +141,9 @@ class _Names(TypedDict):
 
 
 def cache_limit() -> int:
-    """Bytes that the cache may hold: `$GDNBENCH_CACHE_LIMIT`, else a gibibyte.
+    """Returns the bytes that the cache may hold: `$GDNBENCH_CACHE_LIMIT`, else a gibibyte.
 
-    Raises:
-        UsageError: if the variable is no size.
+    Raises UsageError if the variable is not a size.
     """
     text = os.environ.get(LIMIT_VARIABLE, "").strip()
     found = _SIZE.fullmatch(text)
@@ -171,11 +153,7 @@ def cache_limit() -> int:
 
 
 def cache_use() -> CacheUse:
-    """What the cache holds now.
-
-    Raises:
-        UsageError: as `cache_limit`.
-    """
+    """Returns what the cache holds now; raises UsageError as `cache_limit`."""
     builds, code, revisions = _builds(), _code(), _revisions()
     return CacheUse(
         folder=cache_folder().parent,
@@ -188,19 +166,15 @@ def cache_use() -> CacheUse:
 
 
 def evict() -> int:
-    """Brings the cache within its limit; gives the bytes that were freed.
-
-    Raises:
-        UsageError: as `cache_limit`.
-    """
+    """Brings the cache within its limit; returns the bytes freed, and raises UsageError as `cache_limit`."""
     limit, use = cache_limit(), cache_use()
     return _remove_down_to(int(_KEPT * limit), use) if use.total_bytes > limit else 0
 
 
 def clean(older_s: float = 0.0) -> int:
-    """Removes builds and revisions not used for so many seconds, all by default, and gives their bytes.
+    """Removes builds and revisions not used for `older_s` seconds, all by default; returns the bytes freed.
 
-    With all of them go byte code and trials of declarations.
+    Removing all also removes byte code and trials of declarations.
     """
     before = cache_use().total_bytes
     if older_s == 0:
@@ -215,7 +189,7 @@ def clean(older_s: float = 0.0) -> int:
 
 
 def _remove_down_to(target: int, use: CacheUse) -> int:
-    """Removes what was not used for longest until about `target` bytes are left; a build counts with its code."""
+    """Removes the least recently used until about `target` bytes are left; a build counts with its code."""
     builds = _builds()
     code_bytes = (use.build_bytes - sum(item.size_bytes for item in builds)) // max(use.builds, 1)  # on average
     sizes = [(item, item.size_bytes + code_bytes) for item in builds]
@@ -231,7 +205,7 @@ def _remove_down_to(target: int, use: CacheUse) -> int:
 
 
 def _remove_orphans(grace_s: float) -> None:
-    """Removes the code that no build names, and what a killed writer left."""
+    """Removes code that no build names, and temporary files of killed writers."""
     named = {name for item in _builds() if (name := _cubin_of(item.path))}
     horizon = time.time() - grace_s
     for item in (*_code(), *_items(cache_folder(), ".tmp")):
@@ -251,12 +225,11 @@ def _builds() -> list[_Item]:
 
 
 def _code() -> list[_Item]:
-    """Cubins and their SASS."""
     return [*_items(cache_folder(), ".cubin"), *_items(cache_folder(), ".sass")]
 
 
 def _cubin_beside(path: Path) -> str:
-    """The name of the cubin whose SASS a file is; else the file's own."""
+    """Returns the name of the cubin of a SASS file, or any other file's own name."""
     return f"{path.name.rsplit('.', 2)[0]}.cubin" if path.suffix == ".sass" else path.name
 
 
@@ -289,7 +262,7 @@ def _size(folder: str) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Another process may have been faster."""
+    """Removes a file or folder, which another process may have removed already."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,12 +1,12 @@
 """The control fields of an instruction, which no listing prints, and the scoreboards that they name.
 
-Since Volta an instruction has 128 bits, and 105 to 125 of them are the compiler's: the hardware checks no dependence
-but those that they name. The fields are described by Jia, Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA
-Volta GPU Architecture via Microbenchmarking" (arXiv:1804.06826), in its section on control information, and alike in
-the public notes of the assemblers CuAssembler and TuringAs. NVIDIA documents them nowhere.
+Since Volta an instruction has 128 bits, and bits 105 to 125 are the compiler's: the hardware checks no dependence but
+those that they name. The fields are described by Jia, Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA Volta GPU
+Architecture via Microbenchmarking" (arXiv:1804.06826), in its section on control information, and alike in the public
+notes of the assemblers CuAssembler and TuringAs. NVIDIA documents them nowhere.
 
-A scoreboard counts: each instruction that names it adds one, and takes it away when it is done. Waiting for it waits
-until it is 0, and so for every instruction that has named it since it was last waited for.
+A scoreboard counts: each instruction that names it adds one, and takes it away when it is done. A wait lasts until it
+is 0, and so for every instruction that has named it since the last wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gdnbench.codegen.sass import Instruction
 from gdnbench.errors import MachineError
 
 SCOREBOARDS = 6
-"""How many a warp has; an instruction without a fixed latency holds one until it is done."""
+"""Scoreboards of a warp; an instruction without a fixed latency holds one until it is done."""
 
 _FIRST_BIT = 105 - 64  # of the fields, in the high half of an instruction
 _NO_SCOREBOARD = 7
@@ -39,10 +39,10 @@ class Control:
 
     Attributes:
         stall: cycles until the warp may issue its next instruction.
-        yields: whether the scheduler is asked to take another warp next.
-        write_scoreboard: held until the result is there; None if its latency is fixed.
-        read_scoreboard: held until the operands are read, so that they may be overwritten; None if that is at once.
-        waits: scoreboards that must be free before it issues.
+        yields: whether the scheduler is to take another warp next.
+        write_scoreboard: held until the result is there; None if the latency is fixed.
+        read_scoreboard: held until the operands are read and may be overwritten; None if that is at once.
+        waits: scoreboards that must be free before the instruction issues.
         reuse: operand slots whose register the register cache keeps, a bit each.
     """
 
@@ -74,14 +74,9 @@ def _scoreboard(field: int) -> int | None:
 
 
 def read_controls(sass: str, count: int) -> list[Control]:
-    """The control fields of the instructions of a disassembly, in order.
+    """Returns the control fields of the instructions of a disassembly, in order.
 
-    Args:
-        sass: what `cuobjdump -sass` printed, encodings included.
-        count: how many instructions it has.
-
-    Raises:
-        MachineError: if it has another number of encodings.
+    Raises MachineError unless it has the encodings of `count` instructions.
     """
     halves = _HALF.findall(sass)
     if len(halves) != 2 * count:
@@ -92,12 +87,9 @@ def read_controls(sass: str, count: int) -> list[Control]:
 
 @dataclass(frozen=True)
 class OutstandingInstruction:
-    """An instruction that has issued and still holds a scoreboard.
+    """An instruction that holds a scoreboard since `cycle`, at which it issues if nothing is waited for.
 
-    Attributes:
-        instruction: which.
-        cycle: at which it issues, if nothing were waited for.
-        reads: it holds the scoreboard until its operands are read, not until its result is there.
+    `reads` tells whether it holds that until its operands are read, not until its result is there.
     """
 
     instruction: Instruction
@@ -107,25 +99,20 @@ class OutstandingInstruction:
 
 @dataclass(frozen=True)
 class ScoreboardWait:
-    """A scoreboard that an instruction waits for.
-
-    Attributes:
-        scoreboard: its number.
-        holds: the instructions that hold it, first to last; none if none has since it was waited for before.
-    """
+    """A scoreboard that an instruction waits for, and those that hold it since the last wait, first to last."""
 
     scoreboard: int
     holds: tuple[OutstandingInstruction, ...]
 
 
 class Scoreboards:
-    """Which instructions hold the scoreboards of a warp, while its instructions issue in order."""
+    """The instructions that hold the scoreboards of a warp, while its instructions issue in order."""
 
     def __init__(self) -> None:
         self._held: defaultdict[int, list[OutstandingInstruction]] = defaultdict(list)
 
     def issue(self, instruction: Instruction, control: Control, cycle: int) -> tuple[ScoreboardWait, ...]:
-        """What an instruction waits for; it then holds what it names itself."""
+        """Returns what an instruction waits for, and records the scoreboards that it holds."""
         waits = tuple(
             ScoreboardWait(number, self._release(number, left))
             for number, left in awaited_scoreboards(instruction, control)
@@ -143,7 +130,7 @@ class Scoreboards:
 
 
 def awaited_scoreboards(instruction: Instruction, control: Control) -> Iterator[tuple[int, int]]:
-    """The scoreboards that an instruction waits for, and how many may still hold each."""
+    """Yields the scoreboards that an instruction waits for, and how many instructions may still hold each."""
     yield from ((number, 0) for number in control.waits)
     if instruction.name == "DEPBAR":
         for number, left in _AT_MOST.findall(instruction.operands):

@@ -1,4 +1,4 @@
-"""What NVIDIA's `cuobjdump` prints of a cubin: resources, block size and disassembly. Needs neither toolkit nor GPU."""
+"""Reads cubins with NVIDIA's `cuobjdump`: resources, block size and disassembly. Needs neither toolkit nor GPU."""
 
 from __future__ import annotations
 
@@ -32,11 +32,7 @@ _SIZES = re.compile(
 
 @cache
 def cuobjdump() -> Path:
-    """Where `cuobjdump` is: in the triton wheel, else on `PATH`.
-
-    Raises:
-        MachineError: if it is in neither.
-    """
+    """Returns the path of `cuobjdump`, in the triton wheel or on `PATH`; raises MachineError if it is in neither."""
     # find_spec locates triton without running it; loading it takes half a second.
     spec = find_spec("triton")
     folders = [] if spec is None else (spec.submodule_search_locations or [])
@@ -49,11 +45,7 @@ def cuobjdump() -> Path:
 
 
 def run_cuobjdump(cubin: Path, *options: str) -> str:
-    """What `cuobjdump` prints of a cubin.
-
-    Raises:
-        MachineError: if it is absent, or cannot read the cubin.
-    """
+    """Returns what `cuobjdump` prints of a cubin; raises MachineError if it is absent, or cannot read the cubin."""
     command = [str(cuobjdump()), *options, str(cubin)]
     hint = f"try by hand: {' '.join(command)}"
     try:
@@ -67,12 +59,11 @@ def run_cuobjdump(cubin: Path, *options: str) -> str:
 
 
 def disassemble(cubin: Path, symbol: str) -> str:
-    """The SASS of one kernel, the device functions that it calls included; kept beside the cubin for the next time.
+    """Returns the SASS of a kernel with the device functions that it calls, and keeps it beside the cubin.
 
-    Raises:
-        MachineError: if `cuobjdump` is absent or cannot read the cubin.
+    Raises MachineError if `cuobjdump` is absent or cannot read the cubin.
     """
-    # A cubin of the cache is named by its content, so what is kept beside it cannot be of another.
+    # A cached cubin is named by its content, so SASS beside it cannot be of another.
     kept = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):
         return kept.read_text()
@@ -86,15 +77,13 @@ def disassemble(cubin: Path, symbol: str) -> str:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes.
+    """The resources of one kernel: registers, stack frame and further local memory per thread, the rest per block.
 
     Attributes:
-        registers: per thread.
-        shared_bytes: static shared memory per block, without what the system reserves.
-        stack_bytes: stack frame per thread; ptxas spills registers to it.
-        local_bytes: further local memory per thread.
-        required_threads: per block, where it can be launched with no other number; else 0.
-        most_threads: per block, by its `__launch_bounds__`; 0 where it has none.
+        shared_bytes: static, without what the system reserves.
+        stack_bytes: ptxas spills registers to the stack frame.
+        required_threads: 0 if it can be launched with other numbers of threads, too.
+        most_threads: by its `__launch_bounds__`; 0 without them.
         cluster: blocks of a cluster along x, y and z.
     """
 
@@ -110,31 +99,24 @@ class Resources:
     def spill_bytes(self) -> int:
         """Local memory per thread in bytes: an upper bound on what is spilled, and 0 only if nothing is.
 
-        The cubin does not distinguish spilled registers from arrays that the source indexes dynamically. Both are the
-        same trouble, traffic to local memory, and have the same remedy: less state per thread.
+        The cubin does not distinguish spilled registers from arrays that the source indexes dynamically. Both cause
+        traffic to local memory and have the same remedy: less state per thread.
         """
         return self.stack_bytes + self.local_bytes
 
 
 def read_resources(cubin: Path, symbol: str, arch: str) -> Resources:
-    """The resources of one kernel.
+    """Returns the resources of the kernel with the mangled name `symbol`, compiled for `arch`.
 
-    Args:
-        cubin: the file that holds it.
-        symbol: its mangled name.
-        arch: what it was compiled for, `sm_90`.
-
-    Raises:
-        MachineError: if `cuobjdump` is absent, cannot read the cubin, or finds no such kernel in it.
+    Raises MachineError if `cuobjdump` is absent, cannot read the cubin, or finds no such kernel in it.
     """
     return parse_resources(run_cuobjdump(cubin, "-res-usage", "-elf"), symbol, arch)
 
 
 def parse_resources(text: str, symbol: str, arch: str) -> Resources:
-    """The resources of one kernel in the output of `cuobjdump -res-usage -elf`.
+    """Returns a kernel's resources from the output of `cuobjdump -res-usage -elf`.
 
-    Raises:
-        MachineError: if it names no such kernel.
+    Raises MachineError if the output names no such kernel.
     """
     usage = re.search(rf"Function {re.escape(symbol)}:\s*\n(.*)", text)
     counts = {name: int(count) for name, count in re.findall(r"(\w+):(\d+)", usage[1])} if usage else {}
@@ -155,7 +137,7 @@ def parse_resources(text: str, symbol: str, arch: str) -> Resources:
 
 
 def _sizes(text: str, symbol: str) -> dict[str, tuple[int, int, int]]:
-    """What a kernel's section of attributes says of blocks and clusters, along x, y and z."""
+    """Returns the sizes of blocks and clusters along x, y and z from a kernel's section of attributes."""
     section = re.search(rf"^\.nv\.info\.{re.escape(symbol)}\n(.*?)(?=^\.|\Z)", text, re.MULTILINE | re.DOTALL)
     found = _SIZES.findall(section[1]) if section else []
     return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in found}

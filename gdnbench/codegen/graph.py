@@ -1,11 +1,11 @@
-"""The blocks of a kernel's machine code, where each goes next, and its loops.
+"""The basic blocks of a kernel's machine code, their successors, and its loops.
 
-A block is straight code: it is entered at its first instruction alone and left behind its last. A loop is a natural
-one (Aho, Lam, Sethi and Ullman, "Compilers", on flow graphs): a branch back to a block that every way to the branch
-goes through, and the blocks between. A jump back from code that stands out of line, as retries of a wait do, is none.
+A block is entered at its first instruction alone and left behind its last. A loop is a natural one (Aho, Lam, Sethi and
+Ullman, "Compilers", on flow graphs): a branch back to a block that dominates the branch, and the blocks between. A jump
+back from code that stands out of line, as retries of a wait do, makes no loop.
 
-A call goes to what it calls and to what follows it; where a return goes is not followed. Targets that are computed
-(BRX) are not known.
+A call goes to what it calls and to what follows it; where a return goes is not followed. Computed targets (BRX) are
+unknown.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ _LAST = _BRANCHES | _COMPUTED | _ENDS | {"BSYNC"}
 
 @dataclass(frozen=True)
 class Block:
-    """Straight code.
-
-    Attributes:
-        places: the indices of its instructions.
-        successors: the blocks that may run next, by their index; none where the kernel or a function ends.
-    """
+    """A basic block: the indices of its instructions, and those of the blocks that may run next, if any."""
 
     places: range
     successors: tuple[int, ...]
@@ -39,14 +34,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Loop:
-    """A natural loop.
+    """A natural loop, by the indices of its blocks, those of inner loops included.
 
-    Attributes:
-        header: the block through which it is entered, by its index.
-        blocks: all that it consists of, those of loops within it included.
-        latches: those that go back to the header.
-        shortest: instructions of the shortest trip from the header until it goes back.
-        longest: instructions of the longest, a loop within it passed once.
+    It is entered through `header`, to which `latches` go back; `shortest` and `longest` are the instructions of its
+    shortest and longest iteration, with an inner loop passed once.
     """
 
     header: int
@@ -57,11 +48,7 @@ class Loop:
 
 
 def read_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
-    """The blocks of a kernel, in the order of their addresses.
-
-    Args:
-        code: its instructions without padding.
-    """
+    """Returns the blocks of a kernel in the order of their addresses; `code` is without padding."""
     targets = _targets(code)
     starts = {0, *targets.values()}
     starts |= {place + 1 for place, one in enumerate(code[:-1]) if one.name in _LAST}
@@ -74,10 +61,10 @@ def read_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
 
 
 def _targets(code: Sequence[Instruction]) -> dict[int, int]:
-    """The index that each branch, call and BSYNC goes to, by its own; only those within the code."""
+    """Returns the index that each branch, call and BSYNC goes to, by its own; only those within the code."""
     places = {int(one.address, 16): place for place, one in enumerate(code)}
     found: dict[int, int] = {}
-    joins: dict[str, int] = {}  # where the threads of a barrier register go on, by the latest BSSY before
+    joins: dict[str, int] = {}  # by barrier register: where its threads go on, by the latest BSSY before
     for place, one in enumerate(code):
         address = address_operand(one)
         target = None if address is None else places.get(address)
@@ -93,7 +80,6 @@ def _targets(code: Sequence[Instruction]) -> dict[int, int]:
 
 
 def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> Iterator[int]:
-    """The instructions that may run after the last one of a block."""
     one, target = code[place], targets.get(place)
     if target is not None:
         yield target
@@ -105,7 +91,6 @@ def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> I
 
 
 def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
-    """The blocks from which each is entered."""
     found: list[list[int]] = [[] for _ in blocks]
     for at, block in enumerate(blocks):
         for successor in block.successors:
@@ -114,7 +99,7 @@ def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
 
 
 def find_loops(blocks: Sequence[Block]) -> tuple[Loop, ...]:
-    """The loops, in the order of their headers; branches back to one header are one loop."""
+    """Returns the loops in the order of their headers; branches back to one header are one loop."""
     order, roots = _order(blocks)
     before = _predecessors(blocks)
     dominators = _dominators(order, roots, before)
@@ -140,7 +125,7 @@ def _loop(
 
 
 def _trip(blocks: Sequence[Block], order: Sequence[int], header: int, latches: Sequence[int]) -> tuple[int, int]:
-    """Instructions of the shortest and the longest way from a header to a branch back to it; jumps back not taken."""
+    """Returns the instructions of the shortest and longest path from a header to a latch, without jumps back."""
     rank = {at: place for place, at in enumerate(order)}
     ways = {header: (len(blocks[header].places),) * 2}
     for at in order:
@@ -157,7 +142,7 @@ def _trip(blocks: Sequence[Block], order: Sequence[int], header: int, latches: S
 
 
 def _order(blocks: Sequence[Block]) -> tuple[list[int], set[int]]:
-    """Blocks in reverse postorder, and those that it starts from: the first, and what no known way leads to."""
+    """Returns blocks in reverse postorder, and its roots: the first block, and those that no known path leads to."""
     visited: set[int] = set()
     roots: set[int] = set()
     order: list[int] = []
@@ -183,7 +168,7 @@ def _postorder(blocks: Sequence[Block], root: int, visited: set[int]) -> list[in
 
 
 def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence[int]]) -> list[int]:
-    """The blocks that every way to each goes through, itself included, as bits."""
+    """Returns the dominators of each block, itself included, as bits."""
     every = (1 << len(order)) - 1
     found = [1 << at if at in roots else every for at in range(len(order))]
     changed = True

@@ -1,4 +1,4 @@
-"""One thing to build, how it ends, and the messages about it between the parent and a builder process."""
+"""One thing to build, its result, and the messages about it between the parent and a builder process."""
 
 from __future__ import annotations
 
@@ -22,19 +22,13 @@ Result = Build | GdnbenchError
 
 @dataclass(frozen=True)
 class Job:
-    """A variant to build for an architecture.
+    """A variant to build for an architecture; raises TypeError if its kernel is not compiled, such as a `TorchKernel`.
 
     Attributes:
-        entry: the kernel.
-        variant: its params.
-        workload: the workload; its run-time axes matter where `warps` or `stages` ask for them.
-        arch: the target, `sm_90`.
-        launch: the entry of the launch that is meant; empty for the kernel's first.
+        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
+        launch: the entry of the launch; empty for the kernel's first.
         stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench phases` needs.
-        disassembled: whether its code is read for the widest load; where only that it compiles is asked, it need not.
-
-    Raises:
-        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
+        disassembled: whether the widest load is read from its code; not needed to see whether it compiles.
     """
 
     entry: Entry = field(hash=False)  # holds dicts; the variant tells kernels apart
@@ -52,11 +46,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What the cache calls its build; jobs of equal key are one build.
-
-        Raises:
-            BuildError: if the kernel's `warps` or `stages` fails.
-        """
+        """The cache's key, shared by jobs of one build; raises BuildError if the kernel's `warps` or `stages` fails."""
         return build_key(
             self.entry, self.variant.params, self.workload, self.arch, launch=self.launch, stamped=self.stamped
         )
@@ -68,7 +58,7 @@ class Job:
 
 
 def encode_job(job: Job) -> str:
-    """A job as a line of JSON, to ask a builder process for."""
+    """Encodes a job as a line of JSON, for a builder process."""
     request = {
         "op_folder": str(job.entry.op_folder),
         "folder": str(job.entry.folder),
@@ -84,11 +74,9 @@ def encode_job(job: Job) -> str:
 
 
 def decode_job(line: str) -> Job:
-    """The job that a line asks for, its kernel loaded again from its folder.
+    """Decodes a job and loads its kernel again from its folder.
 
-    Raises:
-        BuildError: if the kernel cannot be loaded any more.
-        ParamError: for params that it does not have.
+    Raises BuildError if the kernel cannot be loaded any more, and ParamError for params that it does not have.
     """
     request = json.loads(line)
     op = load_op(Path(request["op_folder"]))
@@ -103,7 +91,7 @@ def decode_job(line: str) -> Job:
 
 
 class BuildStage(StrEnum):
-    """How far a builder is with a job; each stage has a limit of its own."""
+    """The stage of a job in a builder; each has a limit of its own."""
 
     STARTING = "starting"  # it loads the compilers
     IMPORTING = "importing"  # it runs the kernel's source, which may do anything
@@ -112,27 +100,21 @@ class BuildStage(StrEnum):
 
 @dataclass(frozen=True)
 class StageBegan:
-    """A builder begins a stage of its job."""
+    """The message that a builder begins a stage of its job."""
 
     stage: BuildStage
 
 
 @dataclass(frozen=True)
 class Built:
-    """A job is done."""
+    """The message that a job is done."""
 
     build: Build
 
 
 @dataclass(frozen=True)
 class NotBuilt:
-    """A job failed.
-
-    Attributes:
-        error: the name of the class in `gdnbench.errors` that was raised.
-        message: its message.
-        hint: its hint.
-    """
+    """The message that a job failed; `error` names a class in `gdnbench.errors`."""
 
     error: str
     message: str
@@ -144,14 +126,14 @@ REPLIES: tuple[type[Reply], ...] = (StageBegan, Built, NotBuilt)
 
 
 def reply_of(result: Result) -> Built | NotBuilt:
-    """A result as a message."""
+    """Returns the message for a result."""
     if isinstance(result, Build):
         return Built(result)
     return NotBuilt(type(result).__name__, result.message, result.hint)
 
 
 def result_of(reply: Built | NotBuilt) -> Result:
-    """The inverse of `reply_of`: an error has the class that was raised."""
+    """Returns the result in a message; an error has the class that was raised."""
     if isinstance(reply, Built):
         return reply.build
     kind = getattr(errors, reply.error, BuildError)

@@ -1,7 +1,7 @@
-"""Whether CUDA would take a launch: its grid, block, shared memory and cluster against the limits of an architecture.
+"""Checks whether CUDA would take a launch: its grid, block, shared memory and cluster against an architecture's limits.
 
 Sources: the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Thread Block Clusters",
-and what `cuLaunchKernel` answers otherwise: CUDA_ERROR_INVALID_VALUE for a grid, a block or shared memory beyond them,
+and the errors of `cuLaunchKernel`: CUDA_ERROR_INVALID_VALUE for a grid, a block or shared memory beyond them,
 CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES for registers, CUDA_ERROR_INVALID_CLUSTER_SIZE for clusters.
 """
 
@@ -18,23 +18,21 @@ from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 
 MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
-"""Of a grid along x, y and z, on every architecture since compute capability 3.0."""
+"""Blocks of a grid along x, y and z, on every architecture since compute capability 3.0."""
 MOST_CLUSTERED = 8
-"""Blocks of a cluster, unless the function is allowed more, which a launch of gdnbench's does not ask for."""
+"""Blocks of a cluster, unless the function is allowed more, which gdnbench's launches do not request."""
 
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """What a launch asks for.
+    """What a launch requests: a grid and clusters in blocks along x, y and z, the rest per block but for the registers.
 
     Attributes:
-        grid: blocks along x, y and z, as far as they are declared.
-        threads: per block.
-        shared_bytes: shared memory per block in bytes, static and dynamic, as far as it is known.
-        registers: per thread; 0 where they are not known.
-        required_threads: per block, where the compiled code is for no other number; else 0.
-        most_threads: per block, that the compiled code is for by its `__launch_bounds__`; 0 where it says nothing.
-        cluster: blocks of a cluster along x, y and z.
+        grid: as far as it is declared.
+        shared_bytes: static and dynamic, as far as known.
+        registers: per thread; 0 if unknown.
+        required_threads: the only number that the compiled code is for; 0 if there is none.
+        most_threads: by the code's `__launch_bounds__`; 0 without them.
         is_triton: whether Triton launches it, which passes over an empty grid.
     """
 
@@ -48,7 +46,7 @@ class LaunchRequest:
     is_triton: bool = False
 
     def compiled_to(self, build: Build) -> LaunchRequest:
-        """The launch with what the compiler made of the kernel; Triton's has the threads that it asks for."""
+        """Returns the launch with what the compiler made of the kernel; Triton's has the threads that it requires."""
         return replace(
             self,
             threads=(build.required_threads or self.threads) if self.is_triton else self.threads,
@@ -60,7 +58,7 @@ class LaunchRequest:
         )
 
     def refusal(self, arch: str) -> str:
-        """Why CUDA would not launch it on an architecture, `sm_90`; empty where it would, as far as is known."""
+        """Returns why CUDA would not launch it on an `arch` such as `sm_90`; empty if it would, as far as is known."""
         return self._grid_refusal() or self._block_refusal() or self._resource_refusal(arch)
 
     def _grid_refusal(self) -> str:
@@ -92,7 +90,7 @@ class LaunchRequest:
     def _resource_refusal(self, arch: str) -> str:
         try:
             limits = limits_of(arch)
-        except UsageError:  # one that is newer than this table; its limits are no lower than these, but not known
+        except UsageError:  # newer than this table: its limits are no lower than these, but unknown
             return ""
         if self.shared_bytes > limits.block_shared_bytes:
             most = f"{arch} gives a block at most {limits.block_shared_bytes:,}"
@@ -104,17 +102,12 @@ class LaunchRequest:
 
 
 def _lacks_registers(limits: SmLimits, request: LaunchRequest) -> bool:
-    """Whether not one block finds its registers."""
     held = occupancy(limits, threads=request.threads, registers=request.registers, shared_bytes=0)
     return held.blocks == 0 and held.limited_by == "registers"
 
 
 def request_of(launch: CudaLaunch | TritonLaunch, workload: Workload, params: Params) -> LaunchRequest:
-    """What a declaration asks for at a workload.
-
-    Raises:
-        Exception: whatever the declaration's functions do.
-    """
+    """Returns what a declaration requests at a workload; raises what the declaration's functions raise."""
     grid = tuple(int(size) for size in launch.grid(workload, params))
     if isinstance(launch, TritonLaunch):
         return LaunchRequest(grid, WARP_SIZE * int(launch.warps(workload, params)), is_triton=True)

@@ -1,8 +1,8 @@
-"""What NVIDIA's `nvdisasm` knows of each instruction of a cubin: its source lines, and how many registers are live.
+"""Source lines and live registers of each instruction of a cubin, from NVIDIA's `nvdisasm`.
 
-Both follow from the cubin alone. Lines are there where the compiler was asked for them, as every build here asks it
-(`lineinfo`, which changes no code). Live registers are nvdisasm's data flow over the whole function: those that hold a
-value which is still read, those that the instruction writes included.
+Both follow from the cubin alone. Lines are there if the compiler was asked for them, as every build here asks it
+(`lineinfo`, which changes no code). Live registers are from nvdisasm's data flow over the whole function: those that
+hold a value which is still read, and those that the instruction writes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ _LIVE = re.compile(r"//\s+\|\s*(\d*)\s*\|")
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of a source file.
-
-    Attributes:
-        file: its path as the compiler was given it.
-        line: from 1.
-    """
+    """A line, from 1, of a source file, by the path that the compiler was given."""
 
     file: str
     line: int
@@ -43,22 +38,19 @@ class SourceLine:
 
 
 def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:
-    """The lines that each instruction of a kernel comes from, by its address.
+    """Returns the source lines of each instruction of a kernel, by its address; empty if the cubin has no lines.
 
-    Returns:
-        The innermost line, then those from where its function was inlined; empty if the cubin has no lines.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent or cannot read the cubin.
+    The innermost line comes first, then those from where its function was inlined. Raises MachineError if `nvdisasm` is
+    absent or cannot read the cubin.
     """
     return parse_source_lines(_run(cubin, "-gi"), symbol)
 
 
 def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:
-    """The same, from what `nvdisasm -gi` printed."""
+    """Parses what `nvdisasm -gi` printed; returns as `read_source_lines`."""
     found: dict[int, tuple[SourceLine, ...]] = {}
     lines: tuple[SourceLine, ...] = ()
-    fresh = False  # whether the lines are of the instruction that comes next, and none has had them yet
+    fresh = False  # whether the lines belong to the next instruction
     for line in _section(text, symbol):
         if source := _SOURCE.match(line):
             lines = (*(lines if fresh else ()), SourceLine(source[1], int(source[2])))
@@ -71,20 +63,17 @@ def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine,
 
 
 def read_live_registers(cubin: Path, symbol: str) -> Mapping[int, int]:
-    """How many registers of a thread are live at each instruction of a kernel, by its address.
+    """Returns how many registers of a thread are live at each instruction of a kernel, by its address.
 
-    Returns:
-        Empty where nvdisasm does not follow the code: that of Triton for sm_90, whose ptxas is of an older CUDA.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent.
+    It is empty if nvdisasm does not follow the code: that of Triton for sm_90, whose ptxas is of an older CUDA. Raises
+    MachineError if `nvdisasm` is absent.
     """
     done = _start(cubin, "-lrm", "count")
     return {} if done.returncode else parse_live_registers(done.output, symbol)
 
 
 def parse_live_registers(text: str, symbol: str) -> Mapping[int, int]:
-    """The same, from what `nvdisasm -lrm count` printed."""
+    """Parses what `nvdisasm -lrm count` printed; returns as `read_live_registers`."""
     found: dict[int, int] = {}
     for line in _section(text, symbol):
         instruction, live = _INSTRUCTION.match(line), _LIVE.search(line)

@@ -32,10 +32,9 @@ class CompiledCode:
     """One compiled kernel.
 
     Attributes:
-        cubin: the binary.
-        symbol: the kernel's mangled name in it.
-        dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch, in bytes.
-        log: what ptxas said, and where NVRTC ran it, NVRTC.
+        symbol: the kernel's mangled name in the cubin.
+        dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch.
+        log: output of ptxas and, where NVRTC ran it, of NVRTC.
     """
 
     cubin: bytes
@@ -45,7 +44,7 @@ class CompiledCode:
 
 
 def fingerprint(*, stamped: bool) -> dict[str, Any]:
-    """What besides the sources decides the code; loads no compiler."""
+    """Returns what besides the sources decides the code; loads no compiler."""
     versions = {package: package_version(package) or "absent" for package in _PACKAGES}
     facts = {"options": dict(OPTIONS), "versions": versions, "headers": _headers_hash()}
     return facts | ({"stamped": True} if stamped else {})
@@ -59,7 +58,7 @@ def _headers_hash() -> str:
 
 
 def macros(op: Op, params: Params, workload: Workload, *, stamped: bool) -> dict[str, str]:
-    """The macros a kernel is compiled with. Run-time axes are none of them: one cubin serves all of their sizes."""
+    """Returns a kernel's macros, without run-time axes: one cubin serves all of their sizes."""
     axes = {f"{op.macro_prefix}{axis}": str(size) for axis, size in workload.compile_time.items()}
     return axes | {name: str(value) for name, value in params.items()} | ({STAMPED: "1"} if stamped else {})
 
@@ -67,18 +66,13 @@ def macros(op: Op, params: Params, workload: Workload, *, stamped: bool) -> dict
 def compile_cuda(
     entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> CompiledCode:
-    """Compiles a CUDA kernel.
+    """Compiles a CUDA kernel for a target such as `sm_90`; `launch` is a launch's entry, by default the first one's.
 
     Args:
-        entry: the kernel.
-        params: every param's value.
-        workload: its compile-time axes count.
-        arch: the target, `sm_90`.
-        launch: the entry of the launch that is meant; by default the kernel's first.
-        stamped: whether its marks read the clock, for `gdnbench phases`; else they are nothing.
+        stamped: whether its marks read the clock, for `gdnbench phases`; else they do nothing.
 
     Raises:
-        BuildError: if the compiler rejects the kernel, with its message, or the source is no UTF-8.
+        BuildError: if the compiler rejects the kernel, with its message, or the source is not UTF-8.
         UsageError: if the compiler does not know the target.
         MachineError: if NVRTC or the CUDA headers are absent.
     """
@@ -94,7 +88,7 @@ def compile_cuda(
     symbol = launch_of(entry.kernel, launch).entry
     text, log = _text_in(entry.source), io.StringIO()
     assert isinstance(entry.kernel, CudaKernel)
-    # All of the kernel's launches, so that each gives the same file, which is loaded once: they share its variables.
+    # All launches, so that each gives the same cubin, which is loaded once: they share its variables.
     symbols = tuple(dict.fromkeys(each.entry for each in entry.kernel.launches))
     try:
         compiled = Program(text, "c++", options).compile("cubin", name_expressions=symbols, logs=log)
@@ -104,20 +98,9 @@ def compile_cuda(
 
 
 def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
-    """Compiles a CUDA kernel to PTX, all of its launches and with the source's lines in it.
+    """Compiles a CUDA kernel's launches to PTX with source lines; returns it and mangled names by launch entry.
 
-    Args:
-        entry: the kernel.
-        params: every param's value.
-        workload: its compile-time axes count.
-        arch: the target, `sm_90`.
-
-    Returns:
-        The module's text, and the mangled name in it of each launch, by its entry.
-
-    Raises:
-        BuildError: if the compiler rejects the kernel, with its message, or the source is no UTF-8.
-        MachineError: if the CUDA headers are absent.
+    Raises BuildError and MachineError as `compile_cuda` does.
     """
     from cuda.bindings import nvrtc
 
@@ -130,7 +113,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
     ]  # fmt: skip
     assert isinstance(entry.kernel, CudaKernel)
     entries = [launch.entry for launch in entry.kernel.launches]
-    # cuda-core gives PTX only where there is a driver, which tells it what it may ask for.
+    # cuda-core gives PTX only if there is a driver, which tells it what to request.
     _, program = nvrtc.nvrtcCreateProgram(_text_in(entry.source).encode(), str(entry.source).encode(), 0, [], [])
     try:
         for name in entries:
@@ -156,7 +139,7 @@ def _text_in(source: Path) -> str:
 
 
 def _target(kernel: Kernel, arch: str) -> str:
-    """What a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
+    """Returns what a kernel is compiled for: the architecture, or the kernel's own target if that belongs to it."""
     target, since = (kernel.target, kernel.since) if isinstance(kernel, CudaKernel) else ("", "")
     if not kernel.fits(arch):
         whose = f"that {target} alone knows" if target else f"that GPUs have from {since} on"
@@ -165,7 +148,7 @@ def _target(kernel: Kernel, arch: str) -> str:
 
 
 def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, bytes], Any]) -> str:
-    """What NVRTC writes into a buffer of the size that it asks for."""
+    """Returns what NVRTC writes into a buffer of the size that it requests."""
     _, size = size_of(program)
     buffer = b" " * size
     fill(program, buffer)
@@ -173,10 +156,9 @@ def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, b
 
 
 def _include_path(entry: Entry) -> list[str]:
-    """Where headers are looked for: the kernel's own, gdnbench's, CUDA's, and libcu++'s and CUB's if they are here.
+    """Returns folders of headers: the kernel's, gdnbench's, CUDA's, and libcu++'s and CUB's if installed.
 
-    Raises:
-        MachineError: if those of CUDA are absent.
+    Raises MachineError if those of CUDA are absent.
     """
     from cuda.pathfinder import find_nvidia_header_directory
 
@@ -199,7 +181,7 @@ def _explained(entry: Entry, arch: str, symbol: str, text: str) -> GdnbenchError
 
 
 def _refused(log: str) -> BuildError:
-    """The compiler's errors; with the package to install, where they come of a header of libcu++, CUB or Thrust."""
+    """Returns the compiler's errors, with the package to install if a header of libcu++, CUB or Thrust is absent."""
     absent = _ABSENT.search(log)
     remedy = "\nthat header comes with: pip install nvidia-cuda-cccl" if absent and _OF_CCCL.match(absent[1]) else ""
     return BuildError(clean_log(log) + remedy)
@@ -210,7 +192,7 @@ _OF_CCCL = re.compile(r"(nv/target|cuda/|cub/|thrust/)")
 
 
 def clean_log(text: str) -> str:
-    """The compiler's errors, with places written as editors and terminals link them: `file:line`.
+    """Returns the compiler's errors, with places written as editors and terminals link them: `file:line`.
 
     Warnings, the count of errors, and what cuda-core puts before and after the log are left out.
     """

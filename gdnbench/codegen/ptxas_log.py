@@ -1,7 +1,7 @@
-"""What ptxas tells of a kernel in its log and nowhere else: that it serializes Hopper's warpgroup products.
+"""What only ptxas's log tells of a kernel: that it serializes Hopper's warpgroup products.
 
-Where ptxas cannot keep the products of a function in flight (`wgmma.mma_async`), it waits for each before the next.
-The machine code is then that of a source which waits for each itself, so only the log tells the two apart.
+Where ptxas cannot keep the products of a function in flight (`wgmma.mma_async`), it waits for each before the next. The
+machine code is then that of a source which waits for each itself, so only the log tells the two apart.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ _SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized due to (
 
 
 def serialized_because(log: str, symbol: str) -> str:
-    """Why ptxas serializes a kernel's warpgroup products, in its own words; empty where it does not.
+    """Returns why ptxas serializes the warpgroup products of a kernel, in its own words, or an empty text.
 
-    Args:
-        log: what ptxas wrote while it compiled the kernel's module.
-        symbol: the kernel's mangled name.
+    `log` is what ptxas wrote for the kernel's module, and `symbol` the kernel's mangled name.
     """
     reasons = (" ".join(reason.split()) for reason, function in _SERIALIZED.findall(log) if function == symbol)
     return ", ".join(dict.fromkeys(reasons))

@@ -1,7 +1,7 @@
 """Machine code (SASS) as `cuobjdump -sass` prints it: instructions, how wide they load, their mix, and listings.
 
 Counts are static: the body of a loop counts once however often it runs. Opcodes are as the "Instruction Set Reference"
-of NVIDIA's CUDA Binary Utilities names them; one that no family has counts as `other`.
+of NVIDIA's CUDA Binary Utilities names them; an opcode of no family counts as `other`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 
 _DEFAULT_BITS = 32
 _REGISTER = re.compile(r"\b(UR|R|UP|P|B)\d+\b")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")
-# Their numbers are addresses in the code.
+# Instructions whose numbers are addresses in the code.
 _JUMPS = frozenset({"BRA", "BRX", "BRXU", "BSSY", "CALL", "JMP", "RET", "BREAK"})
 _MEMORY: Mapping[str, str] = {
     "LDG": "global load",
@@ -89,14 +89,13 @@ _GLOBAL = frozenset({"LDG", "STG", "LDGSTS", "LD", "ST"})
 
 @dataclass(frozen=True)
 class Instruction:
-    """What one line says.
+    """An instruction of a disassembly.
 
     Attributes:
         address: in the kernel, hexadecimal.
         predicate: under which it runs, `!P0`; empty if always.
         name: the opcode without modifiers, `LDG`.
         modifiers: the rest of the opcode, (`E`, `128`).
-        operands: as printed.
     """
 
     address: str
@@ -107,7 +106,7 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
-        """Name and modifiers, `LDG.E.128`."""
+        """The name with its modifiers, `LDG.E.128`."""
         return ".".join((self.name, *self.modifiers))
 
     def __str__(self) -> str:
@@ -116,31 +115,31 @@ class Instruction:
 
 
 def read_instructions(sass: str) -> Iterator[Instruction]:
-    """The instructions of a disassembly, in order."""
+    """Yields the instructions of a disassembly, in order."""
     for address, predicate, name, modifiers, operands in _LINE.findall(sass):
         yield Instruction(address, predicate, name, tuple(modifiers.split(".")[1:]), operands)
 
 
 def listing(sass: str) -> str:
-    """A disassembly without the encodings: an address and an instruction a line."""
+    """Returns a disassembly without the encodings: an address and an instruction a line."""
     return "\n".join(f"/*{one.address}*/  {one} ;" for one in read_instructions(sass))
 
 
 def widest_load_bits(sass: str) -> int:
-    """Width in bits of the widest global load per thread; 0 where there is none."""
+    """Returns the width in bits of the widest global load per thread, or 0 if there is none."""
     widths = [width_bits(modifiers.split(".")) for modifiers in _LOAD.findall(sass)]
     bulk = [_BULK_BITS] if _BULK_COPY.search(sass) else []
     return max(widths + bulk, default=0)
 
 
 def width_bits(modifiers: Iterable[str]) -> int:
-    """Width in bits of a load or store per thread, from its opcode's modifiers."""
+    """Returns the width in bits of a load or store per thread, from its opcode's modifiers."""
     widths = (_WIDTHS.get(modifier) for modifier in modifiers)
     return next(filter(None, widths), _DEFAULT_BITS)
 
 
 def normalize(sass: str) -> list[str]:
-    """An instruction a line: registers and predicates lose their numbers, jumps their targets.
+    """Returns an instruction a line, registers and predicates without their numbers, jumps without their targets.
 
     Padding and `.reuse`, a hint to the register cache that follows from scheduling, are left out. Displacements of
     memory accesses and constants stay: they say what is touched.
@@ -154,7 +153,7 @@ def _normalized(instruction: Instruction) -> str:
 
 
 def family_of(instruction: Instruction) -> str:
-    """The family of an instruction, a memory access with its width: `global load 128`; `other` if none."""
+    """Returns an instruction's family, `other` if none; a memory access's has its width: `global load 128`."""
     if instruction.name in _MEMORY:
         return f"{_MEMORY[instruction.name]} {width_bits(instruction.modifiers)}"
     if instruction.name == "IMAD" and "MOV" in instruction.modifiers:
@@ -169,13 +168,11 @@ class InstructionMix:
     Attributes:
         instructions: all but the NOPs that pad the code.
         code_bytes: size of the code, padding included.
-        predicated: instructions under a predicate.
         families: how many of each family, in the order in which they are shown.
         hints: how many global accesses have each cache hint.
         opcodes: how many of each opcode with its modifiers, most frequent first.
-        spill_store_bytes: what the stores to local memory move, bytes per thread. `ptxas -v` counts a few less where
-            some are no spills but saved registers of a call or arrays indexed at run time.
-        spill_load_bytes: what the loads from it move, likewise.
+        spill_store_bytes, spill_load_bytes: moved to and from local memory per thread. What `ptxas -v` counts is a bit
+            less where some are no spills but saved registers of a call or arrays indexed at run time.
         warpgroup_products: Hopper's asynchronous products of a warpgroup (wgmma).
     """
 
@@ -215,7 +212,7 @@ def _families(instructions: list[Instruction]) -> dict[str, int]:
 
 
 def family_order(name: str) -> tuple[int, int]:
-    """Where a family stands among those shown: accesses of one kind widest first."""
+    """Returns the sort key of a family in the order shown, accesses of one kind widest first."""
     kind, _, width = name.rpartition(" ")
     return (FAMILIES.index(kind), -int(width)) if width.isdecimal() else (FAMILIES.index(name), 0)
 

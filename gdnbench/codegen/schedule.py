@@ -1,12 +1,11 @@
 """How ptxas scheduled a kernel: when each instruction of its fall-through path issues, and what it waits for.
 
 The path goes from the first instruction to the final EXIT. Conditional branches fall through, so it goes through what
-they may skip; unconditional ones are followed. Whether a warp takes it is not in the code: code for rare values is on
-it if it stands in line. What stands behind the final EXIT is not on it: retries of a wait, functions that are called,
-padding.
+they may skip; unconditional ones are followed. Whether a warp takes it is not in the code: in-line code for rare values
+is on it. What stands behind the final EXIT is not on it: retries of a wait, functions that are called, padding.
 
-Nothing here is simulated: cycles are sums of the stall counts that the encodings hold, and no latency is assumed. How
-long a wait lasts is not in the code.
+Nothing is simulated: cycles are sums of the stall counts in the encodings, and no latency is assumed. How long a wait
+lasts is not in the code.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ _TARGET = re.compile(r"(?:^|\s)(0x[0-9a-f]+)$")
 
 
 def loads_global(one: Instruction) -> bool:
-    """Whether it reads global memory: a load, or a copy to shared memory, of threads or in bulk (TMA)."""
+    """Returns whether an instruction reads global memory: a load, or a copy to shared memory, also bulk (TMA)."""
     return one.name in _LOADS or (one.name == "UBLKCP" and one.modifiers[:2] == ("S", "G"))
 
 
 def stores_global(one: Instruction) -> bool:
-    """Whether it writes global memory, by threads or in bulk; atomics do not count."""
+    """Returns whether an instruction writes global memory, by threads or in bulk; atomics do not count."""
     return one.name in _STORES or (one.name == "UBLKCP" and one.modifiers[:2] == ("G", "S"))
 
 
 def completes_load(one: Instruction) -> bool:
-    """Whether waiting for its result is waiting for global memory: a load, or a try at an mbarrier."""
+    """Returns whether a wait for its result is one for global memory: a load, or a try at an mbarrier."""
     return one.name in _ARRIVALS or (one.name == "SYNCS" and "TRYWAIT" in one.modifiers)
 
 
 def fall_through_path(code: Sequence[Instruction]) -> tuple[int, ...]:
-    """The indices of the instructions on the path, in order; each is passed once, those of a loop too."""
+    """Returns the indices of the instructions on the path, in order; each is passed once, those of a loop too."""
     last = _final_exit(code)
     targets = _targets(code[: last + 1])
     places, at = [], 0
@@ -54,13 +53,13 @@ def fall_through_path(code: Sequence[Instruction]) -> tuple[int, ...]:
 
 
 def loops(code: Sequence[Instruction]) -> tuple[range, ...]:
-    """The indices of each loop: from what a branch before the final EXIT goes back to, until that branch."""
+    """Returns the indices of each loop: from the target of a branch back, before the final EXIT, to that branch."""
     branches = _targets(code[: _final_exit(code) + 1]).items()
     return tuple(range(target, at + 1) for at, target in branches if target <= at)
 
 
 def padding(code: Sequence[Instruction]) -> int:
-    """The index from which on there is nothing but padding: a branch to itself that keeps the fetcher in, and NOPs."""
+    """Returns the index at which padding begins: a branch to itself, which keeps the fetcher in, and NOPs."""
     end = len(code)
     while end and (code[end - 1].name == "NOP" or _branches_to_itself(code[end - 1])):
         end -= 1
@@ -78,7 +77,7 @@ def _final_exit(code: Sequence[Instruction]) -> int:
 
 
 def _targets(code: Sequence[Instruction]) -> dict[int, int]:
-    """The index that each branch goes to, by its own; only those within the code."""
+    """Returns the index that each branch goes to, by its own; only those within the code."""
     places = {int(one.address, 16): at for at, one in enumerate(code)}
     known = {at: places.get(target) for at, one in enumerate(code) if (target := _target(one)) is not None}
     return {at: place for at, place in known.items() if place is not None}
@@ -89,13 +88,13 @@ def _target(one: Instruction) -> int | None:
 
 
 def address_operand(one: Instruction) -> int | None:
-    """The number that its last operand is, in a branch the address that it goes to; None if that is no number."""
+    """Returns the number that the last operand is, a branch's target address, or None if it is not a number."""
     found = _TARGET.search(one.operands)
     return int(found[1], 16) if found else None
 
 
 def is_unconditional(one: Instruction) -> bool:
-    """Whether a branch is taken by every thread that comes to it."""
+    """Returns whether every thread that comes to a branch takes it."""
     # A condition is a predicate before the opcode or an operand before the target: `BRA.U UP0, 0x90`.
     return not one.predicate and _TARGET.fullmatch(one.operands) is not None
 
@@ -107,18 +106,13 @@ def _next(code: Sequence[Instruction], targets: dict[int, int], at: int) -> int:
 
 
 def _enters_loop(targets: dict[int, int], at: int, target: int) -> bool:
-    """Whether a jump goes to the test at the end of a loop, whose body it seems to skip."""
+    """Returns whether a jump goes to the test at the end of a loop, whose body it seems to skip."""
     return any(at < back < target <= place for place, back in targets.items())
 
 
 @dataclass(frozen=True)
 class EncodedInstruction:
-    """An instruction and its control fields.
-
-    Attributes:
-        instruction: which.
-        control: what its encoding says of it.
-    """
+    """An instruction and its control fields."""
 
     instruction: Instruction
     control: Control
@@ -126,12 +120,9 @@ class EncodedInstruction:
 
 @dataclass(frozen=True)
 class IssuedInstruction(EncodedInstruction):
-    """An instruction on the path.
+    """An instruction on the path; `cycle` is when it issues if nothing is waited for, from the first instruction.
 
-    Attributes:
-        cycle: at which it issues if nothing is waited for, counted from the first instruction.
-        waits: what it waits for.
-        repeats: it stands in a loop, whose body the path passes once.
+    `repeats` tells whether it stands in a loop, whose body the path passes once.
     """
 
     cycle: int
@@ -140,18 +131,16 @@ class IssuedInstruction(EncodedInstruction):
 
     @property
     def arrivals(self) -> tuple[Instruction, ...]:
-        """Those whose data of global memory it waits for."""
+        """The awaited instructions whose data come from global memory."""
         holds = (hold for wait in self.waits for hold in wait.holds if not hold.reads)
         return tuple(hold.instruction for hold in holds if completes_load(hold.instruction))
 
 
 @dataclass(frozen=True)
 class InstructionSchedule:
-    """A kernel's code with what its encodings say.
+    """A kernel's code with its encodings, without padding; the instructions on the path are `IssuedInstruction`s.
 
-    Attributes:
-        code: every instruction but padding, in order; those off the path are no `IssuedInstruction`.
-        loops: how many branches on the path go back; what is between is passed once, so its cycles count once.
+    `loops` counts branches back on the path, whose bodies are passed once, so their cycles count once.
     """
 
     code: tuple[EncodedInstruction, ...]
@@ -164,14 +153,7 @@ class InstructionSchedule:
 
 
 def read_schedule(sass: str) -> InstructionSchedule:
-    """The schedule of a kernel.
-
-    Args:
-        sass: what `cuobjdump -sass` printed, encodings included.
-
-    Raises:
-        MachineError: if encodings are missing.
-    """
+    """Returns a kernel's schedule from the output of `cuobjdump -sass`; raises MachineError without encodings."""
     code = list(read_instructions(sass))
     controls = read_controls(sass, len(code))
     bodies = loops(code)
@@ -181,7 +163,6 @@ def read_schedule(sass: str) -> InstructionSchedule:
 
 
 def _issue(code: list[Instruction], controls: list[Control], bodies: tuple[range, ...]) -> dict[int, IssuedInstruction]:
-    """The instructions on the path, by their index in the code."""
     scoreboards, cycle, steps = Scoreboards(), 0, {}
     for at in fall_through_path(code):
         waits = scoreboards.issue(code[at], controls[at], cycle)

@@ -22,13 +22,7 @@ from gdnbench.codegen.schedule import (
 
 @dataclass(frozen=True)
 class SharedScoreboard:
-    """Loads that one scoreboard stands for, so that the first use of any waits for all of them.
-
-    Attributes:
-        scoreboard: its number.
-        loads: those who hold it when it is waited for, first to last.
-        cycle: of the instruction that waits.
-    """
+    """Loads that share a scoreboard, so that the first use of any, in `cycle`, waits for all of them."""
 
     scoreboard: int
     loads: tuple[OutstandingInstruction, ...]
@@ -45,13 +39,12 @@ class ScheduleSummary:
     """What a kernel's fall-through path comes to.
 
     Attributes:
-        early_loads: global loads that issue before one is waited for.
-        late_loads: those that issue after.
-        dependent_loads: the longest chain of dependent global loads; 1 where all loads issue before one is waited for,
-            None where loops both load and wait.
+        early_loads, late_loads: global loads that issue before one is waited for, and after.
+        dependent_loads: longest chain of dependent global loads; 1 if all loads issue before one is waited for, None if
+            loops both load and wait.
         arrivals: instructions that wait for a global load or an mbarrier, until the last store.
         stores: global stores behind the first of `arrivals`; all of them if there is none.
-        first: steps until the first global load, it included; none if there is no load.
+        first: steps until the first global load, it included; none without a load.
         middle: steps from the first of `arrivals` until the last store, both included.
         end: cycle at which the last instruction issues; None if there is none.
         shared: scoreboards that stand for several loads.
@@ -73,17 +66,17 @@ class ScheduleSummary:
 
     @property
     def to_first_store(self) -> int | None:
-        """Issue cycles from the first wait for memory to the first store behind it; None if either is missing."""
+        """Issue cycles from the first wait for memory to the first store behind it, or None if either is missing."""
         return self.stores[0].cycle - self.arrivals[0].cycle if self.arrivals and self.stores else None
 
     @property
     def to_last_store(self) -> int | None:
-        """Likewise to the last store."""
+        """Issue cycles from the first wait for memory to the last store behind it, or None if either is missing."""
         return self.stores[-1].cycle - self.arrivals[0].cycle if self.arrivals and self.stores else None
 
 
 def summarize(schedule: InstructionSchedule) -> ScheduleSummary:
-    """The summary of a schedule."""
+    """Returns the summary of a schedule."""
     path = schedule.path
     turn = next((at for at, step in enumerate(path) if step.arrivals), len(path))
     before, after = path[:turn], path[turn:]
@@ -105,14 +98,14 @@ def summarize(schedule: InstructionSchedule) -> ScheduleSummary:
 
 
 def count_waits(steps: Iterable[IssuedInstruction]) -> dict[str, int]:
-    """How many instructions wait for what, most frequent first; one that waits for two things counts for both."""
+    """Counts instructions by what they wait for, most frequent first; one that waits for two things counts for both."""
     awaited = ({described(hold) for wait in step.waits for hold in wait.holds} for step in steps)
     counts = Counter(what for step in awaited for what in step)
     return {what: counts[what] for what in sorted(counts, key=lambda what: (-counts[what], what))}
 
 
 def described(hold: OutstandingInstruction) -> str:
-    """What is waited for: an opcode's result, `SHFL`, or that it has read its registers, `LDG operands`."""
+    """Describes what is waited for: an opcode's result, `SHFL`, or that it has read its registers, `LDG operands`."""
     return f"{hold.instruction.name} operands" if hold.reads else hold.instruction.name
 
 
@@ -138,13 +131,13 @@ def _shared(path: Iterable[IssuedInstruction]) -> Iterable[SharedScoreboard]:
 
 
 def count_dependent_loads(path: Sequence[IssuedInstruction]) -> int | None:
-    """The longest chain of dependent global loads, each issued when the one before it has arrived; 0 without a load.
+    """Returns the longest chain of global loads that each issue when the one before has arrived, or None if unknown.
 
     A load depends on all that its warp has waited for until it issues. A wait for anything but a load, such as for a
     barrier of the block, adds nothing to the chain. What a copy brings to shared memory is waited for by another
     instruction, which stands for all copies before it.
 
-    None where loops both load and wait: how often they run is not in the code.
+    It is 0 without a load, and None if loops both load and wait, as how often they run is not in the code.
     """
     repeated = [step for step in path if step.repeats]
     if any(loads_global(step.instruction) for step in repeated) and any(step.arrivals for step in repeated):

@@ -28,17 +28,13 @@ _WARP_SIZE = 32
 # divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
 _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
 
-# Environment variables with these beginnings change what Triton makes of a source, except those below.
+# Environment variables with these prefixes change what Triton makes of a source, except those below.
 _VARIABLES = ("TRITON_", "PTXAS_", "DISABLE_", "ALLOW_", "LLVM_")
 _HARMLESS = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING")
 
 
 def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, Any]:
-    """What besides the sources decides the code; loads no compiler.
-
-    Raises:
-        BuildError: if the kernel's `warps` or `stages` fails.
-    """
+    """Returns what besides the sources decides the code, loading no compiler; raises BuildError as `options`."""
     changed = {
         name: value
         for name, value in sorted(os.environ.items())
@@ -49,11 +45,7 @@ def fingerprint(launch: TritonLaunch, kernel: str, params: Params, workload: Wor
 
 
 def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workload) -> dict[str, int]:
-    """Triton's compile options.
-
-    Raises:
-        BuildError: if the kernel's `warps` or `stages` fails.
-    """
+    """Returns Triton's compile options; raises BuildError if the kernel's `warps` or `stages` fails."""
     try:
         return {"num_warps": launch.warps(workload, params), "num_stages": launch.stages(workload, params)}
     except Exception as error:
@@ -64,18 +56,15 @@ def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workloa
 def compile_triton(
     entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", log: TextIO | None = None
 ) -> Any:
-    """Compiles a Triton kernel.
+    """Compiles a Triton kernel to Triton's `CompiledKernel`.
+
+    On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
 
     Args:
-        entry: the kernel, a `TritonKernel`.
-        params: every param's value.
-        workload: its compile-time axes count; run-time ones where `warps` or `stages` ask for them.
-        arch: the target, `sm_90`; to launch the result, the architecture of the GPU at hand.
-        launch: the entry of the launch that is meant; by default the kernel's first.
-        log: where to write what ptxas says. Triton's cache, which keeps no log, is then written but not read.
-
-    Returns:
-        Triton's `CompiledKernel`. On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
+        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
+        arch: the target, `sm_90`; to launch the result, the GPU's own architecture.
+        launch: the entry of the launch; by default the kernel's first.
+        log: receives what ptxas prints. Triton's cache, which keeps no log, is then written but not read.
 
     Raises:
         BuildError: if the source fails to load, the compiler rejects it, or `arch` lacks its instructions.
@@ -118,7 +107,7 @@ def compile_triton(
 
 @contextlib.contextmanager
 def _ptxas_writes_to(log: TextIO) -> Iterator[None]:
-    """Within it Triton runs ptxas, whatever its cache has, and prints what that says to `log`."""
+    """Makes Triton run ptxas, whatever its cache has, and print ptxas's output to `log`."""
     from triton import knobs
 
     with knobs.compilation.scope(), knobs.nvidia.scope(), contextlib.redirect_stdout(log):
@@ -128,17 +117,16 @@ def _ptxas_writes_to(log: TextIO) -> Iterator[None]:
 
 
 def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
-    """The constants that a function may take: compile-time axes and every param."""
+    """Returns the constants that a function may take: compile-time axes and every param."""
     return {**workload.compile_time, **params}
 
 
 def signature_of(
     entry: Entry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
 ) -> dict[str, str]:
-    """Triton's type of each argument, from its name.
+    """Returns Triton's type of each argument, by its name.
 
-    Raises:
-        BuildError: if a name is neither a tensor, scalar or size of the op nor a constant.
+    Raises BuildError if a name is neither a tensor, scalar or size of the op nor a constant.
     """
     op, scratch = entry.op, getattr(entry.kernel, "scratch", ())
     types = {axis.name: "i32" for axis in op.workloads.axes if not axis.compile_time}
@@ -154,11 +142,9 @@ def signature_of(
 
 
 def arguments(compiled: Any, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The argument list of a launch, in the function's order.
+    """Returns the argument list of a launch, in the function's order.
 
-    Args:
-        compiled: what `compile_triton` returned.
-        values: tensors and scalars by name. Triton's launcher also wants the constants, which `compiled` knows.
+    `values` has tensors and scalars by name. Triton's launcher also wants the constants, which `compiled` knows.
     """
     source = compiled.src
     constants = {source.fn.arg_names[place]: value for (place,), value in source.constants.items()}
@@ -166,13 +152,9 @@ def arguments(compiled: Any, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def explain(source: Path, error: BaseException) -> str:
-    """Why Triton rejected a kernel, as `file:line: error: reason` and the line itself where Triton knows it.
+    """Returns why Triton rejected a kernel, as `file:line: error: reason` and the line itself if Triton knows it.
 
     Triton's own messages count lines from the function's first.
-
-    Args:
-        source: the kernel's file.
-        error: what `triton.compile` raised.
     """
     from triton.compiler.errors import CompilationError
 
@@ -204,16 +186,15 @@ def _at_line(source: Path, error: BaseException) -> str:
 
 
 def _ptxas_log(text: str) -> str:
-    """What ptxas said, without Triton's command line and the names of temporary files."""
+    """Returns ptxas's output without Triton's command line and the names of temporary files."""
     log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
     return re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
 
 
 def load_function(source: Path, name: str) -> Any:
-    """What a kernel's source calls `name`, loaded into a fresh module each time.
+    """Returns what a kernel's source calls `name`, loaded into a fresh module each time.
 
-    Raises:
-        BuildError: if the source fails to load, with the line that did; or if it defines no such name.
+    Raises BuildError if the source fails to load, with the line that did, or defines no such name.
     """
     module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(module_name, source, loader=SourceLoader(module_name, str(source)))
@@ -231,6 +212,6 @@ def load_function(source: Path, name: str) -> Any:
 
 
 def _place(source: Path, error: BaseException) -> str:
-    """File and line in the source itself, not in what it called."""
+    """Returns file and line in the source itself, not in what it called."""
     at = raised_at(error, source)
     return f"{source}:{at[1]}" if at else str(source)
