@@ -1,1 +1,1 @@
-"""Profilers around one kernel at one workload: what runs inside is a worker that launches it and nothing else."""
+"""Profilers of one kernel at one workload; each runs a worker process that only launches that kernel."""

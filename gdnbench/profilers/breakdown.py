@@ -20,9 +20,9 @@ class Breakdown:
     Attributes:
         phases: by name, in the order in which they run: an array [launches, warps]. A phase that a warp runs several
             times is summed; NaN where a warp does not run it.
-        totals: an array [launches, warps]: from a warp's first phase's begin to its last one's end.
-        unit: of all of them, `µs`; `cycles` where the clock is not known.
-        nested: phases that lie inside others, whose time they are part of.
+        totals: an array [launches, warps]: from the begin of a warp's first phase to the end of its last one.
+        unit: of all durations: `µs`, or `cycles` if the clock is unknown.
+        nested: phases inside others, whose time includes theirs.
     """
 
     phases: Mapping[str, FloatArray] = field(repr=False)
@@ -32,16 +32,16 @@ class Breakdown:
 
     @property
     def launches(self) -> int:
-        """How many launches it holds."""
+        """Number of launches."""
         return int(self.totals.shape[0])
 
     @property
     def warps(self) -> int:
-        """How many warps one launch has."""
+        """Number of warps of one launch."""
         return int(self.totals.shape[1])
 
     def rows(self) -> tuple[PhaseRow, ...]:
-        """A row for each phase, one for the time between them, and the total; the outer phases' shares add to 1."""
+        """Returns a row a phase, one for the time between phases, and the total; shares of outer phases add to 1."""
         between = self.totals.copy()
         for name, durations in self.phases.items():
             if name not in self.nested:
@@ -54,15 +54,8 @@ class Breakdown:
 class PhaseRow:
     """One phase over all warps of all launches, in the breakdown's unit.
 
-    Attributes:
-        name: the phase.
-        share: of the time that all warps spent.
-        average: mean over the warps that run it.
-        minimum: the shortest.
-        p95: the 95th percentile.
-        maximum: the longest.
-        spread: from the 5th to the 95th percentile of the warps of a launch, the mean over the launches in which some
-            warp runs it: how unequally warps are served.
+    `share` is of the time of all warps, from 0 to 1. `average` is over the warps that run the phase. `spread` is the
+    95th minus the 5th percentile over the warps of a launch, averaged over launches: how unequally warps are served.
     """
 
     name: str

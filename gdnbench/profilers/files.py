@@ -1,7 +1,4 @@
-"""Files of profiles: where they lie, how they are read, and the fields that several profilers' documents share.
-
-A profile lies in `profiles/<profiler>/<kernel>/<run>.<suffix>`.
-"""
+"""Files of profiles, `profiles/<profiler>/<kernel>/<run>.<suffix>`: paths, bounded reads, and shared fields."""
 
 from __future__ import annotations
 
@@ -34,28 +31,24 @@ _GZIP = b"\x1f\x8b"
 _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>.+)")
 
 FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
-"""The name of a file in the same folder; no path that leads out of it."""
+"""The name of a file in the same folder, never a path out of it."""
 
 SourceHash = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{16})?\Z")]
-"""Hash of a kernel's sources; empty in files that were written before gdnbench recorded it."""
+"""Hash of a kernel's sources; empty in files from before gdnbench recorded it."""
 
 SHORTEST_LAUNCH_US, LONGEST_LAUNCH_US = 1e-3, 1e9
-"""A nanosecond, and a quarter of an hour: the duration of a launch lies between them."""
+"""Limits of a launch's duration: a nanosecond and a quarter of an hour."""
 
 DurationMicroseconds = Annotated[float, Meta(ge=0, le=LONGEST_LAUNCH_US)]
 LaunchMicroseconds = Annotated[float, Meta(ge=SHORTEST_LAUNCH_US, le=LONGEST_LAUNCH_US)]
 
 
 SizeFields = dict[Word, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
-"""A workload's axes and lists as documents hold them."""
+"""A workload's axes and lists as documents store them."""
 
 
 def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str, profile: str = "") -> Workload:
-    """The workload of a stored profile.
-
-    Raises:
-        ValueError: if the op is not in the catalog, or these are not the sizes of one of its workloads.
-    """
+    """Returns the workload of a stored profile; raises ValueError for an unknown op, or sizes that fit no workload."""
     try:
         declared = op_named(op)
         return declared.checked(declared.workloads.stored(sizes, profile=profile))
@@ -64,7 +57,7 @@ def stored_workload(sizes: Mapping[str, int | Sequence[int]], op: str, profile: 
 
 
 class CaseFields(msgspec.Struct, frozen=True):
-    """A case, as `Case.to_dict` gives it."""
+    """A case as `Case.to_dict` writes it."""
 
     kernel: Word
     label: Word
@@ -75,11 +68,7 @@ class CaseFields(msgspec.Struct, frozen=True):
     profile: Text = ""
 
     def case(self, op: str) -> Case:
-        """The case.
-
-        Raises:
-            ValueError: if these are not the sizes of a workload of the op.
-        """
+        """Returns the case; raises ValueError if the sizes fit no workload of the op."""
         variant = Variant(self.kernel, self.label, preset=self.preset, params=Params(self.params))
         return Case(variant, stored_workload(self.shape, op, self.profile), self.role)
 
@@ -89,16 +78,7 @@ class _Versioned(TypedDict):
 
 
 def decode_document(text: str | bytes, schema: type[T], version: int) -> T:
-    """A JSON document of a known version, as its schema has it.
-
-    Args:
-        text: the document.
-        schema: its fields, with their types and ranges.
-        version: the only value of its field `schema` that this gdnbench reads.
-
-    Raises:
-        SchemaError: if it is of another version; otherwise as `decode_json`.
-    """
+    """Decodes JSON whose field `schema` must equal `version`; raises SchemaError otherwise, and as `decode_json`."""
     found = decode_json(text, _Versioned)["schema"]
     if found != version:
         raise SchemaError(f"schema: it is {found}, and this gdnbench reads {version}")
@@ -106,15 +86,7 @@ def decode_document(text: str | bytes, schema: type[T], version: int) -> T:
 
 
 def check_file(path: Path, hint: str) -> None:
-    """Refuses what is no regular file: a folder, or a pipe, whose reader would wait for a writer.
-
-    Args:
-        path: the file.
-        hint: what the user can do if it is none.
-
-    Raises:
-        ReportFormatError: if there is no such file, or it is no regular file.
-    """
+    """Raises ReportFormatError for a missing or irregular file: reading a pipe would wait for its writer."""
     try:
         check_regular(path, MOST_BYTES)
     except (OSError, ValueError) as error:  # a path may hold a null byte
@@ -133,14 +105,9 @@ def _unreadable(path: Path, error: Exception, hint: str) -> ReportFormatError:
 
 
 def read_content(path: Path, hint: str) -> bytes:
-    """The content of a file, unpacked if it is gzipped.
+    """Returns the content of a file, unpacked if it is gzipped; raises ReportFormatError for any failure.
 
-    Args:
-        path: the file.
-        hint: what the user can do if it cannot be read.
-
-    Raises:
-        ReportFormatError: if it is not there, is no file, cannot be read, is cut off or holds more than `MOST_BYTES`.
+    A file that is truncated, not regular, or larger than `MOST_BYTES` is refused.
     """
     try:
         content = read_regular(path, MOST_BYTES)
@@ -155,11 +122,7 @@ def read_content(path: Path, hint: str) -> bytes:
 
 
 def read_text(path: Path, hint: str) -> str:
-    """The content of a file as text.
-
-    Raises:
-        ReportFormatError: as `read_content`, and if it is not UTF-8.
-    """
+    """Returns the content of a file as text; raises ReportFormatError as `read_content`, and if it is not UTF-8."""
     try:
         return read_content(path, hint).decode()
     except UnicodeDecodeError as error:
@@ -167,20 +130,16 @@ def read_text(path: Path, hint: str) -> str:
 
 
 def profile_name(case: Case, gpu: str, now: datetime | None = None, *, entry: str = "") -> str:
-    """The name that the files of one profile share, without a suffix: `20261121-203000-h200-B1-qk4_v8`.
+    """Returns the name that the files of one profile share, without a suffix: `20261121-203000-h200-B1-qk4_v8`.
 
-    Args:
-        case: the profiled case.
-        gpu: the GPU's short name, `h200`.
-        now: the time, UTC; the present if not given.
-        entry: the launch that it is of, where it is of one among several.
+    The time `now` is UTC, by default the present; `entry` is the profiled launch of a kernel that has several.
     """
     name = f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.workload.slug}"
     return f"{name}.{entry}" if entry else name
 
 
 def unused_name(folder: Path, case: Case, gpu: str, suffix: str) -> str:
-    """The name of a new profile: of this second, or of the next one for which the folder has no file of this suffix."""
+    """Returns the name of a new profile: of this second, or of the next one without a file of this suffix."""
     now = datetime.now(UTC)
     while (folder / f"{profile_name(case, gpu, now)}{suffix}").exists():
         now += timedelta(seconds=1)
@@ -188,16 +147,7 @@ def unused_name(folder: Path, case: Case, gpu: str, suffix: str) -> str:
 
 
 def make_folder(profiles: Path, profiler: str, label: str) -> Path:
-    """Makes the folder for a kernel's profiles, unless it is there; `decode-triton:BV=16` is `decode-triton_BV=16`.
-
-    Args:
-        profiles: the folder that holds all profiles.
-        profiler: the profiler's name, `ncu`.
-        label: the kernel's label.
-
-    Raises:
-        MachineError: if it cannot be made.
-    """
+    """Makes the folder of a kernel's profiles: `decode-triton_BV=16` for `decode-triton:BV=16`; raises MachineError."""
     folder = _folder(profiles, profiler, label)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,19 +159,7 @@ def make_folder(profiles: Path, profiler: str, label: str) -> Path:
 def find_files(
     profiles: Path, profiler: str, label: str, workload: Workload, *, suffix: str, gpu: str | None = None
 ) -> tuple[Path, ...]:
-    """The files of a kernel at a workload, the newest first.
-
-    Args:
-        profiles: the folder that holds all profiles.
-        profiler: the profiler's name, `ncu`.
-        label: the kernel's label.
-        workload: one setting of the op's axes.
-        suffix: of the files, `.csv`.
-        gpu: the GPU's short name, `h200`; any GPU if not given.
-
-    Raises:
-        ReportFormatError: if the kernel's folder cannot be read.
-    """
+    """Returns the files of a kernel at a workload, newest first; raises ReportFormatError for an unreadable folder."""
     folder = _folder(profiles, profiler, label)
     try:
         names = [path.name for path in folder.iterdir()]

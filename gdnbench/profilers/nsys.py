@@ -15,18 +15,14 @@ _ELSEWHERE = "gdnbench ncu and gdnbench run do without it"
 
 
 def find_nsys(root: Path = Path("/")) -> Path | None:
-    """Finds Nsight Systems: on the PATH, else the newest of those that the toolkit and its own installer leave.
-
-    Args:
-        root: the folder that holds `usr` and `opt`.
-    """
+    """Finds Nsight Systems on the PATH, else the newest installed in `usr` or `opt` of `root`."""
     return newest_installed("nsys", root, "opt/nvidia/nsight-systems*/*/bin/nsys", "usr/local/cuda*/bin/nsys")
 
 
 def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
-    """The profiler's command line, which the worker's follows.
+    """Returns the profiler's command line, which the worker's follows.
 
-    CPU sampling is off: it needs a kernel setting that few machines have, and the timeline is about the GPU.
+    CPU sampling is off: it needs a kernel setting that few machines have.
     """
     return (
         str(nsys),
@@ -40,22 +36,7 @@ def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
 
 
 def record_timeline(assignment: ProfileTask, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
-    """Records a timeline of a kernel's launches.
-
-    Args:
-        assignment: what to launch, and how often.
-        gpu: where.
-        nsys: Nsight Systems; None where it is not installed.
-        profiles: the folder that holds profiles.
-        limit_s: seconds that it may take.
-
-    Returns:
-        The report, `profiles/nsys/<kernel>/<run>.nsys-rep`.
-
-    Raises:
-        MachineError: if Nsight Systems is not installed.
-        ProfilerError: if it or the worker failed.
-    """
+    """Records a timeline of a kernel's launches in `profiles/nsys/<kernel>/<run>.nsys-rep`; raises ProfilerError."""
     if nsys is None:
         remedy = f"install it: https://developer.nvidia.com/nsight-systems, or give --nsys PATH; {_ELSEWHERE}"
         raise MachineError("Nsight Systems (nsys) is not installed here", remedy)

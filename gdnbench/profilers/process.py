@@ -1,4 +1,4 @@
-"""The worker process of a profiler: its task, how it is run, and the NVTX ranges by which its launches are found."""
+"""The worker process of a profiler: its task, how it is run, and the NVTX ranges that identify its launches."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from gdnbench.model.workload import Workload
 from gdnbench.process.command import PYTHON, Completed, run_tool
 
 DOMAIN = "gdnbench"
-PROFILED = "profiled"  # the start/end range that a profiler filters by
+PROFILED = "profiled"  # the start/end range by which a profiler filters
 
 _RANGE_NAME = re.compile(r"(\S+) (\S+) (.+?)(?: source=([0-9a-f]{16}))?")
 
 
 class Instrumentation(StrEnum):
-    """What the worker adds to the launches that it makes."""
+    """What the worker adds to its launches."""
 
-    LAUNCH = "launch"  # NVTX ranges around each, for a profiler that watches from outside
-    PHASES = "phases"  # clock stamps in a CUDA kernel, which it stores
-    PROTON = "proton"  # Proton's records in a Triton kernel, whose trace it stores
-    NOTHING = "nothing"  # one launch on memory that no earlier one has touched, for compute-sanitizer
+    LAUNCH = "launch"  # NVTX ranges around each, for an external profiler
+    PHASES = "phases"  # clock stamps in a CUDA kernel, stored by the worker
+    PROTON = "proton"  # Proton's records in a Triton kernel; the worker stores the trace
+    NOTHING = "nothing"  # one launch on fresh memory, for compute-sanitizer
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,11 @@ class ProfileTask:
     """One worker's task.
 
     Attributes:
-        instrumentation: what it adds to the launches.
         roots: the catalog's folders.
-        op: the op's name.
-        case: the kernel, its params and the workload.
-        seed: of the inputs.
-        launches: how often to launch what is profiled.
+        launches: number of profiled launches.
         result: path of the file that the worker writes; empty if it writes none.
         source: hash of the kernel's sources, which the profile records.
-        entry: of a kernel with several launches, the one to look into; empty for a kernel of one.
+        entry: the launch to profile of a kernel with several; empty for a kernel of one.
     """
 
     instrumentation: Instrumentation
@@ -61,12 +57,12 @@ class ProfileTask:
     entry: str = ""
 
     def write(self, path: Path) -> None:
-        """Writes the task as JSON, for a worker to read."""
+        """Writes the task as JSON for a worker."""
         path.write_text(json.dumps({**vars(self), "case": self.case.to_dict()}, indent=1))
 
     @classmethod
     def read(cls, path: Path) -> ProfileTask:
-        """The inverse of `write`."""
+        """Reads what `write` wrote."""
         document = json.loads(path.read_text())
         document["instrumentation"] = Instrumentation(document["instrumentation"])
         document["roots"] = tuple(document["roots"])
@@ -82,24 +78,20 @@ def run_worker(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a worker on a GPU, to its end.
+    """Runs a worker on a GPU to its end.
+
+    Raises ProfilerTimedOutError if the worker does not end in time; ProfilerError if the profiler cannot be started.
 
     Args:
-        task: what it is to do.
-        gpu: where.
-        limit_s: seconds after which it is killed, with all that it started.
+        limit_s: after that the worker is killed, with all processes that it started.
         wrapper: a profiler's command line, which the worker's follows.
-        environment: variables on top of those that workers get.
-
-    Raises:
-        ProfilerTimedOutError: if it does not end in time.
-        ProfilerError: if the profiler cannot be started.
+        environment: variables on top of those of each worker.
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
         path = Path(folder) / "task.json"
         task.write(path)
         return run_command(
-            # Python itself: a profiler follows no launcher's children.
+            # Starts Python itself: a profiler does not follow a launcher's children.
             [*wrapper, *PYTHON, "-m", "gdnbench.profilers.worker", str(path)],
             limit_s=limit_s,
             environment={**worker_environment(gpu), **(environment or {})},
@@ -107,12 +99,7 @@ def run_worker(
 
 
 def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None) -> Completed:
-    """Runs a profiler, or a worker by itself; what both streams print is one text.
-
-    Raises:
-        ProfilerTimedOutError: if it does not end within `limit_s` seconds.
-        ProfilerError: if it cannot be started.
-    """
+    """Runs a profiler, or a worker by itself, merging stdout and stderr; raises as `run_worker`."""
     try:
         return run_tool(command, limit_s=limit_s, environment=environment, merge=True)
     except TimeoutError as error:
@@ -124,16 +111,9 @@ def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[
 
 
 def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
-    """Makes sure that a process left what it was run for.
+    """Raises ProfilerError if a process failed, or did not leave the file `path`.
 
-    Args:
-        ended: how it ended.
-        path: the file that it was to leave.
-        failure: what to say if it failed or left nothing; the last line that it printed follows.
-        hint: what to do then.
-
-    Raises:
-        ProfilerError: if so.
+    The message is `failure` and the last line that the process printed.
     """
     if ended.returncode or not path.is_file():
         said = ended.last_line or f"its worker ended with {ended.returncode}"
@@ -141,13 +121,9 @@ def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
 
 
 class NvtxRange(NamedTuple):
-    """What the name of a range says of the launch in it; its fields are empty for a launch that gdnbench did not make.
+    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make.
 
-    Attributes:
-        op: the op.
-        label: the kernel's label.
-        workload: one setting of the op's axes.
-        source: hash of the kernel's sources; empty in reports that were made before gdnbench recorded it.
+    `source` hashes the kernel's sources; it is empty in reports from before gdnbench recorded it.
     """
 
     op: str = ""
@@ -157,19 +133,19 @@ class NvtxRange(NamedTuple):
 
 
 def range_name(op: str, case: Case, source: str = "") -> str:
-    """The name of the range around a launch: op, kernel, workload, and the hash of the kernel's sources if known."""
+    """Returns the name of a launch's range: op, kernel, workload, and the hash of the kernel's sources if known."""
     return f"{op} {case.label} {_workload_text(case.workload)}" + (f" source={source}" if source else "")
 
 
 def _workload_text(workload: Workload) -> str:
-    """Its label; where it has lists, every axis and list in full."""
+    """Returns the workload's label; if it has lists, every axis and list in full."""
     if not workload.lists:
         return str(workload)
     return " ".join(f"{name}={cell}" for name, cell in workload.cells.items())
 
 
 def parse_range_name(text: str) -> NvtxRange | None:
-    """The inverse of `range_name`; None for a range of another name."""
+    """Parses what `range_name` wrote, or returns None for a range of another name."""
     match = _RANGE_NAME.fullmatch(text.strip())
     if match is None:
         return None

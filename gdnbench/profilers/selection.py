@@ -14,20 +14,11 @@ from gdnbench.profilers.process import Instrumentation, ProfileTask
 
 
 def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = "auto") -> Case:
-    """The kernel of a label at one workload, with its params there; for a dispatcher, the kernel that it picks.
+    """Returns a kernel at one workload, with its params there; for a dispatcher, the kernel that it picks.
 
-    Args:
-        catalog: what there is.
-        op: the op whose kernels are meant.
-        label: a kernel or a preset, params after colons.
-        axes: the workload, as `--shape` takes it; empty for the op's default workload.
-        gpu: as `--gpu` takes it.
-
-    Raises:
-        UnknownNameError: if there is no such kernel, op or layout.
-        UsageError: for several workloads.
-        GpuNotFoundError: if the GPU asked for is not here.
-        MachineError: if the kernel needs a module that this Python lacks.
+    `label` is a kernel or a preset, with params after colons; `axes` are as `--shape` takes them, empty for the op's
+    default workload. Raises UnknownNameError for an unknown kernel, op or layout; UsageError for several workloads;
+    GpuNotFoundError without the requested GPU; MachineError if the kernel needs a module that this Python lacks.
     """
     workload = parse_workload(find_op(catalog, op), axes, "a profile is of one")
     _, asked = find_variant(catalog, op, label)
@@ -39,16 +30,10 @@ def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = 
 
 
 def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
-    """The GPU to profile on.
+    """Returns the GPU to profile on; `wanted` is as `--gpu` takes it.
 
-    Args:
-        wanted: as `--gpu` takes it.
-        purpose: what needs it, as the error says: `a timeline`.
-        instead: what works without a GPU, for the error's hint.
-
-    Raises:
-        GpuNotFoundError: if the GPU asked for is not here.
-        MachineError: if there is none at all.
+    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a timeline`) as the
+    subject of its message and `instead` as its hint.
     """
     gpu = select_gpu(wanted, list_gpus())
     if gpu is None:
@@ -59,9 +44,9 @@ def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
 def make_assignment(
     catalog: Catalog, case: Case, errand: Instrumentation, *, seed: int, launches: int, result: str = ""
 ) -> ProfileTask:
-    """The worker's assignment for a case.
+    """Returns the worker's task for a case.
 
-    A kernel that a dispatcher picked has its own name here, so that the hash is that of the kernel's own sources.
+    A kernel that a dispatcher picked has its own name here, so that the hash is of its own sources.
     """
     entry = catalog.entries[case.variant.kernel]
     roots = tuple(str(root) for root in catalog.roots)

@@ -1,1 +1,1 @@
-"""Nsight Compute: collects hardware counters of a kernel, reads its reports, and names what people look at."""
+"""Nsight Compute: collects a kernel's hardware counters, reads ncu's reports and computes quantities."""

@@ -1,4 +1,4 @@
-"""Profiles the kernels that a user named with ncu, and opens the reports that a user named."""
+"""Profiles kernels by name with ncu, and opens reports by path."""
 
 from __future__ import annotations
 
@@ -31,15 +31,12 @@ class NcuRequest:
     """How to look up kernels by name, and how to profile them.
 
     Attributes:
-        catalog: the kernels.
-        op: the op whose kernels are meant; where files alone are named it may be empty.
-        axes: the workload, as `--shape` takes it.
-        gpu: the GPU, as `--gpu` takes it.
-        ncu: where ncu is; None to search for it.
-        profiles: the folder that holds profiles.
-        repeat: how many launches to profile of each kernel.
-        seed: of the inputs, the same for all.
-        limit_s: seconds that one kernel may take.
+        op: the kernels' op; may be empty if only files are named.
+        axes: as `--shape` takes them.
+        gpu: as `--gpu` takes it.
+        ncu: path of ncu; None to search for it.
+        repeat: launches to profile of each kernel.
+        limit_s: time limit for one kernel.
     """
 
     catalog: Catalog
@@ -54,18 +51,15 @@ class NcuRequest:
 
 
 def named_kernels(names: Sequence[str], *, stored: bool) -> list[str]:
-    """The names that are not files: see `find_sources`."""
+    """Returns the names that are not files: see `find_sources`."""
     return [name for name in names if name and not (stored or name.endswith(_SUFFIXES))]
 
 
 def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> tuple[ReportSource, ...]:
-    """Looks up names: a name with a report's suffix is a file, any other a kernel; with `stored` all are files.
+    """Resolves names: one with a report's suffix is a file, any other a kernel; with `stored` all are files.
 
-    Raises:
-        UnknownNameError: for a kernel, op or layout that does not exist.
-        UsageError: for several workloads.
-        GpuNotFoundError: if the GPU asked for is not here.
-        MachineError: for a kernel whose module this Python lacks.
+    Raises UnknownNameError for an unknown kernel, op or layout; UsageError for several workloads; GpuNotFoundError
+    without the requested GPU; MachineError for a kernel whose module this Python lacks.
     """
     kernels = named_kernels(names, stored=stored)
     sources: dict[ReportSource, None] = {}
@@ -77,11 +71,7 @@ def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> 
 def find_pair(
     request: NcuRequest, names: Sequence[str], other: str, *, stored: bool
 ) -> tuple[ReportSource, ReportSource]:
-    """The two to compare.
-
-    Raises:
-        UsageError: if either is not exactly one; and as `find_sources`.
-    """
+    """Returns the two sources to compare; raises UsageError if a side is not exactly one, and as `find_sources`."""
     sides = find_sources(request, names, stored=stored), find_sources(request, [other], stored=False)
     for side in sides:
         if len(side) != 1:
@@ -91,14 +81,10 @@ def find_pair(
 
 
 def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer: Observer) -> tuple[NcuReport, ...]:
-    """Reads the files, then profiles the kernels.
+    """Reads the files, then profiles the kernels; returns a report for each source, in order.
 
-    Returns:
-        A report for each source, in their order; a kernel that is named twice is profiled twice.
-
-    Raises:
-        MachineError: if there is no GPU or no ncu, and a kernel is to be profiled.
-        ProfilerError: if a file is no report, or profiling fails.
+    A kernel that is named twice is profiled twice. Raises MachineError if a kernel is to be profiled without a GPU or
+    ncu; ProfilerError if a file is not a report, or profiling fails.
     """
     found = {source: load_report(source, request.ncu) for source in sources if isinstance(source, Path)}
     cases = [source for source in sources if isinstance(source, Case)]
@@ -108,15 +94,7 @@ def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer:
 
 @dataclass(frozen=True)
 class Collector:
-    """Where and with what to profile.
-
-    Attributes:
-        gpu: the GPU.
-        ncu: where ncu is.
-        profiles: the folder that holds profiles.
-        limit_s: seconds that one kernel may take.
-        observer: told of every step.
-    """
+    """Profiles kernels on one GPU, with a time limit `limit_s` for each."""
 
     gpu: Gpu
     ncu: Path
@@ -125,11 +103,10 @@ class Collector:
     observer: Observer
 
     def collect(self, assignments: Sequence[ProfileTask]) -> tuple[NcuReport, ...]:
-        """Profiles kernels in turn; no other gdnbench process has the GPU in the meantime.
+        """Profiles kernels one after another, while no other gdnbench process has the GPU.
 
-        Raises:
-            ProfilerError: if ncu or a worker fails; reports finished by then stay.
-            MachineError: if the folder cannot be written.
+        Raises ProfilerError if ncu or a worker fails, MachineError if the folder cannot be written; earlier reports
+        stay.
         """
         with alone_on(self.gpu, self.observer):
             self.observer.begin("profile", len(assignments))
@@ -151,7 +128,7 @@ class Collector:
 
 
 def _with_case(profile: Profile, assignment: ProfileTask) -> Profile:
-    """A profile with the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
+    """Sets the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
     case = assignment.case
     return replace(profile, label=case.label, op=assignment.op, workload=case.workload, source=assignment.source)
 

@@ -1,4 +1,4 @@
-"""The program ncu: where it is, its command line, and what its messages mean."""
+"""The program ncu: its path, its command line, and what its messages mean."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gdnbench.profilers.process import DOMAIN, PROFILED
 
 _SAID = re.compile(r"^==(?:ERROR|WARNING)==\s*(.+)", re.MULTILINE)
 
-# The first that fits counts: ncu adds "No kernels were profiled" to most of the others.
+# The first match counts: ncu adds "No kernels were profiled" to most other messages.
 _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
     (
         r"ERR_NVGPUCTRPERM|does not have permission",
@@ -54,11 +54,7 @@ _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
 
 
 def need_ncu(given: Path | None) -> Path:
-    """Where ncu is, as given or found.
-
-    Raises:
-        MachineError: if it is not there.
-    """
+    """Returns the path of ncu, as given or found; raises MachineError if there is none."""
     if given is None:
         if found := find_ncu():
             return found
@@ -70,7 +66,7 @@ def need_ncu(given: Path | None) -> Path:
 
 
 def no_ncu(alternative: str) -> MachineError:
-    """What to say where ncu is not there, and what else could be done."""
+    """Returns the error for a machine without ncu; `alternative` ends its hint."""
     return MachineError(
         "ncu is neither on the PATH nor under /usr/local/cuda* and /opt/nvidia",
         f"install it (https://developer.nvidia.com/nsight-compute), or say where it is with --ncu PATH, {alternative}",
@@ -78,10 +74,10 @@ def no_ncu(alternative: str) -> MachineError:
 
 
 def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
-    """Ncu's command line, which the worker's follows.
+    """Returns ncu's command line, which the worker's follows.
 
-    Every section, with the source; of the launches in the worker's own range and no other. Clocks stay as they are,
-    for `gdnbench run` measures at those, too; caches are flushed before every replay, as they are cold there.
+    It collects every section and the source, for launches in the worker's own NVTX range only. Clocks are not locked,
+    as in `gdnbench run`; caches are flushed before each replay, as that measures cold.
     """
     collected = ("--set", "full", "--import-source", "yes")
     controls = ("--clock-control", "none", "--cache-control", "all")
@@ -90,11 +86,7 @@ def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
 
 
 def failure_of(ended: Completed) -> ProfilerError | MachineError:
-    """Why ncu, or what ran under it, did not do what it was to do.
-
-    Args:
-        ended: how it ended; it failed, or left no report.
-    """
+    """Returns the error for an ncu run that failed or left no report."""
     said = " ".join(_SAID.findall(ended.output))
     for pattern, kind, message, hint in _MEANINGS:
         if re.search(pattern, said):
@@ -113,6 +105,6 @@ def failure_of(ended: Completed) -> ProfilerError | MachineError:
 
 
 def _last_own_line(ended: Completed) -> str:
-    """The last thing that the worker said, and not ncu."""
+    """Returns the last line that the worker printed, without ncu's."""
     lines = [line for line in ended.output.splitlines() if line.strip() and not line.startswith("==")]
     return lines[-1].strip() if lines else "it said nothing"

@@ -1,4 +1,4 @@
-"""GPU functions of reports: the launches of each put together, and what differs between two of them."""
+"""GPU functions of reports: groups launches by function, and compares two functions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,13 @@ from gdnbench.profilers.ncu.profile import NcuReport, Profile
 from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, Better, NcuQuantity, stalls, unread_stalls
 
 RELATIVE_FLOOR = 0.02
-_ABSOLUTE_FLOORS = {"%": 0.5, "cycles": 0.05}  # points of a per cent; cycles per instruction
+_ABSOLUTE_FLOORS = {"%": 0.5, "cycles": 0.05}  # percentage points; cycles per instruction
 STALLS = "stalls"
 
 
 @dataclass(frozen=True)
 class Function:
-    """Every launch of one GPU function in one report.
-
-    Attributes:
-        path: the report.
-        profiles: its launches, at least one.
-    """
+    """All launches of one GPU function in one report, at least one."""
 
     path: Path
     profiles: tuple[Profile, ...]
@@ -42,7 +37,7 @@ class Function:
 
     @property
     def workload(self) -> Workload | None:
-        """The workload; None where the report does not tell."""
+        """The workload, or None if the report does not record it."""
         return self.profiles[0].workload
 
     @property
@@ -52,30 +47,30 @@ class Function:
 
     @property
     def source(self) -> str:
-        """Hash of the kernel's sources; empty where the report does not tell."""
+        """Hash of the kernel's sources; empty if the report does not record it."""
         return self.profiles[0].source
 
     def values(self, quantity: NcuQuantity) -> tuple[float, ...]:
-        """A quantity of every launch; empty where the report lacks it."""
+        """Returns a quantity of each launch; empty if the report lacks it."""
         values = [quantity.read(profile) for profile in self.profiles]
         return tuple(value for value in values if value is not None)
 
     def median(self, quantity: NcuQuantity) -> float | None:
-        """The median of a quantity over the launches; None where the report lacks it, NaN where ncu wrote NaN."""
+        """Returns the median over the launches, None if the report lacks the quantity, or NaN where ncu wrote NaN."""
         return _median(self.values(quantity))
 
     def stall_values(self, reason: str) -> tuple[float, ...]:
-        """Cycles per instruction that a warp spends for a reason, of every launch."""
+        """Returns the cycles per instruction that a warp stalls for a reason, of each launch."""
         return tuple(stalls(profile).get(reason, 0.0) for profile in self.profiles)
 
     def stalls(self) -> dict[str, float]:
-        """Cycles per instruction in each state, the median over the launches, most first."""
+        """Returns cycles per instruction by warp state, the median over the launches, the largest first."""
         reasons = dict.fromkeys(reason for profile in self.profiles for reason in stalls(profile))
         medians = {reason: statistics.median(self.stall_values(reason)) for reason in reasons}
         return dict(sorted(medians.items(), key=lambda pair: -pair[1]))
 
     def unread(self) -> tuple[str, ...]:
-        """What ncu wrote NaN for: titles of quantities, and reasons of stalls."""
+        """Returns titles of quantities and stall reasons for which ncu wrote NaN."""
         titles = [one.title for one in QUANTITIES if any(map(math.isnan, self.values(one)))]
         reasons = (reason for profile in self.profiles for reason in unread_stalls(profile))
         return tuple(dict.fromkeys([*titles, *reasons]))
@@ -83,25 +78,21 @@ class Function:
 
 @dataclass(frozen=True)
 class CallSum:
-    """The functions that one call of a kernel launches, put together.
-
-    Attributes:
-        functions: at least two, of one kernel in one report, each launched as often as the others.
-    """
+    """The sum of the functions of one call of a kernel: two or more of one report, launched equally often."""
 
     functions: tuple[Function, ...]
 
     def median(self, quantity: NcuQuantity) -> float | None:
-        """The functions' medians added up; None for what does not add up, or is not in the report."""
+        """Returns the sum of the functions' medians, or None if the quantity is not additive or not in the report."""
         medians = [function.median(quantity) for function in self.functions] if quantity.key in ADDITIVE else [None]
         return None if any(one is None for one in medians) else sum(one for one in medians if one is not None)
 
 
 def with_sums(functions: Sequence[Function]) -> list[Function | CallSum]:
-    """The functions, and behind those of a kernel that launches several what they add up to.
+    """Returns the functions, each group of a kernel with several functions followed by its sum.
 
-    A function that is launched more often than another says that a call launches it several times, or that the report
-    lacks launches: such a kernel has no sum.
+    If functions of a kernel are launched unequally often, one call launches some several times or the report lacks
+    launches: such a kernel has no sum.
     """
     kernels: dict[tuple[object, ...], list[Function]] = {}
     for function in functions:
@@ -116,7 +107,7 @@ def with_sums(functions: Sequence[Function]) -> list[Function | CallSum]:
 
 
 def functions_of(report: NcuReport) -> tuple[Function, ...]:
-    """Every function of a report, in the order of their first launch."""
+    """Returns the functions of a report, in the order of their first launch."""
     found: dict[tuple[str, Workload | None, str, str, str], list[Profile]] = {}
     for profile in report.profiles:
         key = (profile.label, profile.workload, profile.gpu, profile.function, profile.source)
@@ -125,11 +116,7 @@ def functions_of(report: NcuReport) -> tuple[Function, ...]:
 
 
 def check_read(functions: Sequence[Function]) -> None:
-    """Makes sure that ncu could read all that the table shows.
-
-    Raises:
-        MissingCounterError: if it wrote NaN somewhere.
-    """
+    """Raises MissingCounterError if ncu wrote NaN for a shown quantity."""
     for function in functions:
         if titles := function.unread():
             raise MissingCounterError(
@@ -140,16 +127,9 @@ def check_read(functions: Sequence[Function]) -> None:
 
 @dataclass(frozen=True)
 class CounterChange:
-    """A quantity that differs between two functions.
+    """A quantity that differs between two functions; `before` and `after` hold a value for each launch.
 
-    Attributes:
-        key: its name in code.
-        title: its name in a table.
-        unit: as in `Quantity`.
-        group: the mechanism it belongs to.
-        before: one value for each launch of the first.
-        after: one for each of the second.
-        better: which way is better, all else equal; empty where neither is.
+    `better` is the better direction, all else equal; empty if neither is better.
     """
 
     key: str
@@ -162,18 +142,18 @@ class CounterChange:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """The median before and after."""
+        """The medians before and after."""
         return statistics.median(self.before), statistics.median(self.after)
 
     @property
     def ratio(self) -> float:
-        """After over before; NaN if there was none before."""
+        """After over before; NaN if before is 0."""
         before, after = self.medians
         return after / before if before else math.nan
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse`, all else equal; empty where neither way is."""
+        """`better` or `worse`, all else equal; empty if neither direction is better."""
         before, after = self.medians
         if not self.better:
             return ""
@@ -182,14 +162,7 @@ class CounterChange:
 
 @dataclass(frozen=True)
 class FunctionDifference:
-    """Two functions and what changed from one to the other.
-
-    Attributes:
-        before: the first.
-        after: the second.
-        changes: what changed, group by group.
-        compared: how many quantities both have.
-    """
+    """Two functions and the quantities that changed, by group, out of `compared` quantities that both have."""
 
     before: Function
     after: Function
@@ -203,18 +176,7 @@ class FunctionDifference:
 
 
 def compare_functions(before: Sequence[Function], after: Sequence[Function]) -> tuple[FunctionDifference, ...]:
-    """Compares function by function.
-
-    Args:
-        before: the functions of one kernel.
-        after: those of the other.
-
-    Returns:
-        A difference for each pair: the only function of each, else those of the same name.
-
-    Raises:
-        UsageError: if they launch different functions, so that there are no pairs.
-    """
+    """Compares the only function of each kernel, else those of equal names; raises UsageError if there are no pairs."""
     if len(before) == len(after) == 1:
         return (_difference(before[0], after[0]),)
     others = {function.name: function for function in after}
@@ -233,16 +195,11 @@ def _difference(before: Function, after: Function) -> FunctionDifference:
 
 
 def has_changed(before: Sequence[float], after: Sequence[float], unit: str) -> bool:
-    """Whether two sets of launches differ by more than launches do, and by enough to matter.
+    """Whether the values of two sets of launches differ by more than launches vary, and by enough to matter.
 
-    The gap between their ranges must be wider than the wider of the ranges: of six equal normal draws, three and three,
-    1 in 130 passes (by simulation), where of ranges that merely do not overlap 1 in 10 does. Their medians
-    must differ by 2 %, and by 0.5 points of a per cent or 0.05 cycles of a stall, below which nobody acts.
-
-    Args:
-        before: one value for each launch.
-        after: likewise.
-        unit: of the quantity.
+    The gap between their ranges must exceed the wider range: of six equal normal draws, three and three, 1 in 130
+    passes (by simulation), while the ranges of 1 in 10 do not overlap. The medians must differ by 2 %, and by 0.5
+    percentage points or 0.05 stall cycles.
     """
     if any(map(math.isnan, (*before, *after))):
         return False

@@ -1,6 +1,6 @@
-"""What a launch does by kind: bytes between levels of memory, use of each pipe, instructions by what they access.
+"""A launch by kind: bytes between levels of memory, use of each pipe, instructions by what they access.
 
-The table of `gdnbench ncu` has a row for the quantities that most kernels have; here is every kind that a report has.
+Covers every kind in a report, while the table of `gdnbench ncu` has rows for the common ones.
 See "Metrics Reference" in Nsight Compute's Profiling Guide.
 """
 
@@ -21,19 +21,19 @@ _TRAFFIC = {
 _PIPE = re.compile(r"sm__inst_executed_pipe_(\w+)\.avg\.pct_of_peak_sustained_active")
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
 _ACCESS = re.compile(r"smsp__(?:sass_)?inst_executed_op_(\w+)\.sum")
-_TOTALS = frozenset({"shared", "global", "local", "generic"})  # of others that are there, too
+_TOTALS = frozenset({"shared", "global", "local", "generic"})  # sums of other metrics in the report
 
 
 def traffic_bytes(profile: Profile) -> dict[str, float]:
-    """Bytes that crossed from level to level, most first; those between L1 and L2 are of all SMs."""
+    """Returns bytes moved between memory levels, the largest first; those between L1 and L2 are of all SMs."""
     return _largest_first((title, profile.number(name)) for title, name in _TRAFFIC.items())
 
 
 def pipes_pct(profile: Profile) -> dict[str, float]:
-    """How much of its peak each pipe issues, in % while SMs are active, most first.
+    """Returns each pipe's issue rate in % of its peak while SMs are active, the largest first.
 
-    A tensor core works on one instruction for many cycles, so that its share of the issued ones says nothing: for
-    `tensor` it is the cycles in which it works.
+    A tensor core works on one instruction for many cycles, so that its issue rate says little: `tensor` is the share of
+    cycles in which tensor cores are active.
     """
     found = [
         (match[1], profile.number(name)) for name in profile.metrics if (match := _PIPE.fullmatch(name)) is not None
@@ -43,7 +43,7 @@ def pipes_pct(profile: Profile) -> dict[str, float]:
 
 
 def accesses(profile: Profile) -> dict[str, float]:
-    """Warp instructions by what they access, `global_ld`, and branches, most first."""
+    """Returns warp instructions by what they access (`global_ld`), and branches, the largest first."""
     found: dict[str, float | None] = {}
     for name in profile.metrics:
         match = _ACCESS.fullmatch(name)
@@ -53,6 +53,6 @@ def accesses(profile: Profile) -> dict[str, float]:
 
 
 def _largest_first(found: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """Those that the report has and ncu could read, and that are not 0."""
+    """Drops values that are missing, NaN or 0."""
     known = [(name, value) for name, value in found if value and not math.isnan(value)]
     return dict(sorted(known, key=lambda pair: -pair[1]))

@@ -1,4 +1,4 @@
-"""Numbers as locales write them: `33,554,432` and `71.50`, or `33.554.432` and `71,50`; also with spaces between."""
+"""Numbers as locales write them: `33,554,432` and `71.50`, or `33.554.432` and `71,50`; spaces may separate groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 DecimalMark = Literal[".", ","]
 
-_SPACES = str.maketrans("", "", "\u00a0\u202f\u2009'\u2019")  # between groups of three digits, where neither mark is
+_SPACES = str.maketrans("", "", "\u00a0\u202f\u2009'\u2019")  # group separators that are neither mark
 _EXPONENT = r"(e[-+]?\d+)?"
 _PLAIN = {
     ".": re.compile(rf"[-+]?([\d,]*\.?\d+{_EXPONENT}|nan|inf)", re.IGNORECASE),
@@ -17,12 +17,10 @@ _PLAIN = {
 
 
 def decimal_mark(texts: Iterable[str]) -> DecimalMark:
-    """The decimal mark of numbers that were written in one locale; a dot where none has a mark of either kind.
+    """Returns the decimal mark of numbers written in one locale; a dot if no number decides.
 
-    Three digits behind a mark may be a group or decimals. Any other number of them, or two marks, tell.
-
-    Raises:
-        ValueError: if numbers speak for both, or one has a dot before three digits and none tells what it is.
+    Three digits behind a mark may be a group or decimals; any other number of digits, or two marks, decide. Raises
+    ValueError if numbers decide for both marks, or one has a dot before three digits and none decides.
     """
     told: dict[DecimalMark, str] = {}
     unsure = ""
@@ -44,7 +42,7 @@ def _marks() -> tuple[DecimalMark, DecimalMark]:
 
 
 def _tells(number: str, mark: DecimalMark) -> bool:
-    """Whether a number can be read with this decimal mark, and not with the other one."""
+    """Whether a number can be read with this decimal mark only."""
     decimals, groups = re.escape(mark), re.escape("," if mark == "." else ".")
     grouped = rf"\d{{1,3}}({groups}\d{{3}})"
     patterns = (
@@ -58,7 +56,7 @@ def _tells(number: str, mark: DecimalMark) -> bool:
 
 
 def parse_number(text: str, mark: DecimalMark) -> float | None:
-    """The number that a text is, with this decimal mark; None for a text that is none."""
+    """Returns the number that a text is with this decimal mark, or None if it is not a number."""
     number = text.translate(_SPACES)
     if not _PLAIN[mark].fullmatch(number):
         return None

@@ -1,4 +1,4 @@
-"""What Nsight Compute found about one launch of one GPU function, and how numbers are computed from its metrics."""
+"""One launch of one GPU function as Nsight Compute measured it, and how numbers are computed from its metrics."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ Value = float | str
 
 GPU_NAME = "device__attribute_display_name"
 
-# `--set full` gives two thousand metrics, and half of them repeat the others.
+# `--set full` collects two thousand metrics; half of them repeat others.
 _REDUNDANT = re.compile(
-    r"device__attribute_(?!display_name$)"  # what the driver says of the GPU
-    r"|(\w+\.)?TriageCompute\."  # samples of the GPU as a whole, too coarse for a launch of microseconds
+    r"device__attribute_(?!display_name$)"  # device attributes
+    r"|(\w+\.)?TriageCompute\."  # samples of the whole GPU, too coarse for a launch of microseconds
     r"|breakdown:|group:"  # lists of other metrics' names
     r"|derived_tempMetric|profiler__"  # ncu's own book-keeping
-    r"|.*\.(min|max|sum)\.(pct_of|peak_sustained|per_cycle)"  # the same ratio as of the average, or constants
+    r"|.*\.(min|max|sum)\.(pct_of|peak_sustained|per_cycle)"  # the average's ratio again, or constants
     r"|.*\.(min|max)\.per_second"
     r"|.*\.peak_sustained_elapsed"
 )
 
 
 def is_stored(name: str) -> bool:
-    """Whether a metric of this name is read from reports and stored."""
+    """Whether a metric is read from reports and stored."""
     return not _REDUNDANT.match(name)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of ncu's.
+    """One metric of ncu.
 
     Attributes:
         name: ncu's name, `gpu__time_duration.sum`.
-        unit: ncu's base unit, `ns`, `byte`, `%`; empty for a bare number.
-        value: a number, or a text such as a name.
-        section: the section of ncu's report that shows it, `SpeedOfLight`; empty where none does.
+        unit: ncu's base unit, `ns`, `byte`, `%`; empty for a plain number.
+        section: the report section that shows it, `SpeedOfLight`; empty if none does.
     """
 
     name: str
@@ -52,17 +51,17 @@ class Metric:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What one of NVIDIA's own rules, which ncu applies to every launch, says of it.
+    """The result of one of NVIDIA's rules, which ncu applies to each launch.
 
     Attributes:
         rule: the rule's identifier, `CPIStall`.
-        name: its name, `Warp Stall`.
-        section: the section of ncu's report that shows it, `WarpStateStats`.
-        title: of the message, `Long Scoreboard Stalls`; empty where it has none.
-        message: in one line, without links.
-        kind: `optimization` for what could be faster; `ok` for a remark.
-        speedup_pct: what ncu estimates to be gained at most, in %; None where it estimates nothing.
-        scope: `global` if that is of the launch's time, `local` if it is of the section's metric alone; else empty.
+        name: the rule's name, `Warp Stall`.
+        section: the report section that shows the result, `WarpStateStats`.
+        title: of the message, `Long Scoreboard Stalls`; may be empty.
+        message: one line without links.
+        kind: `optimization` for a possible speedup; `ok` for a remark.
+        speedup_pct: ncu's upper estimate in %, or None without one.
+        scope: whether the estimate is of the launch's time (`global`) or of the section's metric (`local`); else empty.
     """
 
     rule: Text
@@ -77,19 +76,15 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Profile:
-    """One profiled launch.
+    """One profiled launch; `label`, `op` and `workload` are empty or None for a report that gdnbench did not make.
 
     Attributes:
-        label: the kernel's label, `decode-v4`; empty for a report that gdnbench did not make.
-        op: the op; empty likewise.
-        workload: the workload; None likewise.
-        gpu: the GPU's name as ncu gives it, `NVIDIA H200`.
-        arch: its architecture, `sm_90`.
-        function: the GPU function that ran, `gdn_decode_v4`.
-        launch: its number among the launches of the same function in the report, from 0.
-        metrics: every metric, by name.
-        source: hash of the kernel's sources; empty in a report that has none, or that gdnbench did not make.
-        rules: the results of NVIDIA's rules, in the report's order; empty where the file holds none.
+        gpu: the GPU's name as ncu writes it, `NVIDIA H200`.
+        arch: `sm_90`.
+        function: the GPU function, `gdn_decode_v4`.
+        launch: index among the launches of this function in the report.
+        source: hash of the kernel's sources; empty if the report has none.
+        rules: results of NVIDIA's rules, in the report's order; empty if the file holds none.
     """
 
     label: str
@@ -109,10 +104,9 @@ class Profile:
         return self.label or self.function
 
     def number(self, *names: str) -> float | None:
-        """The first metric of these names that the report holds, in its base unit; None if it holds none of them.
+        """Returns the first of these metrics that the report holds, in its base unit, or None if it holds none.
 
-        ncu writes NaN for a counter that could not be read in its pass. NaN is returned then, which differs from a
-        metric that is absent.
+        ncu writes NaN for a counter that it could not read in its pass; NaN is returned then.
         """
         for name in names:
             metric = self.metrics.get(name)
@@ -121,18 +115,13 @@ class Profile:
         return None
 
     def has_all(self, *names: str) -> bool:
-        """Whether every one of these metrics was read."""
+        """Whether each of these metrics was read."""
         return all((value := self.number(name)) is not None and not math.isnan(value) for name in names)
 
 
 @dataclass(frozen=True)
 class NcuReport:
-    """A report and what is in it.
-
-    Attributes:
-        path: the file that was written or read.
-        profiles: one for each launch, in order.
-    """
+    """A report file and its launches, in order."""
 
     path: Path
     profiles: tuple[Profile, ...]
@@ -140,13 +129,13 @@ class NcuReport:
 
 @dataclass(frozen=True)
 class Counter:
-    """A quantity that is one metric, the first of these names that a report holds."""
+    """A quantity that is one metric: the first of these names in a report."""
 
     names: tuple[str, ...]
     scale: float = 1.0
 
     def __call__(self, profile: Profile) -> float | None:
-        """Its value; None where the report lacks it, NaN where ncu could not read it."""
+        """Returns the value, None if the report lacks it, or NaN if ncu could not read it."""
         value = profile.number(*self.names)
         return None if value is None else value * self.scale
 
@@ -158,7 +147,7 @@ class CounterSum:
     names: tuple[str, ...]
 
     def __call__(self, profile: Profile) -> float | None:
-        """Its value; None where the report lacks one of them, NaN where ncu could not read one."""
+        """Returns the sum, None if the report lacks a metric, or NaN if ncu could not read one."""
         values = [profile.number(name) for name in self.names]
         return None if any(value is None for value in values) else sum(value for value in values if value is not None)
 
@@ -170,11 +159,11 @@ class CounterRatio:
     names: tuple[str, str]
 
     def __call__(self, profile: Profile) -> float | None:
-        """Its value; None where the report lacks one of them or the second is 0, NaN where ncu could not read one."""
+        """Returns the ratio, None if a metric is missing or the second is 0, or NaN if ncu could not read one."""
         numerator, denominator = (profile.number(name) for name in self.names)
         return numerator / denominator if numerator is not None and denominator else None
 
 
 def counter(*names: str, scale: float = 1.0) -> Counter:
-    """A quantity that is one metric, by whichever of its names a version of ncu gives it."""
+    """Returns a quantity of one metric; the names are those of different ncu versions."""
     return Counter(names, scale)

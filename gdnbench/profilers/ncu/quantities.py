@@ -1,7 +1,7 @@
 """The quantities that gdnbench shows, computed from ncu's metrics.
 
-The metrics are described in Nsight Compute's Profiling Guide, "Metrics Reference". Where versions of ncu name one
-counter differently, all names are given, the newest first.
+See "Metrics Reference" in Nsight Compute's Profiling Guide. Where ncu versions name a counter differently, all names
+are listed, the newest first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Read = Counter | CounterSum | CounterRatio
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 
 CYCLES = ("sm__cycles_elapsed.max", "sm__cycles_active.max", "sm__cycles_active.avg", "smsp__cycles_active.avg")
-"""Of the launch, of the busiest SM, of an SM and of a scheduler on average: how the launch's time divides."""
+"""Cycles of the launch, the busiest SM, an average SM and an average scheduler: how the launch's time divides."""
 
 OCCUPANCY_LIMITS = {
     "registers": "launch__occupancy_limit_registers",
@@ -27,7 +27,7 @@ OCCUPANCY_LIMITS = {
     "warps": "launch__occupancy_limit_warps",
     "blocks": "launch__occupancy_limit_blocks",
 }
-"""Blocks that an SM holds at once, by what limits them."""
+"""Resident blocks per SM by the resource that limits them."""
 
 LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 
@@ -38,11 +38,10 @@ class NcuQuantity:
 
     Attributes:
         key: its name in code, CSV and JSON, with the unit: `dram_read_bytes`.
-        title: its name in the table.
         unit: as shown: `µs`, `%`, `warps`; `B` and `B/s` get a prefix when shown; empty for a count.
         group: the heading of its rows.
-        read: finds it in a profile; None where the report lacks a counter, NaN where ncu could not read it.
-        better: which way is better, all else equal; empty where neither is.
+        read: computes it; None if the report lacks a counter, NaN if ncu could not read one.
+        better: the better direction, all else equal; empty if neither is better.
     """
 
     key: str
@@ -53,14 +52,14 @@ class NcuQuantity:
     better: Better = ""
 
 
-# In sectors, whatever unit the report gives it: 2025.3 writes "byte".
+# In sectors, whatever unit the report names: 2025.3 writes "byte".
 _EXCESS = ("derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global_excessive")
 _SECTORS = "memory_l2_theoretical_sectors_global"
 _BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 QUANTITIES: tuple[NcuQuantity, ...] = (
     NcuQuantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
-    # The GPC's, as ncu's own "Elapsed Cycles" and "SM Frequency": the SMs' begin and end less sharply, which in 3 µs
-    # makes the clock look 5 % higher than it can be.
+    # The GPC's cycles, as in ncu's "Elapsed Cycles" and "SM Frequency": the SMs' begin and end are less sharp, which in
+    # a launch of 3 µs reads the clock 5 % too high.
     NcuQuantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
     NcuQuantity(
         "sm_mhz",
@@ -218,7 +217,7 @@ ADDITIVE = frozenset(
         *("dram_read_bytes", "dram_write_bytes", "shared_wavefronts", "excess_wavefronts"),
     }
 )
-"""Keys of what the launches of one call add up to the call's."""
+"""Keys of quantities that add up over the launches of one call."""
 
 _COUNTERS = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
     *CYCLES,
@@ -226,16 +225,12 @@ _COUNTERS = frozenset(name for quantity in QUANTITIES for name in quantity.read.
     LOCAL_SECTORS,
 }
 _POSITIVE = frozenset({"launch__grid_size", "launch__block_size", "launch__sm_count"})
-_MOST, _MOST_PCT = 2.0**64, 1000.0  # a counter has 64 bits; some exceed their peak by a little
-_ABSENT = frozenset({"", "n/a", "no data"})  # texts that ncu puts where a report lacks a number
+_MOST, _MOST_PCT = 2.0**64, 1000.0  # a counter has 64 bits; some slightly exceed their peak
+_ABSENT = frozenset({"", "n/a", "no data"})  # ncu's texts for a missing number
 
 
 def check_value(name: str, value: Value) -> None:
-    """Refuses what a counter that gdnbench reads cannot be; other metrics may be anything.
-
-    Raises:
-        ValueError: if it is a text, or a number out of range; NaN is where ncu could not read a counter.
-    """
+    """Raises ValueError for an impossible value of a counter that gdnbench reads; NaN, a failed read, is possible."""
     if name not in _COUNTERS and not STALL.fullmatch(name):
         return
     if isinstance(value, str):
@@ -271,15 +266,15 @@ STALL_MEANINGS: dict[str, str] = {
 
 
 def value_of(profile: Profile, key: str) -> float | None:
-    """A quantity by its key; None where the report lacks a counter, NaN where ncu could not read it."""
+    """Returns a quantity by its key, None if the report lacks a counter, or NaN if ncu could not read it."""
     return BY_KEY[key].read(profile)
 
 
 def stalls(profile: Profile) -> dict[str, float]:
-    """Cycles that a warp spends in each state between two of its instructions, most first; `selected` is issuing.
+    """Returns a warp's cycles in each state between two instructions, the largest first; `selected` is issuing.
 
-    Together they are the warp's latency per instruction, so each one's share of their sum is its share of a warp's
-    time. Reasons that took none are left out. Where ncu could not read one of them there is no sum, and it is empty.
+    Their sum is the warp's latency per instruction, so a state's share of the sum is its share of a warp's time. States
+    without cycles are left out. Returns {} if ncu could not read one of them, for then there is no sum.
     """
     if unread_stalls(profile):
         return {}
@@ -288,7 +283,7 @@ def stalls(profile: Profile) -> dict[str, float]:
 
 
 def unread_stalls(profile: Profile) -> tuple[str, ...]:
-    """The reasons for which ncu wrote NaN."""
+    """Returns the stall reasons for which ncu wrote NaN."""
     return tuple(reason for reason, value in _stall_values(profile).items() if math.isnan(value))
 
 

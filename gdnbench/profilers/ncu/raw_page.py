@@ -1,6 +1,6 @@
 """Reads ncu's raw page as CSV: `ncu --import FILE --csv --page raw`.
 
-Two lines of heads, names and units, then a line for each launch. The page rounds: a bare number has two decimals.
+The page has two header lines, names and units, then a line for each launch. It rounds plain numbers to two decimals.
 """
 
 from __future__ import annotations
@@ -22,26 +22,22 @@ from gdnbench.profilers.process import DOMAIN, NvtxRange, parse_range_name, run_
 _FIRST = '"ID","Process ID"'
 _NEEDED = ("Kernel Name", "CC")
 _STACK = "Push/Pop_Range"
-_OF_DETAILS = "Metric Name"  # the details page has a line for each metric, with a column of this name
+_OF_DETAILS = "Metric Name"  # a column of the details page, which has a line for each metric
 _EXPORT_RAW = "export it as `LC_ALL=C ncu --import REPORT --csv --page raw`"
 _IMPORT_LIMIT_S = 300.0
-_PREAMBLE = 20_000  # characters in which a page begins
+_PREAMBLE = 20_000  # characters searched for the page's first line
 _SECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _PREFIXES = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PREFIXED = re.compile(r"([KMGT])(byte|hz)(/.+)?")
 
 
 def is_page(text: str) -> bool:
-    """Whether a text is a raw page; what a shell put in front of it, ncu's messages, does not matter."""
+    """Whether a text is a raw page; messages of ncu or a shell may precede it."""
     return any(line.startswith(_FIRST) for line in text[:_PREAMBLE].splitlines())
 
 
 def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
-    """Reads a report through ncu itself.
-
-    Raises:
-        ProfilerError: if ncu cannot read it.
-    """
+    """Reads a report through ncu itself; raises ProfilerError if ncu cannot read it."""
     command = [str(ncu), "--import", str(path), "--csv", "--page", "raw", "--print-units", "base"]
     ended = run_command(command, limit_s=_IMPORT_LIMIT_S)
     if ended.returncode:
@@ -50,15 +46,7 @@ def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
 
 
 def parse_page(text: str, path: Path) -> tuple[Profile, ...]:
-    """Reads the text of a raw page.
-
-    Args:
-        text: the page.
-        path: where it comes from, for errors.
-
-    Raises:
-        ReportFormatError: if a line lacks cells, or a cell cannot be what it is.
-    """
+    """Reads the text of a raw page; raises ReportFormatError, naming `path`, if a cell is missing or impossible."""
     start = text.find(_FIRST)
     if start < 0:
         return ()
@@ -80,16 +68,12 @@ def parse_page(text: str, path: Path) -> tuple[Profile, ...]:
 
 
 def _decimal_mark_of(heads: Sequence[str], launches: Sequence[Sequence[str]], path: Path) -> DecimalMark:
-    """The decimal mark of a page's numbers, which ncu writes as the locale has them.
-
-    Raises:
-        ReportFormatError: if they do not tell.
-    """
+    """Returns the page's decimal mark, which follows ncu's locale; raises ReportFormatError if no number decides."""
     rows = [dict(zip(heads, cells, strict=True)) for cells in launches]
     cells = [_total(cell) for row in rows for name, cell in row.items() if _is_metric(name) and is_stored(name)]
     whole = [size for row in rows for size in re.findall(r"[\d.]+", row.get("Grid Size", "")) if "." in size]
     try:
-        # A grid is whole, so that a dot in it stands between groups: with one more of them it can be nothing else.
+        # Grid sizes are integers, so a dot in one separates groups; one group more makes that unambiguous.
         return decimal_mark([*cells, *(f"{size}.000" for size in whole)])
     except ValueError as error:
         raise ReportFormatError(f"{path}: {error}", _EXPORT_RAW) from error
@@ -120,23 +104,23 @@ def _profile_of(
 
 
 def _named(row: Mapping[str, str]) -> NvtxRange:
-    """What the ranges say: `629  "gdnbench:decode decode-v1 B=1 qk4_v8:none:…"`, one text in quotes each."""
+    """Parses the NVTX ranges, one quoted text each: `629  "gdnbench:decode decode-v1 B=1 qk4_v8:none:…"`."""
     texts = [cell for head, cell in row.items() if _STACK in head]
     inside = [part for text in texts for part in re.findall(rf'"{DOMAIN}:([^"]*)"', text)]
     return next(filter(None, map(_parse_range, inside)), NvtxRange())
 
 
 def _parse_range(text: str) -> NvtxRange | None:
-    """A range as the page has it: its name, five words on it, and its message, which is the name again.
+    """Parses a range of the page: its name, five words about it, and its message, which repeats the name.
 
-    The name may hold colons itself, as in `decode-triton:BV=16`.
+    The name may hold colons, as in `decode-triton:BV=16`.
     """
     parts = text.split(":")
     return parse_range_name(":".join(parts[: (len(parts) - 5) // 2]))
 
 
 def _bare(function: str) -> str:
-    """A function's name without types, templates and arguments: `void at::f<int>(float *)` gives `f`."""
+    """Returns a function's name without types, templates and arguments: `void at::f<int>(float *)` gives `f`."""
     flat = function
     while (shorter := re.sub(r"<[^<>]*>|\([^()]*\)", "", flat)) != flat:
         flat = shorter
@@ -154,12 +138,12 @@ def _metrics(heads: Sequence[str], units: Sequence[str], cells: Sequence[str], m
 
 
 def _is_metric(name: str) -> bool:
-    """Whether a column is a metric: the others describe the launch, and have blanks or capitals in their names."""
+    """Whether a column is a metric: other columns describe the launch and have spaces or capitals in their names."""
     return (name == name.lower() and " " not in name) or "." in name
 
 
 def _value_of(cell: str, mark: DecimalMark) -> Value:
-    """A number; ncu writes 1,792 where the locale says so. Of a metric with instances, `9 (1; 2; 6)`, the total."""
+    """Parses a cell in the locale's notation; for a metric with instances, `9 (1; 2; 6)`, returns the total."""
     number = parse_number(_total(cell), mark)
     return cell if number is None else number
 
@@ -169,9 +153,9 @@ def _total(cell: str) -> str:
 
 
 def to_base(value: float, unit: str) -> tuple[float, str]:
-    """A value in ncu's base unit, as `--print-units base` gives it: nanoseconds, bytes and hertz, without prefixes.
+    """Converts to ncu's base unit, as `--print-units base` does: nanoseconds, bytes and hertz, without prefixes.
 
-    ncu counts a Kbyte as 1000 bytes: the reports say so, whose base values are 1000 times those of the page.
+    A Kbyte of ncu is 1000 bytes: base values in reports are 1000 times those of the page.
     """
     if unit in _SECONDS:
         return value * _SECONDS[unit], "ns"

@@ -1,7 +1,6 @@
-"""Reads reports: with NVIDIA's module `ncu_report` in a process of its own, else through ncu itself.
+"""Reads reports with NVIDIA's native module `ncu_report` in a subprocess, which survives its crashes, else through ncu.
 
-The module is native code, which may crash; in a process of its own it ends nothing else. As a process:
-`python -m gdnbench.profilers.ncu.report REPORT PROFILES.csv [NCU]`.
+The subprocess is `python -m gdnbench.profilers.ncu.report REPORT PROFILES.csv [NCU]`.
 """
 
 from __future__ import annotations
@@ -42,28 +41,16 @@ class _Exit(IntEnum):
 
 
 def load_report(path: Path, ncu: Path | None) -> NcuReport:
-    """A report, or profiles that were stored, from a file.
-
-    Raises:
-        ReportFormatError: if it is neither.
-        MachineError: if nothing on this machine reads reports.
-    """
+    """Reads a report, or stored profiles; raises as `read_any`."""
     return NcuReport(path, read_any(path, ncu))
 
 
 def read_any(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
-    """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines tell which it is.
+    """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines decide which.
 
-    Args:
-        path: the file.
-        ncu: where ncu is; searched for if not given, and needed only for a report that nothing else here can read.
-
-    Returns:
-        A profile for each launch, in the order of the file; never empty.
-
-    Raises:
-        ReportFormatError: for a file that is none of them, or holds nothing.
-        MachineError: if nothing on this machine reads reports.
+    Returns a profile for each launch, in the order of the file, never empty. Only a report that nothing else here can
+    read needs ncu; it is searched for if `ncu` is None. Raises ReportFormatError for any other file, or one without
+    launches; MachineError if nothing on this machine reads reports.
     """
     if not path.name.endswith(_STORED):
         check_file(path, WHAT_IS_READ)
@@ -73,16 +60,7 @@ def read_any(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
 
 
 def read_report(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
-    """Reads a `.ncu-rep`: with the `ncu-report` wheel, else with the module that ncu carries, else through ncu itself.
-
-    Args:
-        path: the report.
-        ncu: where ncu is; searched for if not given.
-
-    Raises:
-        ReportFormatError: if it is no report.
-        MachineError: if nothing on this machine reads reports.
-    """
+    """Reads a `.ncu-rep` with the `ncu-report` wheel, else ncu's own module, else ncu itself; raises as `read_any`."""
     ncu = ncu or find_ncu()
     profiles = read_in_subprocess(path, ncu)
     if profiles is not None:
@@ -99,14 +77,9 @@ def _not_empty(path: Path, profiles: tuple[Profile, ...]) -> tuple[Profile, ...]
 
 
 def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[Profile, ...] | None:
-    """Reads a report in a process of its own; None where NVIDIA's module is not installed, or crashed.
+    """Reads a report in a subprocess; returns None if NVIDIA's module is not installed or crashed.
 
-    Args:
-        path: the report.
-        ncu: where ncu is, which carries the module where the wheel is not installed.
-
-    Raises:
-        ReportFormatError: if it is no report.
+    If the wheel is not installed, the module is taken from `ncu`. Raises ReportFormatError if the file is not a report.
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
@@ -138,11 +111,9 @@ def main(arguments: list[str]) -> int:
 
 
 def load_reader(ncu: Path | None, installed: Path = Path("/opt/nvidia/nsight-compute")) -> ModuleType | None:
-    """The module `ncu_report`: the wheel, else the one that ncu carries in `extras/python`; None where there is none.
+    """Returns the module `ncu_report` from the wheel, else from ncu's `extras/python`, or None if there is neither.
 
-    Args:
-        ncu: where ncu is.
-        installed: where its own installer puts versions of it, of which a toolkit's `bin/ncu` starts one.
+    ncu's installer puts a folder for each version into `installed`; a toolkit's `bin/ncu` starts one of them.
     """
     if module := _import():
         return module
@@ -157,12 +128,12 @@ def load_reader(ncu: Path | None, installed: Path = Path("/opt/nvidia/nsight-com
 def _import() -> ModuleType | None:
     try:
         return importlib.import_module("ncu_report")
-    except ImportError:  # missing, or its library is built for another Python
+    except ImportError:  # missing, or built for another Python
         return None
 
 
 def _extras(ncu: Path | None, installed: Path) -> list[Path]:
-    """The folders that hold ncu's module: beside ncu first, then the newest; a newer one reads older reports."""
+    """Returns the folders that hold ncu's module: beside ncu, then the newest first; newer ones read older reports."""
     beside = list(ncu.resolve().parents[:2]) if ncu else []
     versions = sorted(installed.glob("*"), key=lambda path: version_numbers(path.name), reverse=True)
     folders = [top / "extras" / "python" for top in (*beside, *versions)]
@@ -170,19 +141,11 @@ def _extras(ncu: Path | None, installed: Path) -> list[Path]:
 
 
 def read_with_module(reader: ModuleType, path: Path) -> tuple[Profile, ...]:
-    """Reads a report with NVIDIA's module, in this process.
-
-    Args:
-        reader: `ncu_report`.
-        path: the report.
-
-    Raises:
-        ReportFormatError: if it is no report.
-    """
+    """Reads a report with NVIDIA's module `reader`, in this process; raises ReportFormatError for any other file."""
     try:
         context = reader.load_report(str(path))
-        # The module opens any file; one that is no report has no ranges. A range lives only as long as its context, and
-        # an action as its range, so all of them stay referenced.
+        # The module opens any file; one that is not a report has no ranges. A range lives as long as its context, and
+        # an action as long as its range, so all of them stay referenced.
         ranges = [context.range_by_idx(i) for i in range(context.num_ranges())]
         actions = [found.action_by_idx(j) for found in ranges for j in range(found.num_actions())]
     except Exception as error:  # the library raises various types for a damaged file
@@ -214,7 +177,7 @@ def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]
 
 
 def _range(action: Any) -> NvtxRange:
-    """The range of gdnbench's domain around a launch; an empty one without it."""
+    """Returns the range of gdnbench's domain around a launch, or an empty one."""
     state = action.nvtx_state()
     domains = [state.domain_by_id(number) for number in state.domains()] if state else []
     ranges = [text for domain in domains if domain.name() == DOMAIN for text in domain.push_pop_ranges()]
@@ -222,7 +185,7 @@ def _range(action: Any) -> NvtxRange:
 
 
 def _sections(action: Any) -> Mapping[str, str]:
-    """The section that shows a metric, by metric; the module of 2025 does not give it."""
+    """Maps metrics to the sections that show them; the module of 2025 does not tell."""
     sections: dict[str, str] = {}
     for section in action.sections() if hasattr(action, "sections") else ():
         for metric in (*section.header_metrics(), *section.body_metrics()):

@@ -1,6 +1,6 @@
-"""NVIDIA's own rules, which ncu applies to every launch: their results in a report, and stored in `<run>.rules.json`.
+"""Results of NVIDIA's rules, which ncu applies to each launch: read from reports, and stored in `<run>.rules.json`.
 
-A rule names what could be faster and estimates by how much at most; see "Rules" in Nsight Compute's documentation.
+A rule names a possible speedup and estimates its upper limit; see "Rules" in Nsight Compute's documentation.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ _LINK = re.compile(r"@(?:section:[^:@]*:|sass:[^:@]*:|source:[^:@]*:\d+:)([^@]*)
 
 
 class _LaunchRules(msgspec.Struct, frozen=True):
-    """The results of the rules for one launch."""
-
     kernel: Text
     function: Text
     launch: SmallCount
@@ -49,17 +47,13 @@ class _LaunchRules(msgspec.Struct, frozen=True):
 
 
 class _RulesDocument(msgspec.Struct, frozen=True):
-    """What `<run>.rules.json` holds."""
+    """The content of `<run>.rules.json`."""
 
     launches: list[_LaunchRules]
 
 
 def rules_of(action: Any) -> Iterator[RuleResult]:
-    """What NVIDIA's rules say of a launch; older versions of NVIDIA's module do not give it.
-
-    Args:
-        action: a launch, an `IAction` of `ncu_report`.
-    """
+    """Yields the results for a launch, an `IAction` of `ncu_report`; older versions of the module have none."""
     for found in action.rule_results_as_dicts() if hasattr(action, "rule_results_as_dicts") else ():
         said, estimate = found.get("rule_message", {}), found.get("speedup_estimation", {})
         speedup = float(estimate.get("speedup", math.nan))
@@ -76,7 +70,7 @@ def rules_of(action: Any) -> Iterator[RuleResult]:
 
 
 def write_rules(path: Path, profiles: Sequence[Profile]) -> None:
-    """Writes the results of rules beside a `.csv` file of profiles, in one step; nothing if there are none."""
+    """Writes the results of rules beside a `.csv` file of profiles, atomically, if there are any."""
     launches = [
         {
             "kernel": one.label,
@@ -97,11 +91,7 @@ def write_rules(path: Path, profiles: Sequence[Profile]) -> None:
 
 
 def add_rules(profiles: tuple[Profile, ...], path: Path) -> tuple[Profile, ...]:
-    """Profiles of a `.csv` file with the results of rules that are stored beside it; as they are if none are.
-
-    Raises:
-        ReportFormatError: if the file beside it cannot be read, or a field of it cannot be what it is.
-    """
+    """Adds the rules' results stored beside a `.csv` file of profiles, if any; raises ReportFormatError if invalid."""
     beside = _rules_path(path)
     if not beside.exists():
         return profiles
@@ -116,14 +106,9 @@ def add_rules(profiles: tuple[Profile, ...], path: Path) -> tuple[Profile, ...]:
 
 
 def estimated_speedups(profiles: Sequence[Profile]) -> tuple[RuleResult, ...]:
-    """What NVIDIA's rules estimate for the time of whole launches, the most first.
+    """Returns the rules' estimates for the time of whole launches of one function, the largest first.
 
-    Args:
-        profiles: launches of one function.
-
-    Returns:
-        The rules' results whose speedup is of the launch's time: each once, as the first launch has it, with the median
-        of its estimates over the launches.
+    Each rule is listed once, as in its first launch, with the median of its estimates over the launches.
     """
     found: dict[tuple[str, str], list[RuleResult]] = {}
     for result in (result for profile in profiles for result in profile.rules):
@@ -141,5 +126,5 @@ def _rules_path(path: Path) -> Path:
 
 
 def _line(text: str) -> str:
-    """A text in one line, without control characters."""
+    """Returns a text in one line, without control characters."""
     return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", str(text)).split())

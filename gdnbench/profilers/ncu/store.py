@@ -32,11 +32,11 @@ _LAUNCH = (*_WHAT, *_WHERE)
 _METRIC = ("section", "metric", "unit", "value")
 WHAT_IS_READ = "give a .ncu-rep, a .csv that `gdnbench ncu` stored, or what `ncu --csv --page raw` prints"
 _DAMAGED = "the file is damaged; profile again"
-COLUMNS = (*_LAUNCH, *_METRIC)  # beside the axes of the op, which stand after it
+COLUMNS = (*_LAUNCH, *_METRIC)  # the op's axes follow the column `op`
 
 
 class _Launch(msgspec.Struct, frozen=True):
-    """The cells of a row that identify the launch, but for its workload."""
+    """The cells of a row that identify the launch, without its workload."""
 
     launch: SmallCount
     kernel: Text = ""
@@ -48,8 +48,6 @@ class _Launch(msgspec.Struct, frozen=True):
 
 
 class _Metric(msgspec.Struct, frozen=True):
-    """The cells of a row that hold the metric."""
-
     metric: Annotated[str, Meta(min_length=1)]
     section: str = ""
     unit: str = ""
@@ -58,13 +56,7 @@ class _Metric(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class StoredProfiles:
-    """Launches that were profiled together.
-
-    Attributes:
-        path: the file.
-        profiles: those of one kernel at one workload, at least one.
-        code: whether they are of the code that was asked for.
-    """
+    """Launches of one kernel at one workload that were profiled together, at least one, and their code's state."""
 
     path: Path
     profiles: tuple[Profile, ...]
@@ -72,19 +64,17 @@ class StoredProfiles:
 
 
 def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
-    """Writes profiles in one step, compressed where the name ends in `.gz`; numbers with every digit.
+    """Writes profiles atomically, compressed if the name ends in `.gz`; numbers have every digit.
 
-    Results of rules go to `<run>.rules.json` before that, if there are any.
-
-    Raises:
-        ValueError: if two of them are the same launch of the same function, which a reader could not distinguish.
+    Results of rules go to `<run>.rules.json` first, if there are any. Raises ValueError for two profiles of one launch
+    of a function, which a reader could not distinguish.
     """
     axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.cells))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
         raise ValueError("two profiles of one launch")
     write_rules(path, profiles)
-    temporary = path.with_name(f".new-{path.name}")  # the ending says whether to compress
+    temporary = path.with_name(f".new-{path.name}")  # keeps the suffix, which decides on compression
     with _open_new(temporary) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((*_WHAT, *axes, *_WHERE, *_METRIC))
@@ -94,24 +84,12 @@ def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
 
 
 def read_profiles(path: Path) -> tuple[Profile, ...]:
-    """Reads what `write_profiles` wrote; older files lack the column `source`.
-
-    Raises:
-        ReportFormatError: if the file cannot be read, is cut off, or is something else; of a wrong cell, which it is.
-    """
+    """Reads what `write_profiles` wrote; older files lack the column `source`. Raises ReportFormatError if invalid."""
     return add_rules(parse_profiles(read_text(path, _DAMAGED), path), path)
 
 
 def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
-    """Profiles from the text of such a file.
-
-    Args:
-        text: the file's content.
-        path: the file, for errors.
-
-    Raises:
-        ReportFormatError: as `read_profiles`.
-    """
+    """Parses the text of such a file; `path` is for errors; raises ReportFormatError as `read_profiles`."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         head = next(rows, [])
@@ -129,17 +107,10 @@ def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
 def find_profiles(
     profiles: Path, label: str, workload: Workload, *, source: str, gpu: str | None = None
 ) -> StoredProfiles | None:
-    """The newest profiles of a kernel's code at a workload; without one, the newest of any code; None if there is none.
+    """Returns the newest profiles of a kernel's code at a workload, else of any code, or None if there are none.
 
-    A file without a hash of its sources counts as one of other code. What cannot be read is left out, with a
-    `LeftOutWarning` that names it.
-
-    Args:
-        profiles: the folder that holds all profiles.
-        label: the kernel's label, `decode-v4`.
-        workload: one setting of the op's axes.
-        source: hash of the sources that are meant; empty where that is not known.
-        gpu: the GPU's short name, `h200`; any GPU if not given.
+    The code is known by `source`, the hash of its sources; files without one count as other code. Profiles of any GPU
+    count if `gpu`, the short name, is None. Unreadable files are left out with a `LeftOutWarning`.
     """
     newest: StoredProfiles | None = None
     try:
@@ -161,7 +132,7 @@ def find_profiles(
 
 @contextmanager
 def _open_new(path: Path) -> Iterator[TextIO]:
-    """Opens a text file to write, compressed where its name ends in `.gz`."""
+    """Opens a text file for writing, compressed if its name ends in `.gz`."""
     if path.suffix == ".gz":
         with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
             yield file
@@ -183,7 +154,7 @@ def _metric_cells(metric: Metric) -> tuple[str, str, str, str]:
 
 def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[Profile, ...]:
     names = [name for name in head if name not in _METRIC]
-    seen: dict[tuple[str, ...], tuple[_Launch, Workload | None]] = {}  # of the cells, alike in all rows of a launch
+    seen: dict[tuple[str, ...], tuple[_Launch, Workload | None]] = {}  # by cells that all rows of a launch share
     found: dict[tuple[_Launch, Workload | None], dict[str, Metric]] = {}
     for cells in rows:
         if len(cells) != len(head):
@@ -199,12 +170,7 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[Pr
 
 
 def _workload_of(row: Mapping[str, str]) -> Workload | None:
-    """The workload; None where the row has no axis, as of another tool's report.
-
-    Raises:
-        ShapeError: if a cell is no size, or the row has some axes and lacks others.
-        ValueError: if the op is not in the catalog.
-    """
+    """Returns the workload, or None if the row has no axis; raises ShapeError or ValueError if it is invalid."""
     sizes = {name: cell for name, cell in row.items() if cell and name not in COLUMNS}
     if not sizes or not row["op"]:
         return None
@@ -246,7 +212,6 @@ def _profile_of(launch: _Launch, workload: Workload | None, metrics: Mapping[str
 
 
 def _value(text: str) -> Value:
-    """A number where it is one."""
     try:
         return float(text)
     except ValueError:

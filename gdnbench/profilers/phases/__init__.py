@@ -1,1 +1,1 @@
-"""The phases inside a CUDA kernel, from clock reads that its marks compile to: see `include/gdnbench/phases.cuh`."""
+"""Times the phases of a CUDA kernel by clock reads that its marks compile to: see `include/gdnbench/phases.cuh`."""

@@ -1,9 +1,9 @@
-"""Analyses stamps: time by phase, the launch from end to end, and what stamping costs.
+"""Analyses stamps: time by phase, the launch from end to end, and the overhead of stamping.
 
-Cycles of `%clock` become microseconds by the SM clock, which is measured in the launches themselves: each warp reads
-both clocks where it begins and where it ends, and all warps' cycles over all warps' nanoseconds is the clock. The
-nanoseconds of one warp are coarse, for the global timer moves in steps; launches begin anywhere in a step, so that over
-thousands of warps the rounding of begin and end cancels.
+Cycles of `%clock` become microseconds by the SM clock, which the launches themselves measure: each warp reads both
+clocks at its begin and its end, and the SM clock is all warps' cycles over all warps' nanoseconds. The global timer
+moves in steps, so one warp's nanoseconds are coarse; launches begin anywhere in a step, so that over thousands of warps
+the rounding of begin and end cancels.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Timeline:
     """A launch from end to end, by the global timer, which all SMs share.
 
     Attributes:
-        span_us: from the first warp's begin to the last one's end; the median over launches.
-        skew_us: from the first warp's begin to the last one's begin; the median over launches.
-        step_ns: the timer's step, the smallest that was seen.
+        span_us: from the first warp's begin to the last warp's end; the median over launches.
+        skew_us: from the first warp's begin to the last warp's begin; the median over launches.
+        step_ns: the timer's step, the smallest seen.
         sm_mhz: the SM clock during the launches.
     """
 
@@ -54,29 +54,24 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Overhead:
-    """What stamping costs: medians of cold launches, side by side.
-
-    Attributes:
-        plain_us: of the kernel as it is.
-        stamped_us: of the stamped one.
-    """
+    """What stamping costs: medians of interleaved cold launches of the plain and the stamped kernel."""
 
     plain_us: float
     stamped_us: float
 
     @property
     def share(self) -> float:
-        """What it adds, as a share of the kernel's own time."""
+        """The added time as a share of the plain kernel's."""
         return self.stamped_us / self.plain_us - 1
 
 
 @dataclass(frozen=True)
 class WarpRole:
-    """Warps that pass the same phases: of a kernel whose warps do different work, its producers, say.
+    """Warps that pass the same phases, such as the producers of a kernel whose warps do different work.
 
     Attributes:
-        places: their numbers in a block, in ascending order; empty where they are not known, or some are those of
-            another role's warps too. Warps of an idle block, which pass no phase, take no other role's numbers away.
+        places: their indices in a block, ascending; empty if unknown, or if some also belong to another role's warps.
+            Warps of an idle block, which pass no phase, take no indices from other roles.
         breakdown: their time by phase, in microseconds.
     """
 
@@ -86,19 +81,17 @@ class WarpRole:
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """What a file of stamps shows.
+    """The analysis of a file of stamps.
 
     Attributes:
-        breakdown: time by phase, in microseconds, for the phases that some warp passed.
-        roles: the same for the warps of each role, those with the most phases first; one where all warps do the same.
+        breakdown: time by phase, in microseconds, of the phases that some warp passed.
+        roles: the same for the warps of each role, those with the most phases first; one role if all warps do the same.
         unpassed: phases that no warp passed.
-        crossed: phases that read less than nothing in some warp: the clock at their end was read before that at their
-            beginning. What they lack is in the phases that the warp passed before and after; the sum is right.
-        unmarked: the numbers in a block of warps without a record in any launch, in all blocks: there are no marks on
-            their way, as on that of warps which only give their registers to others. They are left out.
-        silent: other warps without a record in some launch; they are left out.
-        timeline: the launch from end to end.
-        overhead: what stamping costs.
+        crossed: phases with a negative time in some warp: the clock at their end was read before that at their begin.
+            The difference is in the phases that the warp passed before and after; the sum is right.
+        unmarked: indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as
+            for warps that only give their registers to others. They are left out.
+        silent: number of other warps without a record in some launch; they are left out.
     """
 
     breakdown: Breakdown
@@ -112,11 +105,7 @@ class PhaseProfile:
 
 
 def analyse(stamps: Stamps) -> PhaseProfile:
-    """Time by phase, the launch from end to end, and what stamping costs.
-
-    Raises:
-        ProfilerError: if no warp wrote a record, or the clocks stand still.
-    """
+    """Analyses stamps; raises ProfilerError if no warp wrote a record, or a clock stands still."""
     written_in = stamps.records[:, :, SM] != UNWRITTEN
     written = written_in.all(axis=0)
     if not written.any():
@@ -139,7 +128,7 @@ def analyse(stamps: Stamps) -> PhaseProfile:
 
 
 def _places(stamps: Stamps) -> IntArray:
-    """Each warp's number in its block; 0 for all where a block's warps are not known."""
+    """Returns each warp's index in its block; 0 for all if the warps of a block are unknown."""
     numbers = np.arange(stamps.records.shape[1])
     return numbers % (stamps.about.block_warps or 1)
 
@@ -147,27 +136,22 @@ def _places(stamps: Stamps) -> IntArray:
 def _breakdown(records: WordArray, names: tuple[str, ...], sm_mhz: float) -> Breakdown:
     phases = {}
     for number, name in enumerate(names):
-        # A sum of differences of 32 bits, which wraps where marks have changed places; none is as long as 2^31 cycles.
+        # A sum of 32-bit differences, which wraps where marks were reordered; none reaches 2^31 cycles.
         cycles = records[:, :, HEAD + number].astype(np.uint32).view(np.int32)
-        if cycles.any():  # a phase that was passed took a cycle at least
+        if cycles.any():  # a passed phase takes a cycle at least
             phases[name] = np.where(cycles != 0, cycles / sm_mhz, np.nan)
     return Breakdown(phases, records[:, :, TOTAL] / sm_mhz)
 
 
 def _roles(records: WordArray, numbers: IntArray, about: StampedKernel, sm_mhz: float) -> tuple[WarpRole, ...]:
-    """The roles of warps, by the phases that each has ever passed.
+    """Groups warps into roles by the phases that each has ever passed.
 
-    A warp that passed some of the phases of another one is of its role: it had less to do, as at the end of a grid.
-
-    Args:
-        records: of the warps that wrote one in every launch.
-        numbers: of these warps in the grid.
-        about: what was stamped.
-        sm_mhz: the SM clock.
+    A warp that passed a subset of another's phases has its role: it had less to do, as at the end of a grid. `records`
+    are of the warps that wrote one in every launch, `numbers` these warps' indices in the grid.
     """
     passed: BoolArray = np.any(records[:, :, HEAD:], axis=0)
     patterns: list[BoolArray] = list(np.unique(passed, axis=0))
-    whole: list[BoolArray] = []  # each a part of no other
+    whole: list[BoolArray] = []  # none is a subset of another
     for pattern in sorted(patterns, key=lambda pattern: -int(pattern.sum())):
         if not pattern.any() or not any((pattern <= larger).all() for larger in whole):
             whole.append(pattern)
@@ -183,7 +167,7 @@ def _roles(records: WordArray, numbers: IntArray, about: StampedKernel, sm_mhz: 
 
 
 def _smallest_around(pattern: BoolArray, whole: Sequence[BoolArray]) -> int:
-    """The index of the smallest set of phases that holds a warp's; of none, that which is empty."""
+    """Returns the index of the smallest set of phases that contains `pattern`; the empty set if that is empty."""
     around = [role for role, larger in enumerate(whole) if (pattern <= larger).all()]
     return min(around, key=lambda role: int(whole[role].sum()))
 
@@ -206,13 +190,13 @@ def _timeline(records: WordArray) -> Timeline:
 
 
 def _since_first(records: WordArray, word: int) -> NsArray:
-    """Nanoseconds since a warp's begin in the same launch; the low word wraps every 4.3 s, differences do not."""
+    """Returns nanoseconds since the first warp's begin; the low word wraps every 4.3 s, differences do not."""
     origin = records[:, :1, BEGIN_NS]
     return (records[:, :, word] - origin).view(np.int32).astype(np.int64)
 
 
 def _step(times: NsArray) -> int:
-    """The smallest step between different times of a launch, in ns; 0 where they are all the same."""
+    """Returns the smallest step between different times of a launch, in ns, or 0 if all are the same."""
     steps = (np.diff(np.unique(launch)) for launch in times.reshape(len(times), -1))
     return min((int(step.min()) for step in steps if step.size), default=0)
 

@@ -21,16 +21,12 @@ from gdnbench.profilers.phases.stamps import Stamps, read_stamps
 from gdnbench.profilers.process import Instrumentation, check_left, run_worker
 from gdnbench.profilers.selection import make_assignment
 
-_NAMES = b"gdnbench_phase_names"  # the symbol that GDNBENCH_PHASE_NAMES defines, in the code of every launch
-_CLOCK = "SR_CLOCKLO"  # what a mark reads
+_NAMES = b"gdnbench_phase_names"  # defined by GDNBENCH_PHASE_NAMES, in the code of each launch
+_CLOCK = "SR_CLOCKLO"  # read by each mark
 
 
 def check_is_cuda(entry: Entry, label: str) -> None:
-    """Refuses what cannot be stamped.
-
-    Raises:
-        UsageError: for a kernel that is not in CUDA C++.
-    """
+    """Raises UsageError for a kernel that cannot be stamped, as it is not in CUDA C++."""
     if isinstance(entry.kernel, TritonKernel):
         raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
     if not isinstance(entry.kernel, CudaKernel):
@@ -48,28 +44,16 @@ def collect_stamps(
     launches: int,
     limit_s: float,
 ) -> dict[Path, Stamps]:
-    """Builds a kernel with and without its marks, launches both, and stores the stamps.
+    """Builds a kernel with and without its marks, launches both, and stores the stamps of each launch in a file.
 
-    Of several launches each is stamped by itself, in whole calls whose other launches are plain.
+    The files are `profiles/phases/<kernel>/<run>.npz`; of several launches each is stamped in calls of its own, whose
+    other launches are plain, and the file's name ends with its entry. Raises UsageError if the kernel is not in CUDA
+    C++, lacks the launch, or has no marks in it; BuildError if it does not build; ProfilerError if a worker failed.
 
     Args:
-        catalog: where the kernel is.
-        case: the kernel, its params and the workload.
-        gpu: where.
-        profiles: the folder that holds profiles.
-        launch: the entry of the launch to stamp; every launch that has marks if empty.
-        seed: of the inputs.
-        launches: how often to launch; less where the stamps would not fit in memory.
-        limit_s: seconds that a worker may take.
-
-    Returns:
-        The files, `profiles/phases/<kernel>/<run>.npz`, and what each holds: one for each launch that was stamped.
-        Where the kernel has several, a file's name ends with the launch's entry.
-
-    Raises:
-        UsageError: if the kernel is not in CUDA C++, has no such launch, or no marks in it.
-        BuildError: if it does not build.
-        ProfilerError: if a worker failed.
+        launch: the entry of the launch to stamp; if empty, each launch that has marks.
+        launches: number of calls; fewer if the stamps would not fit in memory.
+        limit_s: time limit of a worker.
     """
     entry = catalog.entries[case.variant.kernel]
     check_is_cuda(entry, case.label)
@@ -87,17 +71,10 @@ def collect_stamps(
 
 
 def marked_launches(entry: Entry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
-    """The entries of the launches to stamp, in the order of a call; they are built with and without their marks.
+    """Builds a CUDA kernel with and without its marks; returns the entries of the launches to stamp, in call order.
 
-    Args:
-        entry: a CUDA kernel.
-        case: its params and the workload.
-        arch: the target, `sm_90`.
-        launch: the entry of the one launch that is meant; every launch that has marks if empty.
-
-    Raises:
-        UsageError: if it has no such launch, or nothing would be stamped.
-        BuildError: if one does not build.
+    These are all launches with marks, or `launch` alone if given. Raises UsageError if the kernel lacks the launch, or
+    nothing would be stamped; BuildError if a launch does not build.
     """
     kernel, label = entry.kernel, case.label
     assert isinstance(kernel, CudaKernel)
@@ -129,7 +106,7 @@ def _clock_reads(built: Build) -> int:
 
 
 def _build(entry: Entry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
-    """Both builds of each launch, plain and stamped, so that the worker finds them in the cache."""
+    """Builds each launch plain and stamped, so that the worker finds both in the cache."""
     jobs = {
         (name, marks): Job(entry, case.variant, case.workload, arch, name, stamped=marks)
         for name in launches

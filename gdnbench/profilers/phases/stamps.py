@@ -1,4 +1,4 @@
-"""What the warps of a stamped kernel wrote, as it is stored: `profiles/phases/<kernel>/<run>.npz`."""
+"""Records of a stamped kernel's warps, and the file that stores them: `profiles/phases/<kernel>/<run>.npz`."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from gdnbench.store.schema import SmallCount
 
 WordArray = npt.NDArray[np.uint32]
 
-# A warp's record, in 32-bit words, as phases.cuh writes it; the cycles of each phase follow.
+# The 32-bit words of a warp's record, as phases.cuh writes it; the cycles of each phase follow.
 BEGIN_NS, END_NS, SM, TOTAL = range(4)
 HEAD = 4
 UNWRITTEN = 0xFFFF_FFFF
-"""Every word of a record before its warp writes it; no SM has this number."""
+"""Every word of a record before its warp writes it; an SM number is always smaller."""
 
 _SCHEMA = 1
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -47,22 +47,19 @@ _HINT = "give --import an .npz file that `gdnbench phases` wrote"
 
 @dataclass(frozen=True)
 class StampedKernel:
-    """What was stamped.
+    """The kernel that was stamped.
 
     Attributes:
-        op: the op.
-        label: the kernel's label.
-        workload: one setting of the op's axes.
         gpu: the GPU's name, `NVIDIA H200`.
-        arch: its architecture, `sm_90`.
-        phases: their names, in the order declared.
-        asked: launches asked for.
-        registers: per thread of the kernel as it is.
-        stamped_registers: per thread of the stamped one.
-        stamped_spill_bytes: local memory per thread of the stamped one.
-        source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
-        entry: of a kernel with several launches, the one that was stamped; empty for a kernel of one.
-        block_warps: warps of a block; 0 in files that were written before gdnbench recorded it.
+        arch: `sm_90`.
+        phases: names, in declaration order.
+        asked: requested launches.
+        registers: per thread of the plain kernel.
+        stamped_registers: per thread of the stamped kernel.
+        stamped_spill_bytes: local memory per thread of the stamped kernel.
+        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
+        entry: the stamped launch of a kernel with several; empty for a kernel of one.
+        block_warps: warps of a block; 0 in files from before gdnbench recorded it.
     """
 
     op: str
@@ -81,18 +78,18 @@ class StampedKernel:
 
     @property
     def title(self) -> str:
-        """What tables call it: the kernel, with the launch where it has several."""
+        """The kernel's name in tables, with the launch if it has several."""
         return f"{self.label}/{self.entry}" if self.entry else self.label
 
     def to_dict(self) -> dict[str, Any]:
-        """Its fields as JSON holds them; the sizes of the workload keep their older key."""
+        """Returns the fields as JSON holds them; the workload's sizes keep their older key `shape`."""
         told = {**vars(self), "workload": self.workload.sizes}
         fields = {"shape" if name == "workload" else name: value for name, value in told.items()}
         return fields | self.workload.place
 
 
 class _StampedKernelFields(msgspec.Struct, frozen=True):
-    """A stamped kernel as files hold it, with its ranges."""
+    """A stamped kernel as files hold it, with ranges."""
 
     op: Word
     label: Word
@@ -112,13 +109,12 @@ class _StampedKernelFields(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Stamps:
-    """The records of every warp of every launch, and what stamping costs.
+    """The records of each warp of each launch, and the times that show the overhead.
 
     Attributes:
-        about: what was stamped.
         records: an array [launches, warps, 4 + phases] of 32-bit words.
-        plain_us: cold times of the kernel as it is, an array [samples], microseconds.
-        stamped_us: cold times of the stamped one, between those.
+        plain_us: cold times of the plain kernel, an array [samples], microseconds.
+        stamped_us: cold times of the stamped kernel, interleaved with those.
     """
 
     about: StampedKernel
@@ -127,7 +123,7 @@ class Stamps:
     stamped_us: FloatArray = field(repr=False)
 
     def write(self, path: Path) -> None:
-        """Writes the file in one step."""
+        """Writes the file atomically."""
         about = {"schema": _SCHEMA, **self.about.to_dict()}
         temporary = path.with_name(path.name + ".new")
         with temporary.open("wb") as file:
@@ -142,12 +138,7 @@ class Stamps:
 
 
 def read_stamps(path: Path) -> Stamps:
-    """Reads a file of stamps.
-
-    Raises:
-        ReportFormatError: if it cannot be read, is no such file, or a field of it cannot be what it is.
-        ProfilerError: if it holds no record of a launch.
-    """
+    """Reads a file of stamps; raises ReportFormatError if it is invalid, ProfilerError if it holds no launch."""
     content = read_content(path, _HINT)
     try:
         about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
@@ -171,10 +162,10 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
-    """Cold times: at least one, none of them zero."""
+    """Checks cold times: at least one, none of them zero."""
     if array.dtype != np.float64 or array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
-    is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # which NaN is not
+    is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN
     if not is_time.all():
         raise ValueError(f"{name} holds {array[~is_time][0]}, which is no time")
     return array
@@ -186,12 +177,10 @@ def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
 
 
 def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """The arrays of these names in an `.npz` file, each as large as the file, and none of them pickled.
+    """Returns the named arrays of an `.npz` file; refuses pickled ones, and sizes that the file does not hold.
 
-    `numpy.load` believes a header: one that declares a terabyte allocates it.
-
-    Raises:
-        ValueError: naming the array that is missing, damaged, pickled or of another size than it declares.
+    `numpy.load` trusts a header: one that declares a terabyte allocates it. Raises ValueError naming the array that is
+    missing, damaged, pickled or of another size than it declares.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -209,7 +198,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         raise ValueError(f"{name} declares {member.file_size} bytes")
     try:
         return _array(archive.read(member))
-    except Exception as error:  # whatever zipfile and NumPy make of a damaged member, and a pickled one
+    except Exception as error:  # zipfile and NumPy raise various types for a damaged or pickled member
         raise ValueError(f"{name}: {error}") from error
 
 

@@ -1,1 +1,1 @@
-"""Proton, Triton's profiler: where the time goes inside a Triton kernel."""
+"""Proton, Triton's profiler: times the scopes inside a Triton kernel."""

@@ -1,4 +1,4 @@
-"""Records a trace: how many launches fit in one, and the worker that makes it."""
+"""Records a trace: limits its launches, and runs the worker that makes it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,21 @@ from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.process import ProfileTask, check_left, run_worker
 from gdnbench.profilers.proton.recording import WARM_UPS
 
-# Six scopes are 1.5 KB of trace for each warp of each launch, so this is 100 MB before it is gzipped.
+# Six scopes are 1.5 KB of trace for each warp of each launch: 100 MB in all before gzip.
 _MOST_WARPS = 65536
 
 
 def check_is_no_cuda(catalog: Catalog, case: Case) -> None:
-    """Proton instruments what Triton compiles.
-
-    Raises:
-        UsageError: for a CUDA kernel.
-    """
+    """Raises UsageError for a CUDA kernel: Proton instruments what Triton compiles."""
     kernel, label = catalog.entries[case.variant.kernel].kernel, case.label
     if isinstance(kernel, CudaKernel):
         raise UsageError(f"{label} is written in CUDA, and Proton sees into Triton kernels", f"gdnbench phases {label}")
 
 
 def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
-    """How many launches to trace: as many as asked for, or as keep the trace at a size that can be read.
-
-    Args:
-        catalog: what there is.
-        case: what is traced.
-        wanted: launches asked for.
-        note: told if there will be fewer.
-
-    Raises:
-        UsageError: if a single launch is too large.
-    """
+    """Returns `wanted`, or as many launches as keep the trace readable; raises UsageError if one is too large."""
     kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
-    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:  # of which nothing is traced
+    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:  # nothing is traced
         return wanted
     blocks, warps = (
         prod(kernel.launches[0].grid(case.workload, params)),
@@ -62,21 +48,7 @@ def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[st
 
 
 def record_trace(assignment: ProfileTask, gpu: Gpu, profiles: Path, *, limit_s: float) -> Path:
-    """Runs the worker.
-
-    Args:
-        assignment: what to record; its `result` is set here.
-        gpu: where.
-        profiles: the folder that holds profiles.
-        limit_s: seconds that it may take.
-
-    Returns:
-        The file to read as a `Recording`.
-
-    Raises:
-        ProfilerError: if the worker fails.
-        MachineError: if nothing can be written there.
-    """
+    """Runs the worker; returns the file to read as a `Recording`. Raises ProfilerError if the worker fails."""
     case = assignment.case
     path = make_folder(profiles, "proton", case.label) / f"{profile_name(case, gpu.slug)}.json"
     ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)

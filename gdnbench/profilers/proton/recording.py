@@ -1,4 +1,4 @@
-"""A recording of `gdnbench proton`: a JSON file, and Proton's trace beside it; and what either of them shows."""
+"""A recording of `gdnbench proton`, a JSON file with Proton's trace beside it, and the durations in them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ WARM_UPS = 1
 
 _HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
 _SOME = Meta(min_length=1)
-# A pause separates two launches. Proton fetches what a launch wrote before the next one begins,
-# which takes milliseconds: 4.4 at least in traces of an H200. Inside a launch the SMs' work overlaps.
-_PAUSE = 100.0  # in the trace's units, real microseconds from launch to launch
+# A pause separates two launches: Proton fetches a launch's records before the next one begins, which takes at least
+# 4.4 ms in traces of an H200. Inside a launch the SMs' work overlaps.
+_PAUSE = 100.0  # in the trace's unit, which is true microseconds between launches
 
 
 class _RecordingFields(msgspec.Struct, frozen=True):
-    """A recording as files hold it, with its ranges."""
+    """A recording as files hold it, with ranges."""
 
     op: Word
     case: CaseFields
@@ -63,26 +63,23 @@ class _RecordingFields(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Recording:
-    """What one run of `gdnbench proton` measured.
+    """The measurements of one run of `gdnbench proton`.
 
     Attributes:
-        op: the op.
-        case: the kernel, its params and the workload.
-        language: what the kernel is declared as: `triton`, or `torch` where it is reached through Python.
-        gpu: its name, as CUDA tells it.
+        language: of the kernel's declaration: `triton`, or `torch` for one called through Python.
+        gpu: the name that CUDA reports.
         triton: Triton's version, which is Proton's.
-        times_us: of cold launches by CUDA events, in microseconds: `plain`, and `instrumented` where the kernel has
-            scopes.
-        cupti_us: durations of the GPU functions that a cold launch of the plain kernel runs, by name, as Proton's
-            CUPTI backend records them; empty where it records nothing.
-        trace: name of the trace's file beside this one, gzipped; empty for a kernel without scopes.
+        times_us: cold launches by CUDA events, in microseconds: `plain`, and `instrumented` if the kernel has scopes.
+        cupti_us: durations by GPU function of the plain kernel's cold launches, from Proton's CUPTI backend; may be
+            empty.
+        trace: name of the gzipped trace file beside this one; empty for a kernel without scopes.
         mode: Proton's mode of instrumentation.
         launches: traced launches that count, after `WARM_UPS` that do not.
         capacity: passes through scopes that a warp can record in a launch.
-        sm_mhz: the SM clock in MHz, measured before and after the traced launches.
+        sm_mhz: the SM clock before and after the traced launches.
         notes: what qualifies the numbers.
-        source: hash of the kernel's sources; empty in files that were written before gdnbench recorded it.
-        entries: the launches of a Triton kernel that makes several, in order, of which nothing is traced; else empty.
+        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
+        entries: the launches of a Triton kernel that makes several, in order; nothing is traced of it. Else empty.
     """
 
     op: str
@@ -103,26 +100,22 @@ class Recording:
 
     @property
     def call_us(self) -> list[float]:
-        """By CUPTI, what the functions of each call took together, without what lies between them; microseconds.
+        """Sum of the functions' CUPTI durations for each call, without gaps between them; microseconds.
 
-        Empty where a call has no more than one function, or calls differ in their functions.
+        Empty if a call has one function only, or calls differ in their functions.
         """
         times = list(self.cupti_us.values())
         alike = len(times) > 1 and len({len(each) for each in times}) == 1
         return [sum(call) for call in zip(*times, strict=True)] if alike else []
 
     def write(self, path: Path) -> None:
-        """Writes it."""
+        """Writes the recording as JSON."""
         document = {"schema": _SCHEMA, **asdict(self), "case": self.case.to_dict()}
         path.write_text(json.dumps(document, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        """Reads what `write` wrote.
-
-        Raises:
-            ReportFormatError: if the file is not one of ours, or a field of it cannot be what it is.
-        """
+        """Reads what `write` wrote; raises ReportFormatError if it is invalid."""
         content = read_content(path, _HINT)
         try:
             stored = decode_document(content, _RecordingFields, _SCHEMA)
@@ -135,17 +128,13 @@ class Recording:
 
     @property
     def clock_mhz(self) -> float | None:
-        """The SM clock during the traced launches; None where nothing was traced."""
+        """The SM clock during the traced launches, or None if nothing was traced."""
         return sum(self.sm_mhz) / len(self.sm_mhz) if self.sm_mhz else None
 
     def breakdown(self, folder: Path) -> Breakdown | None:
-        """Durations by scope; None for a kernel without scopes.
+        """Returns durations by scope from the trace in `folder`, or None without scopes.
 
-        Args:
-            folder: where the trace lies.
-
-        Raises:
-            ProfilerError: if the trace has gone, cannot be used, or does not hold the launches that were traced.
+        Raises ProfilerError if the trace is missing, cannot be used, or lacks some of the traced launches.
         """
         if not self.trace:
             return None
@@ -159,13 +148,9 @@ class Recording:
 
 @dataclass(frozen=True)
 class ProtonProfile:
-    """What a stored recording, or a trace alone, shows.
+    """A stored recording, or a trace alone; `recording` is None for a trace that gdnbench did not record.
 
-    Attributes:
-        path: the file.
-        recording: what gdnbench measured; None for a trace that it did not record.
-        breakdown: durations by scope; None for a kernel without scopes.
-        origin: the kernel that it is of.
+    `breakdown` has the durations by scope; None for a kernel without scopes.
     """
 
     path: Path
@@ -175,18 +160,17 @@ class ProtonProfile:
 
     @property
     def trace(self) -> Path | None:
-        """The file for Perfetto; None for a kernel without scopes."""
+        """The file for Perfetto, or None for a kernel without scopes."""
         if self.recording is None:
             return self.path
         return self.path.with_name(self.recording.trace) if self.recording.trace else None
 
 
 def load_profile(path: Path) -> ProtonProfile:
-    """Reads a recording, or a trace that Proton's instrumentation wrote: its times stay cycles, of all its launches.
+    """Reads a recording, or a trace of Proton's instrumentation alone, whose times stay cycles, of all launches.
 
-    Raises:
-        ReportFormatError: if the file is no recording, or the trace cannot be read.
-        ProfilerError: if the trace cannot be used.
+    Raises ReportFormatError if the file is not a recording, or the trace cannot be read; ProfilerError if the trace
+    cannot be used.
     """
     if read_content(path, _HINT).lstrip()[:1] == b"[":
         raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
@@ -199,16 +183,14 @@ def load_profile(path: Path) -> ProtonProfile:
 
 
 def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Durations by scope, launch and warp.
+    """Returns durations by scope, launch and warp.
+
+    Raises ProfilerError if launches differ in their warps, a warp ran out of space, or no launch is left.
 
     Args:
-        spans: the events.
-        sm_mhz: the SM clock during the launches; None leaves cycles.
-        skip: launches at the beginning that do not count.
-        capacity: passes through scopes that a warp can record in a launch; None if not known.
-
-    Raises:
-        ProfilerError: if not all launches have the same warps, a warp ran out of space, or no launch is left.
+        sm_mhz: the SM clock during the launches; None keeps cycles.
+        skip: leading launches that do not count.
+        capacity: passes through scopes that a warp can record in a launch; None if unknown.
     """
     launch = _launches(spans)
     warps, warp = _warps(spans)
@@ -228,7 +210,7 @@ def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, cap
 
 
 def _launches(spans: Spans) -> IntArray:
-    """The launch of each event, numbered from 0."""
+    """Returns the launch index of each event."""
     order = np.argsort(spans.begin, kind="stable")
     begin, end = spans.begin[order], np.maximum.accumulate((spans.begin + spans.length)[order])
     launch = np.empty(len(order), dtype=np.int64)
@@ -237,15 +219,15 @@ def _launches(spans: Spans) -> IntArray:
 
 
 def _warps(spans: Spans) -> tuple[IntArray, IntArray]:
-    """Every (block, warp) of the grid, and each event's place among them."""
+    """Returns every (block, warp) of the grid, and the index into them of each event."""
     pairs, place = np.unique(np.stack([spans.block, spans.warp], axis=1), axis=0, return_inverse=True)
     return pairs, place.reshape(-1)
 
 
 def _check_warps(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[int, int]) -> None:
-    """Every warp must be in each launch, and on one SM there; otherwise two launches were taken for one.
+    """Checks that each warp is in each launch, on one SM there; otherwise two launches were taken for one.
 
-    Proton leaves a warp's events out where its 32-bit clock wrapped, which happens every 2.2 s at 1.98 GHz.
+    Proton drops a warp's events if its 32-bit clock wrapped, which happens every 2.2 s at 1.98 GHz.
     """
     lane = launch * shape[1] + warp
     lanes = len(np.unique(lane))
@@ -259,7 +241,7 @@ def _check_warps(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[in
 
 
 def _check_space(lane: IntArray, capacity: int | None) -> None:
-    """Proton's buffer is circular: when it is full the first passes are overwritten, and nothing says so."""
+    """Refuses a full buffer: Proton's is circular, and silently overwrites the first passes."""
     most = int(np.bincount(lane).max())
     if capacity is not None and most >= capacity:
         raise ProfilerError(
@@ -269,7 +251,7 @@ def _check_space(lane: IntArray, capacity: int | None) -> None:
 
 
 def _in_order(spans: Spans) -> dict[int, str]:
-    """The scopes as they follow each other in the trace's first warp, then those that only other warps run."""
+    """Returns the scopes in the order of the trace's first warp, then those that only other warps run."""
     first = (spans.block == spans.block[0]) & (spans.warp == spans.warp[0])
     seen = spans.scope[first][np.argsort(spans.begin[first], kind="stable")]
     return {int(number): spans.names[number] for number in dict.fromkeys([*seen, *range(len(spans.names))])}

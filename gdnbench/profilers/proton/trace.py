@@ -1,10 +1,9 @@
-"""Proton's traces: every pass of every warp through every scope, and the durations that its CUPTI backend records.
+"""Proton's traces: each pass of a warp through a scope, and the durations that its CUPTI backend records.
 
 A trace is in Chrome's Trace Event Format. An event of the instrumentation is one pass of one warp through one scope:
-its `pid` names function, SM and block (`gdn_decode Core0 CTA15`), its `tid` the warp (`warp 3 (line 0)`; a scope inside
-another is on a further line). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles
-written as if the clock ran at 1 GHz, so that 1.862 stands for 1862 cycles. The format's member `otherData` is free for
-other information: gdnbench records there which kernel the trace is of.
+`pid` names function, SM and block (`gdn_decode Core0 CTA15`), `tid` the warp (`warp 3 (line 0)`; nested scopes are on
+further lines). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles written as if the
+clock ran at 1 GHz: 1.862 is 1862 cycles. gdnbench records the traced kernel in the format's free member `otherData`.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from gdnbench.stats import FloatArray, IntArray
 
 _BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
 _WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")
-_MOST_CYCLES = 2**31  # half of what a 32-bit clock counts before it wraps; a second of work
+_MOST_CYCLES = 2**31  # half the range of a 32-bit clock; a second of work
 _AGAIN = "record it again with `gdnbench proton`"
 _KERNEL, _SOURCE = "gdnbench_kernel", "gdnbench_source"
-_LATEST_US = 2.0**53  # beyond it a `ts` has no fraction
+_LATEST_US = 2.0**53  # a larger `ts` has no fraction
 
 Time = Annotated[float, Meta(ge=-_LATEST_US, le=_LATEST_US)]
 
@@ -48,15 +47,13 @@ class ScopeEvent(msgspec.Struct, frozen=True):
 
 
 class TraceOrigin(msgspec.Struct, frozen=True):
-    """The kernel that a trace is of; empty in a trace that does not name it, or that gdnbench did not record."""
+    """The kernel of a trace; empty if the trace does not name it, or gdnbench did not record it."""
 
     label: Text = msgspec.field(default="", name=_KERNEL)
     source: SourceHash = msgspec.field(default="", name=_SOURCE)
 
 
 class _ScopeTrace(msgspec.Struct, frozen=True):
-    """The members of a trace that are read."""
-
     events: list[ScopeEvent] = msgspec.field(name="traceEvents")
     origin: TraceOrigin = msgspec.field(default=TraceOrigin(), name="otherData")
 
@@ -71,19 +68,14 @@ class _CuptiEvent(msgspec.Struct, frozen=True):
 
 
 class _CuptiTrace(msgspec.Struct, frozen=True):
-    """The members of that trace that are read."""
-
     events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
 
 
 def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> None:
-    """Stores what Proton wrote, gzipped: Perfetto opens gzipped traces, which are a twentieth as large.
+    """Stores Proton's trace gzipped, which Perfetto opens: a twentieth of its size. Prepends label and source hash.
 
     Args:
-        written: Proton's file, opened.
-        path: the file to write.
-        label: the kernel's label; it and the hash are put in front of the rest.
-        source: hash of the kernel's sources.
+        written: Proton's file, open for reading.
     """
     origin = json.dumps({"otherData": {_KERNEL: label, _SOURCE: source}}).encode()
     with gzip.open(path, "wb", compresslevel=6) as packed:
@@ -97,15 +89,13 @@ class Spans:
     """The events of a trace, a column each.
 
     Attributes:
-        names: the scopes.
-        origin: the kernel that the trace is of.
-        scope: which of them, by its place in `names`.
+        scope: index into `names`.
         core: the SM.
-        block: the block's number in the grid.
-        warp: the warp's number in the block.
-        line: 0, or how deep the scope lies inside others.
-        begin: when it began; comparable only inside a warp, and from launch to launch. Thousands of cycles.
-        length: how long it took, thousands of cycles.
+        block: the block's index in the grid.
+        warp: the warp's index in the block.
+        line: the scope's depth inside other scopes, from 0.
+        begin: thousands of cycles; comparable only inside a warp, and between launches.
+        length: thousands of cycles.
     """
 
     names: tuple[str, ...]
@@ -122,9 +112,7 @@ class Spans:
 def read_trace(path: Path) -> Spans:
     """Reads a trace, plain or gzipped.
 
-    Raises:
-        ReportFormatError: if it cannot be read, is cut off or another tool's.
-        ProfilerError: if it holds no scopes, or a clock wrapped in it.
+    Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
     """
     trace = _read_scope_trace(path)
     if not trace.events:
@@ -142,17 +130,10 @@ def read_trace(path: Path) -> Spans:
 
 
 def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
-    """Durations of GPU functions in launches, each of which a flush of the L2 preceded, by Proton's CUPTI backend.
+    """Returns each launch's durations in microseconds by GPU function, from a trace of Proton's CUPTI backend.
 
-    Args:
-        path: the trace; the flush is the first function in it.
-        launches: how many launches it holds.
-
-    Returns:
-        Microseconds by function, without the flush; one a launch, the sum where a launch runs a function repeatedly.
-
-    Raises:
-        ProfilerError: if the trace cannot be read, or does not hold as many launches.
+    A flush of the L2, the trace's first function, precedes each launch and is left out. Repeated calls of a function
+    within a launch are summed. Raises ProfilerError if the trace cannot be read, or the number of launches differs.
     """
     try:
         events = sorted(decode_json(path.read_bytes(), _CuptiTrace).events, key=lambda event: event.ts)
@@ -173,11 +154,7 @@ def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
 
 
 def _read_scope_trace(path: Path) -> _ScopeTrace:
-    """Reads a trace, plain or gzipped; it has no events if Proton left an empty file, as for a kernel without scopes.
-
-    Raises:
-        ReportFormatError: if it cannot be read, is cut off, or another tool's.
-    """
+    """Reads a trace, plain or gzipped; Proton's empty file for a kernel without scopes gives no events."""
     content = read_content(path, _AGAIN)
     if not content.strip():
         return _ScopeTrace(events=[])
@@ -189,7 +166,7 @@ def _read_scope_trace(path: Path) -> _ScopeTrace:
 
 @cache
 def _place(pid: str, tid: str) -> tuple[int, ...]:
-    """Core, block, warp and line; a few thousand of them name all events."""
+    """Parses core, block, warp and line; cached, as a few thousand pairs name all events."""
     block, warp = _BLOCK.fullmatch(pid), _WARP.fullmatch(tid)
     if not (block and warp):
         raise ValueError(f"{pid[:40]!r}, {tid[:40]!r} names no warp of a block")

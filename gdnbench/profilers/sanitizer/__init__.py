@@ -1,1 +1,1 @@
-"""NVIDIA's compute-sanitizer: one launch of a kernel under each of its tools, and what they say, by line."""
+"""NVIDIA's compute-sanitizer: runs one launch of a kernel under each of its tools, and reads their findings by line."""

@@ -1,4 +1,4 @@
-"""Runs verified cases under compute-sanitizer's tools, and adds what they find to the verdicts."""
+"""Runs verified cases under compute-sanitizer's tools, and adds the findings to the verdicts."""
 
 from __future__ import annotations
 
@@ -25,24 +25,14 @@ from gdnbench.profilers.sanitizer.report import SanitizerFinding, SanitizerRepor
 from gdnbench.profilers.selection import choose_gpu, make_assignment
 from gdnbench.wording import plural
 
-LIMIT_STEPS = (
-    BUILD_STEPS  # a tool may take so many times an ordinary step: it imports torch under the tool, and is slow
-)
-MOST_TOLD = 3  # findings of a tool that a reason names; the rest are counted
+LIMIT_STEPS = BUILD_STEPS  # time limit of a tool in ordinary steps: it slows even the import of torch
+MOST_TOLD = 3  # findings of a tool that a reason names; further ones are counted
 _NEVER_LAUNCHED = {Status.MISSING, Status.BROKEN, Status.BUILD_FAILED, Status.UNSUPPORTED, Status.TAMPERS}
 _OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 
 def need_sanitizer_on(gpu: str) -> Sanitizer:
-    """The compute-sanitizer of a machine with a GPU.
-
-    Args:
-        gpu: as `--gpu` takes it.
-
-    Raises:
-        GpuNotFoundError: if the GPU asked for is not here.
-        MachineError: if there is none at all, or no compute-sanitizer.
-    """
+    """Returns this machine's compute-sanitizer; raises GpuNotFoundError or MachineError if it or the GPU is missing."""
     instead = "leave --sanitize out: the interpreter of PTX then finds such faults (docs/interpreting.md)"
     choose_gpu(gpu, PROGRAM, instead)
     return need_sanitizer()
@@ -50,12 +40,9 @@ def need_sanitizer_on(gpu: str) -> Sanitizer:
 
 @dataclass(frozen=True)
 class ToolVerdict:
-    """What a tool makes of a case.
+    """A tool's verdict on a case: a gate, or if the tool gave no answer, a status and a reason in `failure`.
 
-    Attributes:
-        gate: passed or failed; None if the tool came to no answer.
-        failure: why it came to none: a status and a reason.
-        notes: what it says of other kernels, and warnings.
+    `notes` are warnings, and errors in other kernels.
     """
 
     gate: GateResult | None
@@ -65,15 +52,7 @@ class ToolVerdict:
 
 @dataclass(frozen=True)
 class SanitizerCheck:
-    """Where and with what cases are checked.
-
-    Attributes:
-        catalog: with the kernels.
-        sanitizer: the program.
-        gpu: the GPU.
-        limit_s: seconds that one tool may take for one case.
-        observer: told of every step.
-    """
+    """Runs cases on one GPU; `limit_s` is the time limit of one tool for one case."""
 
     catalog: Catalog
     sanitizer: Sanitizer
@@ -82,9 +61,9 @@ class SanitizerCheck:
     observer: Observer
 
     def add_to(self, verification: Verification) -> Verification:
-        """Runs each kernel at its smallest workload under every tool, and adds the verdicts.
+        """Runs each kernel at its smallest workload under each tool, and adds the verdicts.
 
-        A finding makes a case unsafe, whatever it was before. A tool that gives no answer fails a case that had passed.
+        A finding makes any case unsafe. A tool that gives no answer fails a case that had passed.
         """
         chosen = [case for case in self._smallest(verification.cases) if _may_launch(verification.checked[case.id])]
         ours = [case for case in chosen if self._own_kernels(case)]
@@ -105,7 +84,7 @@ class SanitizerCheck:
         return replace(verification, checked=checked, sanitized=frozenset(case.id for case in ours))
 
     def _smallest(self, cases: Iterable[Case]) -> list[Case]:
-        """Of each kernel the case whose tensors are smallest."""
+        """Returns, for each variant, the case with the smallest tensors."""
         by_variant: dict[tuple[str, str], list[Case]] = {}
         for case in cases:
             by_variant.setdefault((case.label, case.variant.in_full), []).append(case)
@@ -118,7 +97,7 @@ class SanitizerCheck:
         return self.catalog.entries[case.variant.kernel]
 
     def _own_kernels(self, case: Case) -> frozenset[str]:
-        """The names of the functions that it launches; none for a kernel behind Python, whose names nobody declares."""
+        """Returns the functions that a case launches; none for a kernel behind Python, which declares no names."""
         kernel = self._entry(case).kernel
         if not isinstance(kernel, CudaKernel | TritonKernel):
             return frozenset()
@@ -140,7 +119,7 @@ class SanitizerCheck:
         return self._verdict(tool, case, read_report(text), failure)
 
     def _launch(self, tool: SanitizerTool, case: Case, seed: int, log: Path) -> tuple[Status, str] | None:
-        """Launches a case under a tool; why that failed, or None."""
+        """Launches a case under a tool; returns why that failed, or None."""
         launched = log.with_name("launched")
         assignment = make_assignment(
             self.catalog, case, Instrumentation.NOTHING, seed=seed, launches=1, result=str(launched)
@@ -170,7 +149,7 @@ class SanitizerCheck:
         return ToolVerdict(None if failure else _gate(tool, scenario, ()), failure, notes)
 
     def _has_mbarriers(self, case: Case) -> bool:
-        """Whether a CUDA kernel orders accesses by mbarriers, for which racecheck's word is not enough."""
+        """Whether a CUDA kernel orders accesses by mbarriers, which racecheck does not fully follow."""
         entry = self._entry(case)
         if not isinstance(entry.kernel, CudaKernel):
             return False
@@ -186,7 +165,7 @@ def _may_launch(verdict: Examined) -> bool:
 
 
 def _tools(verdict: Examined) -> tuple[SanitizerTool, ...]:
-    """All of them; for a kernel that does not end only the one that may say why, for it hangs under each."""
+    """Returns all tools; for a kernel that hangs only synccheck, which may say why."""
     return (SanitizerTool.SYNCCHECK,) if verdict.status is Status.TIMED_OUT else tuple(SanitizerTool)
 
 
@@ -195,7 +174,6 @@ def _noted(verdict: Examined, notes: Sequence[str]) -> Examined:
 
 
 def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
-    """A case's verdict with those of the tools."""
     gates = tuple(verdict.gate for verdict in verdicts if verdict.gate)
     unsafe = [gate.reason for gate in gates if not gate.passed]
     failures = [verdict.failure for verdict in verdicts if verdict.failure]
@@ -209,7 +187,6 @@ def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
 
 
 def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]) -> GateResult:
-    """Passed where nothing was found."""
     name = f"{PROGRAM} {tool}"
     if not faults:
         return GateResult(name, scenario, 0.0, 0.0, "", Status.OK)
@@ -220,7 +197,7 @@ def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]
 
 
 def _undecided(case: Case, faults: Sequence[SanitizerFinding]) -> str:
-    """Races between accesses that an mbarrier may order."""
+    """Describes races between accesses that an mbarrier may order."""
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return (
         f"racecheck: {faults[0]}{more} may be none: it does not follow every way of arriving at an mbarrier; the"
@@ -229,7 +206,7 @@ def _undecided(case: Case, faults: Sequence[SanitizerFinding]) -> str:
 
 
 def _unanswered(tool: SanitizerTool, report: SanitizerReport) -> tuple[Status, str] | None:
-    """Why a report that names no fault is no proof that there is none; None where it is."""
+    """Returns why a report without faults is no proof of safety, or None if it is."""
     said = next((remark for remark in report.remarks if remark.lower().startswith(("error", "internal"))), "")
     if report.errors is None or said:
         return Status.FAILED, f"{PROGRAM} {tool} came to no end: {said or 'its log has no summary'}"
@@ -249,7 +226,7 @@ def _warnings(tool: SanitizerTool, own: Sequence[SanitizerFinding], report: Sani
 
 
 def _foreign(tool: SanitizerTool, report: SanitizerReport, own: Sequence[SanitizerFinding]) -> list[str]:
-    """Errors in kernels that are not the case's, which do not count."""
+    """Describes errors in kernels that are not the case's, which do not count."""
     others = [finding for finding in report.findings if finding not in own and not finding.is_warning]
     if not others:
         return []

@@ -1,4 +1,4 @@
-"""The program compute-sanitizer: where it is, its tools, and its command line."""
+"""The program compute-sanitizer: its path, its tools, and its command line."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from gdnbench.profilers.process import run_command
 
 PROGRAM = "compute-sanitizer"
 _HELP_LIMIT_S = 60.0
-# More than are ever read; a kernel may have one for each thread, and each would be three lines of the log.
+# More than are ever read; a kernel may have one per thread, each three lines of the log.
 _MOST_REPORTS = "10000"
-# Between allocations, so that an access beyond a tensor does not fall into the next one.
+# Between allocations, so that an access beyond a tensor does not hit the next one.
 _PADDING_BYTES = str(1 << 16)
 
 
 class SanitizerTool(StrEnum):
-    """The tools, in the order in which they run: racecheck, the slowest, last."""
+    """The tools in the order in which they run: racecheck, the slowest, is last."""
 
     MEMCHECK = "memcheck"  # out of bounds, misaligned
     SYNCCHECK = "synccheck"  # barriers misused
-    INITCHECK = "initcheck"  # memory read that nobody wrote
+    INITCHECK = "initcheck"  # reads of unwritten memory
     RACECHECK = "racecheck"  # races in shared memory
 
 
-# Each only where the program's --help knows it: versions differ.
+# Each is passed only if the program's --help lists it: versions differ.
 _OPTIONS: tuple[tuple[str, str], ...] = (
     ("--print-limit", _MOST_REPORTS),
-    ("--launch-timeout", "0"),  # importing torch takes longer than the ten seconds that it waits by default
+    ("--launch-timeout", "0"),  # importing torch takes longer than the default of ten seconds
     ("--target-processes", "application-only"),
     ("--show-backtrace", "device"),
     ("--strip-paths", "no"),
 )
 _ADDRESS_SPACE = "--initcheck-address-space"
 _OPTIONS_OF: dict[SanitizerTool, tuple[tuple[str, str], ...]] = {
-    # CUDA calls that fail are no fault of the kernel's: torch and Triton try some to find out what the driver knows.
+    # Failing CUDA calls are not the kernel's fault: torch and Triton probe the driver with some.
     SanitizerTool.MEMCHECK: (("--padding", _PADDING_BYTES), ("--report-api-errors", "no")),
     SanitizerTool.SYNCCHECK: (),
     SanitizerTool.INITCHECK: ((_ADDRESS_SPACE, "all"),),
@@ -51,39 +51,25 @@ _OPTIONS_OF: dict[SanitizerTool, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """An installed compute-sanitizer.
-
-    Attributes:
-        path: where it is.
-        options: the options that its --help names.
-    """
+    """An installed compute-sanitizer, and the options that its --help lists."""
 
     path: Path
     options: frozenset[str]
 
     @property
     def sees_shared(self) -> bool:
-        """Whether initcheck looks at shared memory, too."""
+        """Whether initcheck also checks shared memory."""
         return _ADDRESS_SPACE in self.options
 
     def command(self, tool: SanitizerTool, log: Path) -> Sequence[str]:
-        """The command line of a tool, which that of what it watches follows.
-
-        Args:
-            tool: the tool.
-            log: the file for what it says, apart from what the kernel prints.
-        """
+        """Returns the command line of a tool, which the watched command follows; the tool writes to `log`."""
         wanted = (*_OPTIONS, *_OPTIONS_OF[tool])
         known = [word for option, value in wanted if option in self.options for word in (option, value)]
         return (str(self.path), "--tool", tool.value, "--log-file", str(log), *known)
 
 
 def find_sanitizer(root: Path = Path("/")) -> Path | None:
-    """Finds compute-sanitizer: on the PATH, in `$CUDA_HOME/bin`, else in the newest toolkit there is.
-
-    Args:
-        root: the folder that holds `usr`.
-    """
+    """Finds compute-sanitizer on the PATH, in `$CUDA_HOME/bin`, else in the newest toolkit in `usr` of `root`."""
     if not shutil.which(PROGRAM) and (home := os.environ.get("CUDA_HOME")):
         in_home = shutil.which(PROGRAM, path=str(Path(home) / "bin"))
         if in_home:
@@ -92,12 +78,7 @@ def find_sanitizer(root: Path = Path("/")) -> Path | None:
 
 
 def need_sanitizer() -> Sanitizer:
-    """The compute-sanitizer of this machine.
-
-    Raises:
-        MachineError: if it is not there, or does not run.
-        ProfilerError: if it cannot be started.
-    """
+    """Returns this machine's compute-sanitizer; raises MachineError if it is missing or does not run."""
     path = find_sanitizer()
     if path is None:
         raise MachineError(

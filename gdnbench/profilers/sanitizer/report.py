@@ -1,13 +1,13 @@
-"""What compute-sanitizer writes: findings with their lines in the source, and how many errors it counts.
+"""Parses compute-sanitizer's output: findings with their source lines, and the number of errors.
 
-A report is a heading and indented lines below it, the first of which says where:
+A report is a heading and indented lines below it, the first of which has the place:
 
     ========= Invalid __global__ read of size 4 bytes
     =========     at past_the_end(const float *)+0x120 in /kernels/past/kernel.cu:17
     =========     by thread (0,0,0) in block (1,0,0)
 
-Of a race the heading says one place, and the lines below it the others. Which headings there are is left to the tool:
-what has a place is a finding.
+A race has one place in its heading, and the others below it. Headings vary between tools: any block with a place is a
+finding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 _LINE = re.compile(r"^={5,} ?(.*)$")
 _FRAME = re.compile(r"(?P<function>.+?)(?:\+0x[0-9a-fA-F]+)?(?: in (?P<file>\S.*?):(?P<line>\d+)(?::(?P<last>.+))?)?$")
-_OFFSET = re.compile(r"0x[0-9a-fA-F]+")  # in place of the function, which older versions name behind the line
+_OFFSET = re.compile(r"0x[0-9a-fA-F]+")  # older versions write it for the function, which they name behind the line
 _OLD_FUNCTION = re.compile(r"0x[0-9a-fA-F]+ in (?P<function>[^:]+)$")
 _AT = re.compile(r"^(?:at |Device Frame: ?)(.+)$")
 _ACCESS = re.compile(r"(?:^|\s)(?:and )?(\w+(?: \(\w+\))?) access at (.+?)(?=\s+and \w+(?: \(\w+\))? access at |$)")
@@ -35,12 +35,9 @@ _BANNER = "COMPUTE-SANITIZER"
 
 @dataclass(frozen=True)
 class DeviceFrame:
-    """A place in a kernel.
+    """A place in a kernel: the function as the tool names it, and its source line.
 
-    Attributes:
-        function: as the tool names it, with its parameters' types.
-        file: path of the source; empty where the code has no line tables.
-        line: its number, from 1; 0 likewise.
+    Without line tables, `file` is empty and `line`, which counts from 1, is 0.
     """
 
     function: str
@@ -56,7 +53,7 @@ class DeviceFrame:
 
     @property
     def place(self) -> str:
-        """The file's name and the line; the function where there is no line."""
+        """The file's name and the line, else the function."""
         return f"{Path(self.file).name}:{self.line}" if self.file else self.name
 
 
@@ -65,11 +62,10 @@ class SanitizerFinding:
     """A fault that the tool reports.
 
     Attributes:
-        what: what happens: `Invalid __global__ read of size 4 bytes`.
-        frames: where: the line, then where the function that it is in was called; of a race each access.
-        detail: of the first thread that it happens to: which, and the address.
-        is_warning: whether the tool takes it for no error.
-        count: how many threads it is reported of.
+        what: `Invalid __global__ read of size 4 bytes`.
+        frames: the line, then the calls that lead to it; for a race each access.
+        detail: the first thread that has the fault, and the address.
+        count: number of threads that have it.
     """
 
     what: str
@@ -80,7 +76,7 @@ class SanitizerFinding:
 
     @property
     def place(self) -> str:
-        """The line where it happens; of a function that another one called, that line as well."""
+        """The line of the fault; inside a called function, the line of the call as well."""
         places = list(dict.fromkeys(frame.place for frame in self.frames if frame.file))
         if not places:
             return self.frames[0].place
@@ -96,9 +92,9 @@ class SanitizerFinding:
         return " races with " in self.what
 
     def is_in(self, kernels: Iterable[str], folders: Iterable[Path]) -> bool:
-        """Whether it lies in one of these kernels, by name, or in a source in one of these folders.
+        """Whether the finding is in one of these kernels, by name, or in a source in one of these folders.
 
-        What the tool names no function of may lie anywhere, and so here.
+        A finding without a function may be anywhere, and counts as inside.
         """
         names = {*kernels}
         if not any(frame.name for frame in self.frames):
@@ -117,12 +113,12 @@ class SanitizerFinding:
 
 @dataclass(frozen=True)
 class SanitizerReport:
-    """All that a tool said.
+    """The output of one tool.
 
     Attributes:
-        findings: each once, in the order in which they came first.
-        errors: how many errors it counts; None if it came to no end.
-        remarks: what it says besides, such as that it failed.
+        findings: each once, in the order of their first report.
+        errors: number of errors that the tool counts; None if it did not end.
+        remarks: other messages, such as failures of the tool.
     """
 
     findings: tuple[SanitizerFinding, ...]
@@ -131,16 +127,12 @@ class SanitizerReport:
 
     @property
     def named_errors(self) -> int:
-        """How many of the errors are findings."""
+        """Number of errors that are findings."""
         return sum(finding.count for finding in self.findings if not finding.is_warning)
 
 
 def read_report(text: str) -> SanitizerReport:
-    """Reads what a tool wrote; lines that are not its own are passed over.
-
-    Args:
-        text: its log.
-    """
+    """Parses a tool's log; skips lines that are not the tool's."""
     counts: Counter[SanitizerFinding] = Counter()
     firsts: dict[SanitizerFinding, SanitizerFinding] = {}
     errors: int | None = None
@@ -160,7 +152,7 @@ def read_report(text: str) -> SanitizerReport:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each heading, and the lines below it."""
+    """Yields each heading and the lines below it."""
     heading, details = "", list[str]()
     for raw in text.splitlines():
         match = _LINE.match(raw)
@@ -178,7 +170,7 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
-    """The finding of a block; None for one without a place."""
+    """Returns the finding of a block, or None if it has no place."""
     severity = _SEVERITY.match(heading)
     is_warning = bool(severity and severity["warning"])
     what = heading[severity.end() :] if severity else heading
@@ -192,7 +184,7 @@ def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
 
 
 def _race(text: str, *, is_warning: bool) -> SanitizerFinding | None:
-    """A race: its accesses, the first one's line first."""
+    """Returns a race: its accesses, the first one's line first."""
     accesses = [(kind, _frame(_HAZARDS.sub("", place))) for kind, place in _ACCESS.findall(text)]
     if not accesses:
         return None
@@ -210,6 +202,6 @@ def _frame(text: str) -> DeviceFrame:
     if old := _OLD_FUNCTION.match(text):
         return DeviceFrame(old["function"])
     match = _FRAME.match(text)
-    assert match is not None  # its function takes whatever there is
+    assert match is not None  # `function` matches any text
     function = match["last"] or "" if _OFFSET.fullmatch(match["function"]) else match["function"]
     return DeviceFrame(function.strip(), match["file"] or "", int(match["line"] or 0))

@@ -1,1 +1,1 @@
-"""The process that a profiler watches: it binds one kernel, warms it, and does what its task says."""
+"""The process that a profiler watches: it binds one kernel, warms it up, and runs its task."""

@@ -10,7 +10,7 @@ from gdnbench.profilers.process import Instrumentation, ProfileTask
 
 
 def main(arguments: list[str]) -> int:
-    """Does one task; 0 if it succeeds, and the last line printed says why not."""
+    """Runs one task; returns 0 on success, else prints the reason as the last line."""
     task = ProfileTask.read(Path(arguments[0]))
     try:
         _work(task)

@@ -1,8 +1,8 @@
-"""A case on the GPU: inputs at several placements, its altered kernel verified, the SM clock, and a cold timer.
+"""A case on the GPU: inputs at several placements, verification of an altered kernel, the SM clock, and a cold timer.
 
-Like NVBench's cold measurement the timer overwrites the L2 before each launch, lets a blocking kernel keep the GPU busy
-until the launch and its events are queued, so that no host time is in between, and reads CUDA events. Unlike
-`gdnbench run` it has no rounds, no control and no interval: it is for differences of many per cent.
+Like NVBench's cold measurement, the timer overwrites the L2 before each launch, blocks the GPU with a kernel until the
+launch and its events are queued, so that no host time is in between, and reads CUDA events. Unlike `gdnbench run` it
+has no rounds, no control and no interval: it is for differences of many per cent.
 """
 
 from __future__ import annotations
@@ -26,22 +26,16 @@ from gdnbench.model.case import Case
 from gdnbench.profilers.process import DOMAIN, PROFILED, ProfileTask, range_name
 from gdnbench.verify import consult_oracle, verify_launcher
 
-WARM_UPS = 5  # compile, load, and settle the allocator before anything is watched
+WARM_UPS = 5  # compile, load, and settle the allocator before profiling
 _CYCLES = 20_000_000  # 10 ms at 1.98 GHz, so that the 3 µs of a launch are 0.03 %
-_LEAST_BLOCK_S = 60e-6  # to enqueue two events and a launch
-_CYCLES_PER_S = 3e9  # above any GPU's SM clock, so that a kernel of so many cycles blocks for long enough
+_LEAST_BLOCK_S = 60e-6  # time to enqueue two events and a launch
+_CYCLES_PER_S = 3e9  # above any GPU's SM clock, so that the kernel blocks for long enough
 _TRIALS = 5
 
 
 @dataclass(frozen=True)
 class PlacedCase:
-    """What a worker works on.
-
-    Attributes:
-        entry: the kernel.
-        case: its params and the workload.
-        workspaces: equal tensors in several places of the GPU's memory; the first where one is enough.
-    """
+    """A case with its tensors on the GPU; `workspaces` has an equal copy for each placement."""
 
     entry: Entry
     case: Case
@@ -54,7 +48,7 @@ class PlacedCase:
 
 
 def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
-    """Draws typical inputs on the GPU, at as many places as asked for."""
+    """Draws inputs of the op's first kind on the GPU, at `copies` placements."""
     catalog = load_catalog(Path(root) for root in task.roots)
     op = catalog.ops[task.op]
     numerics = load_numerics(op, catalog.op_folders[op.name])
@@ -67,16 +61,7 @@ def place_case(task: ProfileTask, *, copies: int = 1) -> PlacedCase:
 
 
 def verify_altered(run: Launcher, placed: PlacedCase, altered: str) -> None:
-    """Verifies a kernel that a profiler altered, at the first placement: what was added must change no number.
-
-    Args:
-        run: launches the altered kernel.
-        placed: what it is bound to.
-        altered: what was done to it, `stamped`, as the error says.
-
-    Raises:
-        ProfilerError: if its numbers are wrong.
-    """
+    """Raises ProfilerError if a kernel that a profiler altered (`stamped`, say) computes wrong numbers."""
     entry, workspace = placed.entry, placed.workspace
     expected = consult_oracle(workspace, load_numerics(entry.op, entry.op_folder))
     scenario, in_place = entry.op.inputs_to_verify(workspace.workload)[0], entry.kernel.in_place
@@ -86,13 +71,13 @@ def verify_altered(run: Launcher, placed: PlacedCase, altered: str) -> None:
 
 
 def measure_sm_mhz() -> float:
-    """The SM clock now, in MHz: CUDA events around a kernel that waits for a known number of cycles of it.
+    """Measures the SM clock in MHz: CUDA events around a kernel that waits for a known number of cycles.
 
-    torch's `_sleep` returns once `clock64()` has advanced by as many cycles as it is given. To be comparable it is
-    called when the GPU is as busy as it was for what is to be converted: an idle GPU lowers its clock.
+    torch's `_sleep` returns once `clock64()` has advanced by its argument. Call this while the GPU is as busy as during
+    the launches to convert: an idle GPU lowers its clock.
     """
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda._sleep(1)  # type: ignore[no-untyped-call]  # its code is loaded at the first launch
+    torch.cuda._sleep(1)  # type: ignore[no-untyped-call]  # loads its code
     begin.record()
     torch.cuda._sleep(_CYCLES)  # type: ignore[no-untyped-call]
     end.record()
@@ -103,13 +88,7 @@ def measure_sm_mhz() -> float:
 def time_cold(arms: Mapping[str, Sequence[Launcher]], samples: int, seed: int) -> dict[str, list[float]]:
     """Times launchers cold, one sample of each in turn, in an order shuffled anew each time.
 
-    Args:
-        arms: by name, a launcher for each of some placements of its tensors, taken in turn.
-        samples: timed launches of each.
-        seed: of the order.
-
-    Returns:
-        Times in microseconds, by name.
+    `arms` has by name a launcher for each placement, taken in turn. Returns `samples` times in microseconds, by name.
     """
     stream = torch.cuda.current_stream()
     flush = L2Flush()
@@ -134,13 +113,13 @@ def time_cold(arms: Mapping[str, Sequence[Launcher]], samples: int, seed: int) -
 
 
 def _blocking_cycles(runs: Sequence[Launcher]) -> int:
-    """Cycles of the blocking kernel: twice what the slowest launcher takes on the host; some launch many times."""
+    """Returns cycles for the blocking kernel: twice the slowest launcher's host time, as some launch many kernels."""
     longest = max(_host_s(run) for run in runs)
     return int(max(_LEAST_BLOCK_S, 2 * longest) * _CYCLES_PER_S)
 
 
 def _host_s(run: Launcher) -> float:
-    """Seconds until the launcher returns; the median of some trials."""
+    """Returns seconds until the launcher returns; the median of `_TRIALS`."""
     times = []
     for _ in range(_TRIALS):
         torch.cuda.synchronize()
@@ -152,7 +131,7 @@ def _host_s(run: Launcher) -> float:
 
 
 def launch_in_ranges(task: ProfileTask) -> None:
-    """Binds the kernel, warms it, and launches it as often as asked, each launch in a range and waited for."""
+    """Binds the kernel, warms it up, and launches it `task.launches` times, each in a range and synchronized."""
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task)
         run = load(placed.entry, placed.case.variant, placed.case.workload)(placed.workspace)
@@ -164,8 +143,8 @@ def launch_in_ranges(task: ProfileTask) -> None:
 
 
 def _launch(run: Launcher, name: str) -> None:
-    # Two kinds of ranges: the stacked one names the launch on a timeline, and the other one, which needs no knowledge
-    # of the stack, is what a profiler filters by.
+    # Two kinds of ranges: the push/pop range names the launch on a timeline; the start/end range, which does not depend
+    # on the stack, is the profiler's filter.
     with nvtx.annotate(name, domain=DOMAIN):
         profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
         run()

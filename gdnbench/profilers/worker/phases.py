@@ -1,4 +1,4 @@
-"""Launches a CUDA kernel that stamps its phases, cold, and stores what its warps wrote."""
+"""Launches a CUDA kernel that stamps its phases, cold, and stores its warps' records."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ from gdnbench.profilers.phases.stamps import HEAD, UNWRITTEN, StampedKernel, Sta
 from gdnbench.profilers.process import ProfileTask
 from gdnbench.profilers.worker.case import PlacedCase, place_case, time_cold, verify_altered
 
-PLACEMENTS = 4  # where tensors lie in memory is chance, and moves the time of a launch
+PLACEMENTS = 4  # a launch's time depends on the random placement of tensors
 WARM_UPS = 5
-MOST_RECORDS = 1 << 20  # 44 MB of six phases; fewer launches where more warps are in each
+MOST_RECORDS = 1 << 20  # 44 MB with six phases; limits launches with many warps
 _COST_SAMPLES = 200
 _WARP = 32
-_UNWRITTEN = np.uint32(UNWRITTEN).view(np.int32).item()  # torch computes little with unsigned words
+_UNWRITTEN = np.uint32(UNWRITTEN).view(np.int32).item()  # torch supports few operations on unsigned words
 
 
 def stamp_phases(task: ProfileTask) -> None:
-    """Verifies the stamped kernel, launches it as often as asked, times it beside the plain one, and stores it all.
+    """Verifies the stamped kernel, launches it, times it interleaved with the plain one, and stores the stamps.
 
-    Of a kernel of several launches the task names one: that one is stamped, in whole calls, and the others are plain.
-
-    Raises:
-        ProfilerError: if the stamped kernel's numbers are wrong.
+    For a kernel of several launches, the task's launch is stamped, in whole calls whose other launches are plain.
+    Raises ProfilerError if the stamped kernel's numbers are wrong.
     """
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task, copies=PLACEMENTS)
@@ -55,7 +53,7 @@ def stamp_phases(task: ProfileTask) -> None:
 
 
 def _names(code: Any) -> tuple[str, ...]:
-    """The phases as the source lists them: GDNBENCH_PHASE_NAMES keeps its arguments as text."""
+    """Returns the phases as the source lists them: GDNBENCH_PHASE_NAMES keeps its arguments as text."""
     listed = read_global(code, "gdnbench_phase_names").rstrip(b"\0").decode()
     return tuple(name.strip() for name in listed.split(","))
 
@@ -70,7 +68,7 @@ def _block_warps(placed: PlacedCase, launch: CudaLaunch) -> int:
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
-    """A launcher for each placement, warm."""
+    """Returns a warmed-up launcher for each placement."""
     runs = [bind(workspace) for workspace in placed.workspaces]
     for _ in range(WARM_UPS):
         for run in runs:
@@ -80,7 +78,7 @@ def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
 
 
 def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> WordArray:
-    """The records of each launch; before each the L2 is overwritten, the records of the last one in it included."""
+    """Returns the records of each launch; before each the L2 is overwritten, with the previous records in it."""
     kept = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
     flush = L2Flush()
     raise_clock()
@@ -118,15 +116,7 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
 
 
 def read_global(code: Any, name: str) -> bytes:
-    """What a global holds.
-
-    Args:
-        code: cuda-core's `ObjectCode`.
-        name: an `extern "C"` global.
-
-    Raises:
-        ProfilerError: if there is none of this name, or the driver refuses.
-    """
+    """Returns the content of an `extern "C"` global in cuda-core's `ObjectCode`; raises ProfilerError without one."""
     address, size = _find(code, name)
     content = np.empty(size, dtype=np.uint8)
     _check(driver.cuMemcpyDtoH(content.ctypes.data, address, size), name)
@@ -134,11 +124,7 @@ def read_global(code: Any, name: str) -> bytes:
 
 
 def write_global(code: Any, name: str, content: bytes) -> None:
-    """Sets a global.
-
-    Raises:
-        ProfilerError: if there is none of this name and size, or the driver refuses.
-    """
+    """Sets a global; raises ProfilerError if there is none of this name and size, or the driver refuses."""
     address, size = _find(code, name)
     if size != len(content):
         raise ProfilerError(f"the kernel's {name} has {size} bytes, not {len(content)}")

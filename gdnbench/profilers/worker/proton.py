@@ -1,4 +1,4 @@
-"""Records a Triton kernel with Proton: its scopes, and how long it takes with and without their instrumentation."""
+"""Records a Triton kernel with Proton: its scopes, and its time with and without their instrumentation."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ from gdnbench.profilers.proton.recording import INSTRUMENTED, PLAIN, WARM_UPS, R
 from gdnbench.profilers.proton.trace import kernel_durations_us, write_trace
 from gdnbench.profilers.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
 
-# What Proton's modes cost on an H200, by the shortest scope, two records around one store: 32 cycles by default, 20
-# with a 32-bit clock, and 83 where records go to global memory, which at B=8 also took the kernel a second wave.
-# `time_shift` only subtracts a constant from what was measured.
+# Cost of Proton's modes on an H200, by the shortest scope (two records around one store): 32 cycles by default, 20 with
+# a 32-bit clock, and 83 with records in global memory, where the kernel at B=8 also took a second wave.
+# `time_shift` only subtracts a constant.
 MODE = "default:optimizations=clock32"
 
-_PASS_BYTES = 16  # a record of 8 where a scope begins, and one where it ends
-_STEADY = 0.02  # relative change of the SM clock during the launches up to which one clock serves for all
-_PLACEMENTS = 8  # of the tensors in memory, which alone move a kernel's time by some per cent
+_PASS_BYTES = 16  # a record of 8 bytes at a scope's begin, and one at its end
+_STEADY = 0.02  # largest relative change of the SM clock during the launches for which one clock serves
+_PLACEMENTS = 8  # placement alone changes a kernel's time by some per cent
 _SAMPLES = 200  # of each arm
 _LAUNCHES = 40
 
 
 @dataclass(frozen=True)
 class Instrumented:
-    """What came of a kernel that has scopes.
+    """A kernel that was traced.
 
     Attributes:
-        trace: the gzipped trace.
-        launchers: launch the instrumented kernel, one for each placement; nobody fetches what it records.
+        launchers: launch the instrumented kernel, one for each placement; its records are not fetched.
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock before and after the traced launches.
         notes: what qualifies the trace.
@@ -53,19 +52,10 @@ class Instrumented:
 
 
 def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumented | None:
-    """Traces cold launches of a Triton kernel.
+    """Traces cold launches of a Triton kernel into a file at `base`, a path without suffixes.
 
-    Args:
-        placed: the kernel and its tensors.
-        task: how many launches, besides those that warm up; the trace records what it is of.
-        base: path of the trace, without suffixes.
-
-    Returns:
-        What was traced; None if the kernel has no scopes.
-
-    Raises:
-        BuildError: if the kernel does not compile.
-        ProfilerError: if the instrumented kernel's numbers are wrong.
+    Returns None if the kernel has no scopes. Raises BuildError if it does not compile; ProfilerError if the
+    instrumented kernel's numbers are wrong.
     """
     jit = Jit(placed)
     same = jit.makes_our_code()
@@ -82,11 +72,11 @@ def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumente
 
 
 def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float]]:
-    """The instrumented kernel, and the SM clock before and after its launches; Proton writes `base`.chrome_trace."""
+    """Returns the instrumented kernel and the SM clock before and after; Proton writes `base`.chrome_trace."""
     import triton.profiler as proton
     from triton.profiler import language
 
-    language.enable_semantic("triton")  # Proton's default is Gluon alone, which the compiler rearranges less
+    language.enable_semantic("triton")  # Proton's default is Gluon only, which the compiler rearranges less
     flush = L2Flush()
     proton.start(str(base), data="trace", backend="instrumentation", mode=MODE)
     try:
@@ -104,9 +94,9 @@ def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float
 
 
 def capacity_of(metadata: Any) -> int:
-    """Passes through scopes that a warp can record, from the metadata of what Triton compiled.
+    """Returns the passes through scopes that a warp can record, from the metadata of Triton's compiled kernel.
 
-    A block's records lie behind a header in a power of two of bytes that its warps share evenly.
+    Behind a header, a block's records take a power of two of bytes that its warps share evenly.
     """
     buffer = 1 << (int(metadata.profile_scratch_size).bit_length() - 1)
     return int(buffer // metadata.num_warps // _PASS_BYTES)
@@ -131,12 +121,9 @@ def _notes(same: bool, before: float, after: float) -> tuple[str, ...]:
 
 
 class Jit:
-    """A placed case's Triton kernel, called as a user of Triton calls it.
+    """A placed case's Triton kernel, called as a user of Triton calls it; `grid` is programs per axis.
 
-    A build ahead of time is no way to instrument: Triton's cache would take it for the plain kernel, and the reverse.
-
-    Attributes:
-        grid: programs per axis.
+    A build ahead of time cannot be instrumented: Triton's cache would take it for the plain kernel, and the reverse.
     """
 
     def __init__(self, placed: PlacedCase) -> None:
@@ -150,19 +137,19 @@ class Jit:
         self._bound = [self._bind(workspace) for workspace in placed.workspaces]
 
     def compile(self) -> Any:
-        """Triton's `CompiledKernel`, instrumented if Proton is at work."""
+        """Returns Triton's `CompiledKernel`, instrumented while Proton is active."""
         return self._function.warmup(*self._bound[0], grid=self.grid, **self._options)
 
     def launch(self, number: int) -> None:
-        """Launches it on the placements in turn."""
+        """Launches the kernel on placement `number`, modulo their number."""
         import triton
 
-        # Kernels that make tensor descriptors ask for memory to keep them in.
+        # Kernels that make tensor descriptors need memory for them.
         triton.set_allocator(lambda nbytes, _alignment, _stream: torch.empty(nbytes, dtype=torch.uint8, device="cuda"))
         self._function[self.grid](*self._bound[number % len(self._bound)], **self._options)
 
     def makes_our_code(self) -> bool:
-        """Whether the JIT's code is that of gdnbench's own build, which all else measures; to ask before Proton is."""
+        """Whether the JIT makes the code of gdnbench's build, which other verbs measure; call before Proton starts."""
         major, minor = torch.cuda.get_device_capability()
         case = self._placed.case
         built = compile_triton(self._placed.entry, case.variant.params, case.workload, f"sm_{major}{minor}")
@@ -175,22 +162,18 @@ class Jit:
 
 
 def trace_scopes(task: ProfileTask) -> None:
-    """Records the kernel, and writes a `Recording` to the task's result.
-
-    Raises:
-        BuildError: if the kernel does not compile.
-    """
+    """Records the kernel and writes a `Recording` as the task's result; raises BuildError if it does not compile."""
     import triton
 
     result = Path(task.result)
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         placed = place_case(task, copies=_PLACEMENTS)
-        # Before Proton begins: a build of ours would be instrumented then, and cached as the plain kernel.
+        # Before Proton starts: a later build would be instrumented, and cached as the plain kernel.
         plain = _bind_plain(placed)
         traced = instrument(placed, task, result.with_suffix("")) if _is_traced(placed) else None
         arms = {PLAIN: plain, **({INSTRUMENTED: traced.launchers} if traced else {})}
         times_us = time_cold(arms, _SAMPLES, task.seed)
-        cupti_us, said = record_kernel_times(plain)  # last, for CUPTI slows launches that it watches
+        cupti_us, said = record_kernel_times(plain)  # last, as CUPTI slows the launches that it watches
     recording = Recording(
         op=task.op,
         case=placed.case,
@@ -207,12 +190,12 @@ def trace_scopes(task: ProfileTask) -> None:
 
 
 def _is_traced(placed: PlacedCase) -> bool:
-    """Whether its scopes are traced: of Triton kernels of one launch. Of several, CUPTI times each."""
+    """Whether scopes are traced: for Triton kernels of one launch only. Of several launches, CUPTI times each."""
     return isinstance(placed.entry.kernel, TritonKernel) and not _entries(placed)
 
 
 def _entries(placed: PlacedCase) -> tuple[str, ...]:
-    """The launches of a Triton kernel that makes several; empty for any other."""
+    """Returns the launches of a Triton kernel that makes several; empty for any other kernel."""
     kernel = placed.entry.kernel
     if not isinstance(kernel, TritonKernel) or len(kernel.launches) == 1:
         return ()
@@ -243,14 +226,13 @@ def _with_trace(recording: Recording, traced: Instrumented | None, launches: int
 
 
 def record_kernel_times(launchers: Sequence[Launcher]) -> tuple[dict[str, list[float]], tuple[str, ...]]:
-    """Records the GPU functions of cold launches with Proton's CUPTI backend, one placement after the other.
+    """Records the GPU functions of cold launches with Proton's CUPTI backend, the placements in turn.
 
-    Returns:
-        Durations in microseconds by function, one a launch, and no note; or nothing, and a note that says why.
+    Returns durations in microseconds by function, one a launch, and no note; or none, and a note with the reason.
     """
     import triton.profiler as proton
 
-    # Torch's fill is a GPU function, unlike the driver's, so the trace shows where one launch ends and the next begins.
+    # Torch's fill is a GPU function, unlike the driver's, so it separates launches in the trace.
     flush = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
     with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
         base = Path(folder) / "kernels"
@@ -265,5 +247,5 @@ def record_kernel_times(launchers: Sequence[Launcher]) -> tuple[dict[str, list[f
                 proton.finalize()
             return kernel_durations_us(base.with_name("kernels.chrome_trace"), _LAUNCHES), ()
         except Exception as error:
-            # CUPTI serves one subscriber: in a process that another profiler watches it refuses.
+            # CUPTI allows one subscriber, and refuses in a process that another profiler watches.
             return {}, (f"no kernel times by CUPTI: {type(error).__name__}: {error}".partition("\n")[0],)

@@ -1,8 +1,8 @@
-"""One launch of a case on memory that nobody has touched: the least for a tool that watches every access.
+"""Launches a case once on fresh memory, the least work for a tool that watches every access.
 
 Inputs are drawn on the CPU and copied, so that the kernel is the only one that runs. Outputs and scratch are not
-poisoned: to read them is a fault that initcheck sees only while nobody has written them. The parent turns torch's
-caching allocator off, so that each tensor is an allocation of its own, whose end memcheck knows.
+poisoned: initcheck finds reads of them only while they are unwritten. The parent turns torch's caching allocator off,
+so that each tensor is an allocation of its own, whose end memcheck knows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gdnbench.profilers.process import ProfileTask
 
 
 def launch_untouched(task: ProfileTask) -> None:
-    """Launches the task's case once on inputs of the op's first kind, waits for it, and leaves the task's result."""
+    """Launches the task's case once on inputs of the op's first kind, synchronizes, and writes the task's result."""
     catalog = load_catalog(Path(root) for root in task.roots)
     op, case = catalog.ops[task.op], task.case
     entry = catalog.entries[case.variant.kernel]
@@ -27,21 +27,21 @@ def launch_untouched(task: ProfileTask) -> None:
     kind = op.inputs_to_verify(case.workload)[0]
     drawn = Workspace.make(op, numerics, case.workload, seed=task.seed, device="cpu", scenario=kind)
     if isinstance(entry.kernel, CudaKernel | TritonKernel):
-        drawn.by_name(entry.kernel.scratch, case.variant.params)  # allocates it
+        drawn.by_name(entry.kernel.scratch, case.variant.params)  # allocates the scratch
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        run = load(entry, case.variant, case.workload)(_on_gpu(drawn))  # which holds the tensors
+        run = load(entry, case.variant, case.workload)(_on_gpu(drawn))  # keeps the tensors alive
         run()
         torch.cuda.synchronize()
     Path(task.result).write_text("launched\n")
 
 
 def _on_gpu(drawn: Workspace) -> Workspace:
-    """The same inputs on the GPU, and outputs and scratch there that nobody has written."""
+    """Copies the inputs to the GPU, and allocates unwritten outputs and scratch there."""
     inputs = {name: tensor.to("cuda") for name, tensor in drawn.inputs.items()}
     return replace(
         drawn,
         inputs=inputs,
-        pristine=inputs,  # the start of what is updated in place; the one launch changes them after that
+        pristine=inputs,  # initial values of tensors updated in place; only this one launch changes them
         outputs={name: torch.empty_like(tensor, device="cuda") for name, tensor in drawn.outputs.items()},
         scratch={key: torch.empty_like(tensor, device="cuda") for key, tensor in drawn.scratch.items()},
     )
