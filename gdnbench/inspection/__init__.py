@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel: its numbers, what changed between two of them, and rules that they must keep.
+"""Reads compiled kernels: their numbers, the differences between two of them, and rules that bound the numbers.
 
 Needs no GPU; the parent process loads no compiler.
 """

@@ -1,4 +1,4 @@
-"""What the compiler made of a kernel: built, then read from its cubin: resources, occupancy and instructions."""
+"""Builds kernels, and reads their cubins: resources, occupancy and instructions."""
 
 from __future__ import annotations
 
@@ -28,19 +28,14 @@ _READERS = 4  # each waits for cuobjdump twice, 10 ms or more
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a kernel as compiled, at a workload, for an architecture.
+    """A launch of a kernel compiled at a workload for an architecture.
 
     Attributes:
-        subject: what was built.
-        build: the entry of the build cache.
-        resources: registers, stack and static shared memory, read from the cubin.
         threads: per block.
-        dynamic_shared_bytes: per block, asked for at the launch.
+        dynamic_shared_bytes: per block, requested at the launch.
         grid: blocks along x, y and z.
         occupancy: of one SM.
-        gpu_size: the GPU that waves are counted for, if its size is known.
-        mix: counts of instructions.
-        sass: the disassembly.
+        gpu_size: the GPU for which waves are counted; None if unknown.
     """
 
     subject: Subject
@@ -56,12 +51,12 @@ class CompiledKernel:
 
     @cached_property
     def schedule(self) -> InstructionSchedule:
-        """When each instruction issues, and what it waits for."""
+        """The issue cycle of each instruction, and what it waits for."""
         return read_schedule(self.sass)
 
     @cached_property
     def milestones(self) -> ScheduleSummary:
-        """When its loads and stores issue, and what waits for loads."""
+        """The issue cycles of loads and stores, and the waits for loads."""
         return summarize(self.schedule)
 
     @property
@@ -76,25 +71,25 @@ class CompiledKernel:
 
     @property
     def serialized(self) -> int | None:
-        """How many of its warpgroup products ptxas serializes, all or none; None where it has none."""
+        """Number of warpgroup products that ptxas serializes, all or none, or None if the kernel has none."""
         products = self.mix.warpgroup_products
         return (products if self.build.serialized_because else 0) if products else None
 
     @property
     def blocks(self) -> int:
-        """Of the whole grid."""
+        """Blocks of the grid."""
         return prod(self.grid)
 
     @property
     def refused(self) -> str:
-        """Why CUDA would not launch it; empty where it would."""
+        """The reason why CUDA would refuse the launch; empty if it would not."""
         is_triton = isinstance(self.subject.entry.kernel, TritonKernel)
         declared = LaunchRequest(self.grid, self.threads, self.subject.dynamic_shared_bytes(), is_triton=is_triton)
         return declared.compiled_to(self.build).refusal(self.arch)
 
     @property
     def waves(self) -> float | None:
-        """How often the grid fills the GPU; None where its size is unknown or not one block fits."""
+        """Grid size over the blocks that the GPU holds, or None if its size is unknown or no block fits."""
         if self.gpu_size is None or not self.occupancy.blocks:
             return None
         return self.blocks / (self.gpu_size.sms * self.occupancy.blocks)
@@ -102,13 +97,7 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class FailedBuild:
-    """A launch that did not build.
-
-    Attributes:
-        subject: what.
-        arch: for which architecture.
-        error: the compiler's message.
-    """
+    """A launch that did not build, with the compiler's error."""
 
     subject: Subject
     arch: str
@@ -119,17 +108,12 @@ BuildOutcome = CompiledKernel | FailedBuild
 
 
 def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> CompiledKernel:
-    """Reads a cubin.
-
-    Raises:
-        BuildError: if the kernel's declaration fails at the workload.
-        MachineError: if `cuobjdump` is absent or cannot read the cubin.
-    """
+    """Reads a cubin; raises BuildError if the declaration fails, MachineError if `cuobjdump` does."""
     cubin = Path(build.cubin)
     resources = read_resources(cubin, build.symbol, build.arch)
     sass = disassemble(cubin, build.symbol)
     threads = subject.threads(build.required_threads)
-    # A build counts what Triton asks of the launch as its shared memory; a cubin does not.
+    # A Triton build's `shared_bytes` include what the launch requests; a cubin's do not.
     dynamic = build.shared_bytes - resources.shared_bytes + subject.dynamic_shared_bytes()
     resident = occupancy(
         limits_of(build.arch),
@@ -157,11 +141,7 @@ def build_subjects(
     gpu_size_of: Callable[[str], GpuSize | None],
     observer: Observer,
 ) -> tuple[BuildOutcome, ...]:
-    """Builds every subject for every architecture, in that order.
-
-    Raises:
-        GdnbenchError: for what is no kernel's fault: a target that the compiler does not know, a tool that is absent.
-    """
+    """Builds each subject for each architecture; raises GdnbenchError only for failures that are not the kernel's."""
     wanted = [(subject, arch) for subject in subjects for arch in archs]
     jobs = [Job(one.entry, one.variant, one.workload, arch, one.launch) for one, arch in wanted]
     observer.begin("build", len(jobs))

@@ -1,7 +1,7 @@
-"""What changed from one compiled kernel to another, in its numbers and in its code.
+"""Differences between two compiled kernels, in their numbers and their code.
 
-The other may be the same kernel at a git revision. Its folder is exported beside the build cache under the commit's
-name, so that what was compiled from it is found again; the checkout is not touched.
+The other one may be the same kernel at a git revision. Its folder is exported beside the build cache under the commit's
+name, so that its builds are found again; the checkout is not touched.
 """
 
 from __future__ import annotations
@@ -32,14 +32,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class BuildChange:
-    """A number, or a word, that differs.
-
-    Attributes:
-        key: its name in JSON.
-        title: its name in tables.
-        before: its value in the kernel that is compared with.
-        after: its value in the kernel at hand.
-    """
+    """A number or word that differs between two builds; `key` is its name in JSON, `title` in tables."""
 
     key: str
     title: str
@@ -49,25 +42,25 @@ class BuildChange:
 
 @dataclass(frozen=True)
 class BuildPair:
-    """A kernel and what it is compared with, for one architecture."""
+    """A kernel and its counterpart, for one architecture."""
 
     before: BuildOutcome
     after: BuildOutcome
 
     @property
     def built(self) -> tuple[CompiledKernel, CompiledKernel] | tuple[()]:
-        """Before and after; nothing where one did not build."""
+        """Before and after; empty if one did not build."""
         if isinstance(self.before, FailedBuild) or isinstance(self.after, FailedBuild):
             return ()
         return self.before, self.after
 
     @property
     def changes(self) -> tuple[BuildChange, ...]:
-        """What differs; nothing where one did not build."""
+        """The numbers that differ; empty if one did not build."""
         return _changes(*self.built) if self.built else ()
 
     def sass_diff(self, context: int = 3) -> list[str]:
-        """A unified diff of the code, registers and addresses made alike; empty where it is the same."""
+        """Returns a unified diff of the code, with registers and addresses normalized; empty if it is the same."""
         if not self.built:
             return []
         one, other = (normalize(compiled.sass) for compiled in self.built)
@@ -81,22 +74,14 @@ class BuildPair:
 
 
 def is_revision(other: str) -> bool:
-    """Whether what `--diff` names is a git revision; else it is a kernel."""
+    """Whether the argument of `--diff` is a git revision, not a kernel."""
     return other.startswith(_GIT)
 
 
 def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
-    """What each subject is compared with.
+    """Returns each subject's counterpart: of the kernel `wanted`, or for `git:REV` of the same kernel at that revision.
 
-    Args:
-        subjects: the kernels at hand.
-        catalog: what there is.
-        op: the op whose kernels are meant.
-        wanted: another kernel's label, or `git:REV` for the same kernel at that revision.
-
-    Raises:
-        UnknownNameError: for a kernel that does not exist, here or there.
-        UsageError: for a revision that does not, a kernel without a build of its own, or one with too few launches.
+    Raises UnknownNameError for an unknown kernel; UsageError for an unknown revision, or a kernel without such a build.
     """
     if not is_revision(wanted):
         return tuple(_find(catalog, op, wanted, subject, wanted) for subject in subjects)
@@ -132,7 +117,7 @@ def _find(catalog: Catalog, op: str, label: str, subject: Subject, name: str) ->
 
 
 def _counterpart(launches: Sequence[Subject], subject: Subject) -> Subject:
-    """Of the launches of the other kernel, the one of the same entry, else the one in the same place."""
+    """Returns the other kernel's launch of the same entry, else the one in the same position."""
     own = [each.launch for each in launches_of(subject.name, subject.entry, subject.variant, subject.workload)]
     place = own.index(subject.launch)
     found = next((each for each in launches if subject.launch and each.launch == subject.launch), None)
@@ -152,17 +137,10 @@ def _changes(before: CompiledKernel, after: CompiledKernel) -> tuple[BuildChange
 
 
 def catalog_at(entry: Entry, revision: str) -> Catalog:
-    """The catalog of the folder that a kernel is in, as of a revision of the repository that tracks it.
+    """Returns the catalog of a kernel's folder at a revision (`HEAD~1`, a branch, a commit) of its repository.
 
-    An op that is declared elsewhere is taken as it is now.
-
-    Args:
-        entry: the kernel.
-        revision: whatever git understands: `HEAD~1`, a branch, a commit.
-
-    Raises:
-        UsageError: if the kernel is in no repository, or the repository has no such revision or folder in it.
-        MachineError: if there is no git, or the folder cannot be written.
+    An op that is declared elsewhere is taken as it is now. Raises UsageError if the kernel is in no repository, or the
+    repository lacks the revision or the folder in it; MachineError without git, or if the folder cannot be written.
     """
     root, op_root = entry.folder.parent.parent, entry.op_folder.parent
     top = Path(_git(root, "rev-parse", "--show-toplevel", problem=f"{root} is in no git repository").strip())
@@ -174,7 +152,7 @@ def catalog_at(entry: Entry, revision: str) -> Catalog:
 
 
 def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
-    """The folder `inside` of the repository as of a commit."""
+    """Returns the folder `inside` of the repository as of a commit."""
     kept = cache_folder().parent / "revisions" / commit
     if not (kept / inside).is_dir():
         problem = f"{revision} has no {inside}"
@@ -184,14 +162,14 @@ def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
 
 
 def _unpack(archive: bytes, kept: Path, inside: Path) -> None:
-    """Unpacks aside and renames, so that a folder which is there is whole."""
+    """Unpacks into a temporary folder and renames it, so that an existing folder is complete."""
     wanted = kept / inside
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".") as aside:
             tree = Path(aside) / "tree"
             with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-                # Python 3.11.4 and later have it: before, `filter=` is no argument, as on Debian 12.
+                # Since Python 3.11.4; older ones, as on Debian 12, have no argument `filter`.
                 if data_filter := getattr(tarfile, "data_filter", None):
                     tar.extraction_filter = data_filter
                 tar.extractall(tree)

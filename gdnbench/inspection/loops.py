@@ -1,7 +1,6 @@
-"""The outermost loops of a kernel's machine code, and what each consists of.
+"""The outermost loops of a kernel's machine code, and their instructions.
 
-Of a persistent kernel a trip is a tile. Where its warps do different work each role has a loop of its own, so that the
-loops are the roles.
+In a persistent kernel a trip is a tile. If its warps do different work, each role has a loop of its own.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ class OutermostLoop:
     """A loop that lies in no other.
 
     Attributes:
-        line: of the source that goes back to its beginning: its `for` or `while`; None if unknown.
-        trip: its blocks, and how many instructions its shortest and its longest trip have.
-        within: how many loops lie in it.
-        families: how many instructions of each family its code has, those of loops within it once.
+        line: the source line of the branch back, its `for` or `while`; None if unknown.
+        trip: its blocks, and the instructions of its shortest and its longest trip.
+        within: number of loops in it.
+        families: instructions by family, those of inner loops counted once.
     """
 
     line: SourceLine | None
@@ -36,22 +35,18 @@ class OutermostLoop:
 
     @property
     def instructions(self) -> int:
-        """Of its code."""
+        """Number of instructions in its code."""
         return sum(self.families.values())
 
 
 def loops_of(compiled: CompiledKernel) -> tuple[OutermostLoop, ...]:
-    """The outermost loops of a kernel as compiled, in the order of their addresses.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent or cannot read the cubin.
-    """
+    """Returns the outermost loops of a compiled kernel, in address order; raises MachineError if `nvdisasm` fails."""
     lines = read_source_lines(Path(compiled.build.cubin), compiled.build.symbol)
     return outermost_loops(outline_code(compiled.sass, {}, lines))
 
 
 def outermost_loops(outline: Outline) -> tuple[OutermostLoop, ...]:
-    """The same, of an outline."""
+    """Returns the outermost loops of an outline."""
     loops = list(outline.loops.values())
     return tuple(
         _loop(outline, loop, sum(other.blocks < loop.blocks for other in loops))

@@ -1,4 +1,4 @@
-"""An outline of a kernel's machine code: its blocks and loops, what waits for what, live registers, source lines."""
+"""An outline of a kernel's machine code: blocks and loops, dependencies, live registers, source lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gdnbench.codegen.schedule import EncodedInstruction, read_schedule
 from gdnbench.inspection.compiled import CompiledKernel
 from gdnbench.inspection.source_lines import Frames, choose_lines, main_file
 
-# What may be summed up where nothing waits: it computes, and touches nothing but registers. A family that is not
-# listed here, that of opcodes which nobody has named yet included, is always told.
+# Families that may be summed up where nothing waits: they compute on registers only. Every other family, unnamed
+# opcodes included, is always listed.
 _ARITHMETIC = frozenset({
     "fp32 fma", "fp32 add", "fp32 multiply", "fp32 other", "fp16/bf16", "fp64", "special function", "conversion",
     "shuffle", "vote", "tensor core", "comparison", "move", "integer and address",
@@ -28,8 +28,7 @@ class OutlinedInstruction:
     """One instruction.
 
     Attributes:
-        instruction: as disassembled.
-        number: by which waits name it, from 1; 0 where none can and it is no access to memory.
+        number: from 1, by which waits name it; 0 if nothing waits for it and it does not access memory.
         awaits: the instructions that it may wait for, and until when each.
         accesses: whether it reads or writes memory other than the constants.
         computes: whether it is arithmetic that waits for nothing and that nothing waits for.
@@ -46,15 +45,10 @@ class OutlinedInstruction:
 
 @dataclass(frozen=True)
 class OutlinedBlock:
-    """Straight code.
+    """A basic block, named by its position in the code (`BB0`), and the loops around it, outermost first.
 
-    Attributes:
-        name: `BB0`, by its place in the code.
-        roles: of `entry`, `barrier`, `call`, `return` and `exit`.
-        code: its instructions.
-        live: registers of a thread that hold values, at most; None if unknown.
-        loops: the loops that it is part of, outermost first.
-        successors: names of the blocks that may come next.
+    `roles` are of `entry`, `barrier`, `call`, `return` and `exit`. `live` is the largest number of live registers per
+    thread; None if unknown. `successors` are names of the blocks that may follow.
     """
 
     name: str
@@ -67,13 +61,10 @@ class OutlinedBlock:
 
 @dataclass(frozen=True)
 class Outline:
-    """A kernel's machine code.
+    """A kernel's machine code: blocks in the order of their addresses, and loops by name (`L1`).
 
-    Attributes:
-        blocks: in the order of their addresses.
-        loops: by their names, `L1`.
-        targets: the name of the block that starts at each address.
-        main_file: the name of the source file that most lines are of; empty if the cubin has none.
+    `targets` has block names by start address. `main_file` is the name of the source file with the most lines, empty if
+    the cubin has no line table.
     """
 
     blocks: tuple[OutlinedBlock, ...]
@@ -83,30 +74,21 @@ class Outline:
 
     @property
     def instructions(self) -> int:
-        """How many, without padding."""
+        """Number of instructions, without padding."""
         return sum(len(block.code) for block in self.blocks)
 
 
 def outline_kernel(compiled: CompiledKernel) -> Outline:
-    """The outline of a kernel as compiled.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent or cannot read the cubin.
-    """
+    """Returns the outline of a compiled kernel; raises MachineError if `nvdisasm` fails."""
     cubin, symbol = Path(compiled.build.cubin), compiled.build.symbol
     return outline_code(compiled.sass, read_live_registers(cubin, symbol), read_source_lines(cubin, symbol))
 
 
 def outline_code(sass: str, live: Mapping[int, int], frames: Frames) -> Outline:
-    """The outline of a disassembly.
+    """Returns the outline of `sass`, the output of `cuobjdump -sass` with encodings.
 
-    Args:
-        sass: what `cuobjdump -sass` printed, encodings included.
-        live: live registers, by address.
-        frames: source lines, by address.
-
-    Raises:
-        MachineError: if encodings are missing.
+    `live` has live registers by address, `frames` source lines by address. Raises MachineError if encodings are
+    missing.
     """
     code = read_schedule(sass).code
     plain = [one.instruction for one in code]
@@ -148,7 +130,7 @@ def _instructions(
 
 
 def _touches_memory(one: Instruction) -> bool:
-    """Whether it reads or writes memory other than the constants."""
+    """Whether an instruction reads or writes memory other than the constants."""
     family = family_of(one)
     return any(word in family for word in _MEMORY_WORDS) and not family.startswith("constant")
 

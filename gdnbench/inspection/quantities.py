@@ -1,6 +1,6 @@
 """The numbers of a compiled kernel and of its schedule, under one name each, and rules that bound them.
 
-They are what tables show, what a comparison compares and what `--fail-on spills,regs>64,smem>48K,occupancy<50` bounds.
+Tables show them, comparisons compare them and `--fail-on spills,regs>64,smem>48K,occupancy<50` bounds them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,12 @@ from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild
 
 QuantityValue = int | float | None
-"""A value; None where it is not known."""
+"""A value; None if unknown."""
 
 
 @dataclass(frozen=True)
 class BuildQuantity:
-    """One number of every kernel.
-
-    Attributes:
-        key: its name in JSON, CSV and rules.
-        title: its name in tables, with its unit.
-        read: its value.
-    """
+    """One number of a compiled kernel; `key` is its name in JSON, CSV and rules, `title` in tables, with its unit."""
 
     key: str
     title: str
@@ -68,25 +62,22 @@ QUANTITIES: Mapping[str, BuildQuantity] = {one.key: one for one in (*RESOURCES, 
 
 
 def mix_rows(compiled: CompiledKernel) -> dict[str, int]:
-    """The instruction mix, and the cache hints, under the names that tables show."""
+    """Returns the instruction mix and the cache hints, under their names in tables."""
     hints = {f"hint .{name}": count for name, count in compiled.mix.hints.items()}
     return {**compiled.mix.families, **hints}
 
 
 def mix_order(name: str) -> tuple[bool, tuple[int, int], str]:
-    """Sorts those names: families as they are shown everywhere, then hints."""
+    """Sort key for those names: families in their usual order, then hints."""
     hint = name.startswith("hint ")
     return hint, (0, 0) if hint else family_order(name), name
 
 
 @dataclass(frozen=True)
 class ScheduleQuantity:
-    """One number of every schedule.
+    """One number of a schedule; `key` is its name in JSON and CSV, `title` in tables, below its section's.
 
-    Attributes:
-        key: its name in JSON and CSV.
-        title: its name in tables, under its section's.
-        read: its value; None where the way has no such instruction.
+    `read` returns None if the path has no such instruction.
     """
 
     key: str
@@ -133,11 +124,11 @@ SCHEDULE_WAITS: Mapping[str, tuple[str, Callable[[ScheduleSummary], Mapping[str,
     "waits_before": ("waits until the first global load", lambda it: count_waits(it.first)),
     "waits_after": ("waits from the first such one to the last store", lambda it: count_waits(it.middle)),
 }
-"""How many instructions wait for what, by its name in JSON: a section's title, and the counts."""
+"""Counts of instructions by what they wait for: by name in JSON, a section's title and the counts."""
 
 
 def schedule_numbers(found: ScheduleSummary) -> dict[str, int | None]:
-    """Every number by its key."""
+    """Returns every number by its key."""
     return {each.key: each.read(found) for quantities in SCHEDULE_SECTIONS.values() for each in quantities}
 
 
@@ -159,14 +150,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class Rule:
-    """A condition that no kernel may meet.
-
-    Attributes:
-        text: as the user wrote it.
-        key: the quantity.
-        sign: how it is compared.
-        bound: with what.
-    """
+    """A condition that no kernel may meet; `text` is as the user wrote it."""
 
     text: str
     key: str
@@ -174,20 +158,14 @@ class Rule:
     bound: float
 
     def value(self, compiled: CompiledKernel) -> float | None:
-        """The quantity, where it breaks the rule; what is not known breaks none."""
+        """Returns the quantity if it breaks the rule, else None; an unknown one breaks no rule."""
         value = QUANTITIES[self.key].read(compiled)
         return value if value is not None and _COMPARISONS[self.sign](value, self.bound) else None
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A kernel that breaks a rule.
-
-    Attributes:
-        compiled: the kernel.
-        rule: the rule.
-        value: the quantity that does.
-    """
+    """A kernel that breaks a rule, and the value that does."""
 
     compiled: CompiledKernel
     rule: Rule
@@ -200,11 +178,7 @@ class Violation:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Reads `--fail-on`; no rules from an empty one.
-
-    Raises:
-        UsageError: for one that is not understood, saying what is.
-    """
+    """Parses `--fail-on`, which may be empty; raises UsageError, with the syntax as its hint, for an invalid rule."""
     return tuple(_parse(term.strip(), text) for term in text.split(",")) if text.strip() else ()
 
 
@@ -219,7 +193,7 @@ def _parse(term: str, text: str) -> Rule:
 
 
 def find_violations(outcomes: Iterable[BuildOutcome], rules: Sequence[Rule]) -> tuple[Violation, ...]:
-    """Every kernel and rule where the kernel breaks the rule."""
+    """Returns each pair of a kernel and a rule that it breaks."""
     return tuple(
         Violation(outcome, rule, value)
         for outcome in outcomes
@@ -230,7 +204,7 @@ def find_violations(outcomes: Iterable[BuildOutcome], rules: Sequence[Rule]) -> 
 
 
 def exit_code(outcomes: Iterable[BuildOutcome], broken: Sequence[Violation]) -> ExitCode:
-    """6 if a kernel did not build, else 8 if CUDA would not launch one, else 1 if one breaks a rule."""
+    """Returns 6 if a kernel did not build, else 8 if CUDA would refuse a launch, else 1 if one breaks a rule."""
     found = tuple(outcomes)
     if any(isinstance(outcome, FailedBuild) for outcome in found):
         return ExitCode.BUILD

@@ -1,4 +1,4 @@
-"""Which of an instruction's source lines is told: code that is inlined has its own and one of each call."""
+"""Chooses the source line of an instruction: inlined code has its own line and one of each call."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pathlib import Path
 
 from gdnbench.codegen.nvdisasm import SourceLine
 
-Frames = Mapping[int, Sequence[SourceLine]]  # by address; the innermost line first, then those of the calls
+Frames = Mapping[int, Sequence[SourceLine]]  # by address; the innermost line first, then its callers'
 
 
 def main_file(frames: Frames) -> str:
-    """The file whose lines tell most instructions apart: that with most lines in it; empty if none is known.
+    """Returns the file with the most distinct lines; empty if none is known.
 
-    A kernel whose file only calls a header's function is told by the header, and one that loads through a helper by
-    the lines that call the helper.
+    Its lines distinguish most instructions: of a kernel that only calls a header's function, the header; of one that
+    loads through a helper, the file with the calls of the helper.
     """
     lines = {own for one in frames.values() for own in _innermost(one).values()}
-    counts = Counter(sorted(line.file for line in lines))  # sorted, so that of two alike it is always the same one
+    counts = Counter(sorted(line.file for line in lines))  # sorted, so that ties are deterministic
     return counts.most_common(1)[0][0] if counts else ""
 
 
 def choose_lines(frames: Frames, main: str) -> dict[int, SourceLine]:
-    """The innermost line in the main file, else the innermost of all, by address."""
+    """Returns by address the innermost line in the main file, else the innermost of all."""
     return {address: _innermost(one).get(main, one[0]) for address, one in frames.items()}
 
 
 def _innermost(frames: Sequence[SourceLine]) -> dict[str, SourceLine]:
-    """The innermost line in each file."""
+    """Returns the innermost line in each file."""
     return {line.file: line for line in reversed(frames)}
 
 
 def file_name(line: SourceLine) -> str:
-    """Its file's name, without folders."""
+    """Returns the line's file name, without folders."""
     return Path(line.file).name

@@ -1,4 +1,4 @@
-"""What to inspect, before it is built: launches of kernels at workloads, and the architectures to build for."""
+"""What to inspect, before it is built: launches of kernels at workloads, and target architectures."""
 
 from __future__ import annotations
 
@@ -17,20 +17,15 @@ from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKer
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
-# A GPU of each capability among those that `gdnbench/machine/gpus.toml` tells of: NVIDIA's list of CUDA GPUs.
+# A GPU of each capability, of those in `gdnbench/machine/gpus.toml`: NVIDIA's list of CUDA GPUs.
 _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b200"}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One launch of a kernel of ours at one workload.
+    """One launch of a kernel that gdnbench compiles, at one workload; `launch` is its entry, empty for a single launch.
 
-    Attributes:
-        name: what commands call the kernel: its label, or where it comes from, `git:HEAD~1`.
-        entry: the kernel.
-        variant: its params at the workload.
-        workload: the workload; the batch size decides the grid, and the params of some kernels.
-        launch: the entry of the launch; empty for that of a kernel that has one.
+    `name` is the kernel's name in commands: its label, or its origin, `git:HEAD~1`.
     """
 
     name: str
@@ -41,15 +36,11 @@ class Subject:
 
     @property
     def title(self) -> str:
-        """What tables call it: the kernel, with the launch where it has several: `decode-x/prepare`."""
+        """The kernel's name in tables, with the launch if it has several: `decode-x/prepare`."""
         return f"{self.name}/{self.launch}" if self.launch else self.name
 
     def grid(self) -> tuple[int, ...]:
-        """Blocks along x, y and z, as far as the declaration gives them.
-
-        Raises:
-            BuildError: if the declaration's `grid` fails.
-        """
+        """Returns blocks along x, y and z, as far as declared; raises BuildError if the declaration fails."""
         launch = launch_of(self.entry.kernel, self.launch)
         try:
             return tuple(launch.grid(self.workload, self.variant.params))
@@ -57,14 +48,7 @@ class Subject:
             raise _declaration_failed(self, "grid", error) from error
 
     def threads(self, required: int) -> int:
-        """Threads per block.
-
-        Args:
-            required: what the compiler fixed; 0 if it left the choice to the declaration.
-
-        Raises:
-            BuildError: if the declaration's `block` or `warps` fails.
-        """
+        """Returns threads per block, declared or, for Triton, `required` unless 0; raises BuildError as `grid`."""
         launch, params = launch_of(self.entry.kernel, self.launch), self.variant.params
         try:
             if isinstance(launch, CudaLaunch):
@@ -74,11 +58,7 @@ class Subject:
             raise _declaration_failed(self, "block", error) from error
 
     def dynamic_shared_bytes(self) -> int:
-        """Dynamic shared memory per block that the declaration asks for, in bytes; none for Triton, which decides.
-
-        Raises:
-            BuildError: if the declaration's `shared_bytes` fails.
-        """
+        """Returns the declared dynamic shared memory per block in bytes; 0 for Triton. Raises BuildError as `grid`."""
         launch = launch_of(self.entry.kernel, self.launch)
         try:
             return launch.shared_bytes(self.workload, self.variant.params) if isinstance(launch, CudaLaunch) else 0
@@ -94,7 +74,7 @@ def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildE
 
 
 def launches_of(name: str, entry: Entry, variant: Variant, workload: Workload) -> tuple[Subject, ...]:
-    """A subject for each launch of a kernel, in the order of its declaration; none for one reached through Python."""
+    """Returns a subject for each launch of a kernel, in declaration order; none for a kernel called through Python."""
     kernel = entry.kernel
     if not isinstance(kernel, CudaKernel | TritonKernel):
         return ()
@@ -105,14 +85,12 @@ def launches_of(name: str, entry: Entry, variant: Variant, workload: Workload) -
 def choose_subjects(
     catalog: Catalog, op: str, names: Sequence[str], workloads: Sequence[Workload]
 ) -> tuple[tuple[Subject, ...], tuple[str, ...]]:
-    """Every launch of what a user named, at every workload, and notes on what is left out.
+    """Returns each launch of the named kernels at each workload, and notes on those left out.
 
-    Raises:
-        UnknownNameError: for a kernel that does not exist.
-        UsageError: if none of the kernels has a build of its own, or none can do any of the workloads.
+    Raises UnknownNameError for an unknown kernel; UsageError if nothing is left to inspect.
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
-    found: dict[tuple[Variant, Workload], Entry] = {}  # what a dispatcher picks may be named beside it
+    found: dict[tuple[Variant, Workload], Entry] = {}  # a dispatcher's pick may also be named itself
     for workload in workloads:
         for asked in variants:
             entry, variant = catalog.behind(asked, workload)
@@ -135,7 +113,7 @@ def choose_subjects(
 
 
 def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
-    """A line on each kernel that cannot do workloads, with the first of these."""
+    """Returns a line for each kernel that does not support some workloads, with the first of them."""
     by_label: dict[str, list[tuple[Workload, str]]] = {}
     for (variant, workload), reason in unable.items():
         by_label.setdefault(variant.label, []).append((workload, reason))
@@ -146,7 +124,7 @@ def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
 
 
 def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], Entry]) -> str:
-    """What to ask for where there is nothing to inspect: a workload that a kernel can do, or other kernels."""
+    """Returns the hint if there is nothing to inspect: a workload that a kernel supports, or other kernels."""
     for (variant, _), entry in built.items():
         if able := entry.able_workload():
             return f"ask for one that it can do: gdnbench inspect {variant.label} {' '.join(able.options)}"
@@ -155,23 +133,14 @@ def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], Entry]) -> str:
 
 @dataclass(frozen=True)
 class GpuSize:
-    """A GPU to count waves for.
-
-    Attributes:
-        name: its short name, `h200`.
-        sms: streaming multiprocessors.
-    """
+    """A GPU for which waves are counted: its short name (`h200`) and its number of SMs."""
 
     name: str
     sms: int
 
 
 def choose_archs(wanted: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """The architectures that `--arch` names; by default those of the GPUs at hand.
-
-    Raises:
-        UsageError: for one that is not understood.
-    """
+    """Returns the architectures that `--arch` names, by default those of this machine's GPUs; raises UsageError."""
     named = [name.strip() for name in wanted.split(",") if name.strip()]
     if wanted and not named:
         raise UsageError(f"--arch {wanted}: no architecture is named", "write it as in --arch sm_90,sm_100")
@@ -182,9 +151,9 @@ def choose_archs(wanted: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 
 def fitting_archs(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Of architectures that nobody named, those that all subjects have instructions for; and a note on the others.
+    """Returns those default architectures for which all subjects have instructions, and a note on the others.
 
-    Where none would be left, all are: that nothing compiles is then an error, as for an architecture that was named.
+    If none would be left, all are returned, so that the failing build is an error, as for a named architecture.
     """
     unfit = {arch: [one.name for one in subjects if not one.entry.kernel.fits(arch)] for arch in archs}
     fit = tuple(arch for arch, names in unfit.items() if not names)
@@ -196,7 +165,7 @@ def fitting_archs(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[tu
 
 
 def gpu_size_of(arch: str, gpus: Sequence[Gpu]) -> GpuSize | None:
-    """A GPU of an architecture: the one at hand, else one whose size its maker tells; None if there is neither."""
+    """Returns a GPU of an architecture: this machine's, else one of known size, or None if there is neither."""
     here = next((gpu for gpu in gpus if gpu.sms and gpu.arch == f"sm_{capability(arch)}"), None)
     if here:
         return GpuSize(here.slug, here.sms)
