@@ -1,1 +1,1 @@
-"""Why a kernel takes as long as it does: what is known of it, rules that read it, and what to try next."""
+"""Explains a kernel's time: gathers the evidence, applies rules to it, and suggests the next experiment."""

@@ -1,4 +1,4 @@
-"""All that is known of one kernel at one workload."""
+"""The evidence on one kernel at one workload."""
 
 from __future__ import annotations
 
@@ -28,24 +28,15 @@ Basis = Literal["counters", "times", "code"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules read: of a kernel, or of one of its launches where it makes several.
+    """The rules' input: of a kernel, or of one of its several launches.
 
     Attributes:
-        catalog: all kernels, among which experiments are found.
-        entry: the kernel.
-        variant: its params at the workload.
-        workload: one setting of the op's axes.
-        profile: ncu's counters, if there are any.
-        profile_path: where they stand.
-        compiled: what the compiler made of it, where there is no profile.
-        milestones: when its loads issue, as the code is now; None where it was not built.
-        measured: its times, if a run has them.
-        profile_code: whether the counters are of the code as it is now.
+        compiled: the build, if there is no profile.
+        milestones: issue cycles of its loads, for the current code; None if it was not built.
+        profile_code: whether the counters are of the current code.
         warnings: stored profiles that could not be read.
-        entry_name: the launch that this is of, by its entry; empty for a whole kernel.
-        launches: of a whole kernel that makes several, each one's evidence, the one that takes the most first; counters
-            and code are there, and none are here.
-        launch_times: how long each launch takes, as far as that was measured.
+        entry_name: the entry of the launch; empty for a whole kernel.
+        launches: the evidence of each of several launches, the longest first; counters and code are in these only.
     """
 
     catalog: Catalog = field(repr=False)
@@ -65,14 +56,14 @@ class Evidence:
 
     @property
     def own_times(self) -> RunTimes | None:
-        """The times, unless they are of other code than the kernel's is now."""
+        """The times, or None if they are of other code than the current."""
         return self.measured if self.measured and self.measured.code is not CodeState.CHANGED else None
 
     @property
     def times(self) -> RunTimes | None:
-        """The times that rules read: those of other code only where no counters of this one are there.
+        """The times that rules read: those of other code only if there are no counters of the current code.
 
-        Of one launch of several there are none: a run times the whole call.
+        None for one launch of several: a run times the whole call.
         """
         if self.entry_name:
             return None
@@ -80,7 +71,7 @@ class Evidence:
         return self.own_times if has_counters else self.measured
 
     def code_of(self, basis: Basis) -> CodeState:
-        """Whether what a share rests on is of the code as it is now."""
+        """Returns whether the basis of a share is of the current code."""
         if basis == "counters":
             return self.profile_code
         if basis == "times":
@@ -88,7 +79,7 @@ class Evidence:
         return CodeState.CURRENT
 
     def hints_on(self, cause: str) -> tuple[str, ...]:
-        """What the op's author says of a cause, by its rule's name."""
+        """Returns the hints of the op's author on a cause, by its rule's name."""
         return tuple(hint.text for hint in self.entry.op.hints if hint.is_about(cause))
 
     @property
@@ -98,25 +89,25 @@ class Evidence:
 
     @property
     def launch(self) -> LaunchGeometry | None:
-        """How it lies over the GPU."""
+        """The grid on the GPU, profiled or compiled."""
         if self.profile:
             return profiled_launch(self.profile)
         return compiled_launch(self.compiled) if self.compiled else None
 
     @property
     def cycles(self) -> CycleBreakdown | None:
-        """Where its time went; None without the counters for it."""
+        """The breakdown of its cycles, or None without the counters for it."""
         launch = self.launch
         return cycle_breakdown(self.profile, launch) if self.profile and launch else None
 
     @property
     def bounding_times(self) -> RunTimes | None:
-        """The times that bound what follows from the code: of the code as it is now; none for one launch of several."""
+        """The times that bound shares from the code alone: of the current code, or None for one launch of several."""
         return None if self.entry_name else self.own_times
 
     @property
     def own_share(self) -> float:
-        """The share of its time that is not the launch's; 1 where that is not known, which bounds it."""
+        """The share of its time without the launch's overhead; 1, its upper bound, if unknown."""
         if self.cycles:
             return self.cycles.working
         launch = self.bounding_times.launch_share if self.bounding_times else None
@@ -124,17 +115,17 @@ class Evidence:
 
     @property
     def dependent_loads(self) -> int:
-        """To global memory in a row, each begun when the one before it has ended; 0 where that is not known."""
+        """Number of trips to global memory in a row, each begun after the previous one has ended; 0 if unknown."""
         return (self.milestones.dependent_loads or 0) if self.milestones else 0
 
     @property
     def excess_share(self) -> float:
-        """The share of the sectors asked of L2 that lanes side by side would not need; 0 where that is not known."""
+        """The share of the requested L2 sectors that coalesced access would not need; 0 if unknown."""
         return _share_of(self.counter("excess_sectors"), self.counter("global_sectors"))
 
     @property
     def local_share(self) -> float:
-        """The share of accesses to memory that are of spilled registers: of sectors, or of the code's instructions."""
+        """The share of memory accesses that are of spilled registers: of sectors, or of instructions in the code."""
         if self.profile:
             local, other = self.profile.number(LOCAL_SECTORS), self.counter("global_sectors")
             return _share_of(local or 0.0, (local or 0.0) + other)
@@ -145,11 +136,11 @@ class Evidence:
 
     @property
     def occupancy_limit_pct(self) -> float:
-        """Warps that an SM can have of this kernel, in % of those that it could have; NaN where that is not known."""
+        """Theoretical occupancy in %; NaN if unknown."""
         return self.compiled.occupancy.percent if self.compiled else self.counter("occupancy_limit_pct")
 
     def counter(self, key: str) -> float:
-        """A quantity of the profile by its key; NaN where there is none, which no comparison holds for."""
+        """Returns a quantity of the profile by its key; NaN, which fails every comparison, if there is none."""
         value = value_of(self.profile, key) if self.profile else None
         return float("nan") if value is None else value
 

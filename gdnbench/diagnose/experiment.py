@@ -1,4 +1,4 @@
-"""What to try next, as a command that runs: found in the catalog and in what was measured."""
+"""Chooses the next experiment, a command that runs, from the catalog and the measurements."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ from gdnbench.model.workload import Workload
 
 @dataclass(frozen=True)
 class KernelGrid:
-    """A kernel's grid at a workload.
-
-    Attributes:
-        label: the kernel's label.
-        language: what it is written in.
-        blocks: of the grid.
-        threads: per block.
-    """
+    """A kernel's grid at a workload: its blocks, and the threads of a block."""
 
     label: str
     language: str
@@ -42,14 +35,7 @@ class KernelGrid:
 
 
 def declared_grid(entry: Entry, variant: Variant, workload: Workload, launch: str = "") -> KernelGrid | None:
-    """A variant's grid; None where its declaration tells none or fails at the workload.
-
-    Args:
-        entry: the kernel.
-        variant: its params.
-        workload: one setting of the op's axes.
-        launch: the entry of one launch; empty for a kernel of one.
-    """
+    """Returns the grid of a variant or one of its launches, or None if its declaration has none or fails."""
     if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return None
     subject = Subject(variant.label, entry, variant, workload, launch)
@@ -60,7 +46,7 @@ def declared_grid(entry: Entry, variant: Variant, workload: Workload, launch: st
 
 
 def own_grid(evidence: Evidence) -> KernelGrid | None:
-    """The explained kernel's grid: as profiled, else as declared; a profile of other code does not count."""
+    """Returns the explained kernel's grid: as profiled, else as declared; ignores a profile of other code."""
     declared = declared_grid(evidence.entry, evidence.variant, evidence.workload, evidence.entry_name)
     launch = evidence.launch
     if launch and not (declared and evidence.profile_code is CodeState.CHANGED):
@@ -69,7 +55,7 @@ def own_grid(evidence: Evidence) -> KernelGrid | None:
 
 
 def peers(evidence: Evidence) -> Iterator[tuple[Entry, Variant]]:
-    """The op's other kernels and presets that gdnbench compiles, in catalog order, less what is nobody's kernel."""
+    """Yields the op's other kernels and presets that gdnbench compiles, without floors, in catalog order."""
     for entry in evidence.catalog.of_op(evidence.entry.op.name):
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.kernel.floor:
             for variant in (entry.default, *entry.presets):
@@ -78,7 +64,7 @@ def peers(evidence: Evidence) -> Iterator[tuple[Entry, Variant]]:
 
 
 def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
-    """The grids of peers that make the same launches: one, or the same entries where this kernel makes several."""
+    """Yields the grids of peers with comparable launches: one each, or several of the same entries."""
     for entry, variant in peers(evidence):
         if makes_the_same_launches(evidence, entry):
             found = declared_grid(entry, variant, evidence.workload, evidence.entry_name)
@@ -87,20 +73,20 @@ def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
 
 
 def makes_the_same_launches(evidence: Evidence, other: Entry) -> bool:
-    """Whether another kernel's launches are to be compared with this one's, one by one."""
+    """Whether another kernel's launches can be compared with this one's, one by one."""
     own, its = (_launches(entry) for entry in (evidence.entry, other))
     return own == its or len(own) == len(its) == 1
 
 
 def _launches(entry: Entry) -> tuple[str, ...]:
-    """The entries of a kernel's launches; one for a kernel reached through Python, of which nothing is known."""
+    """Returns the entries of a kernel's launches; one for a kernel called through Python: its launches are unknown."""
     if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return (entry.kernel.entry,)
     return tuple(launch.entry for launch in entry.kernel.launches)
 
 
 def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
-    """The grids that this kernel has with one param at another value, beside the param's name."""
+    """Yields the kernel's grids with one param at another value, each with the param's name."""
     entry, variant = evidence.entry, evidence.variant
     for name, param in entry.kernel.params.items():
         for value in param.choices:
@@ -112,18 +98,18 @@ def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:
 
 
 GridPredicate = Callable[[KernelGrid, KernelGrid], bool]
-"""Whether another grid, the second, is what is looked for beside this one."""
+"""Whether the second grid, compared with the kernel's own, is wanted."""
 
 
 def profile(evidence: Evidence) -> Experiment:
-    """The counters that are not there yet."""
+    """Suggests to collect the missing counters."""
     return Experiment(
         ("gdnbench", "ncu", evidence.label, *_workload_options(evidence)), "counters tell what warps wait for"
     )
 
 
 def measure(evidence: Evidence) -> Experiment:
-    """The kernel beside the copying floor."""
+    """Suggests to time the kernel beside the copy floor."""
     floor, measured = evidence.entry.op.floor, evidence.measured
     labels = dict.fromkeys(filter(None, (evidence.label, floor)))
     flops_bind = not floor or (measured and measured.flops_us is not None)
@@ -133,7 +119,7 @@ def measure(evidence: Evidence) -> Experiment:
 
 
 def more_warps(evidence: Evidence) -> Experiment:
-    """More warps at the same grid, by a param or in another kernel; else more warps by any grid, else by hand."""
+    """Suggests more warps at the same grid, by a param or another kernel; else more warps by any grid, else by hand."""
     grid = own_grid(evidence)
     same_grid = _by_param(evidence, lambda own, other: other.blocks == own.blocks and other.threads > own.threads)
     if same_grid:
@@ -152,13 +138,13 @@ def more_warps(evidence: Evidence) -> Experiment:
 
 
 def another_grid(evidence: Evidence, why: str, change: str) -> Experiment:
-    """Another number of blocks, by the kernel's own params; else by hand."""
+    """Suggests another number of blocks, by the kernel's own params; else by hand."""
     names = _by_param(evidence, lambda own, other: other.blocks != own.blocks)
     return sweep(evidence, names, why) if names else by_hand(evidence, "grid", change)
 
 
 def shorter_path(evidence: Evidence) -> Experiment:
-    """What a faster kernel of the same grid does otherwise; else which loads are late, the params, or by hand."""
+    """Suggests to compare with a faster kernel of the same grid; else to list late loads, sweep params, or by hand."""
     faster = faster_peer(evidence, same_grid=True)
     listing = ("--schedule",) if evidence.dependent_loads > 1 else ()
     if faster:
@@ -177,7 +163,7 @@ def shorter_path(evidence: Evidence) -> Experiment:
 
 
 def less_traffic(evidence: Evidence) -> Experiment:
-    """How far the copying floor is, where that is not known; else what a faster kernel does, else the params."""
+    """Suggests to measure the copy floor if unknown; else as `fewer_instructions`."""
     is_known = evidence.own_times is not None and evidence.own_times.copy_us is not None
     if not is_known and evidence.label != evidence.entry.op.floor:
         return measure(evidence)
@@ -185,7 +171,7 @@ def less_traffic(evidence: Evidence) -> Experiment:
 
 
 def fewer_instructions(evidence: Evidence) -> Experiment:
-    """What a faster kernel does otherwise, whatever its grid; else the kernel's params, else its code."""
+    """Suggests to compare with a faster kernel of any grid; else to sweep the kernel's params, or inspect its code."""
     faster = faster_peer(evidence, same_grid=False)
     if faster:
         comparable = any(
@@ -203,7 +189,7 @@ def fewer_instructions(evidence: Evidence) -> Experiment:
 
 
 def more_work_a_launch(evidence: Evidence) -> Experiment:
-    """How much more work the same launch carries at no cost, along the axis of charts."""
+    """Suggests a run at larger sizes of the x axis: how much more work the launch carries at no cost."""
     x = evidence.workload.spec.x
     if x not in evidence.workload.axes:
         return measure(evidence)
@@ -213,18 +199,18 @@ def more_work_a_launch(evidence: Evidence) -> Experiment:
 
 
 def other_params(evidence: Evidence, why: str, suffix: str, change: str) -> Experiment:
-    """The kernel's params, if it has any; else by hand."""
+    """Suggests to sweep the kernel's params, if it has any; else by hand."""
     return sweep(evidence, (), why) if evidence.entry.kernel.params else by_hand(evidence, suffix, change)
 
 
 def sweep(evidence: Evidence, names: Sequence[str], why: str) -> Experiment:
-    """Every value of some params, of all if none is named."""
+    """Suggests every value of the named params, or of all params if none is named."""
     params = [word for name in names for word in ("--param", name)]
     return Experiment(("gdnbench", "sweep", "--kernel", evidence.label, *params, *_workload_options(evidence)), why)
 
 
 def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
-    """A copy of the kernel to change; a kernel of another library is set beside those here instead."""
+    """Suggests a copy of the kernel to change; a library's kernel is compared with those of the catalog instead."""
     if isinstance(evidence.entry.kernel, TorchKernel):
         return fewer_instructions(evidence)
     op, kernel = evidence.entry.op.name, evidence.entry.kernel.name
@@ -236,9 +222,9 @@ def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
 
 
 def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
-    """The fastest kernel of the run that beat this one at the workload, of the same grid if asked; empty if none did.
+    """Returns the fastest kernel of the run that beat this one at the workload, or "" if none did.
 
-    Times of other code, of this kernel's or of another's, say nothing of which is faster now.
+    With `same_grid`, only kernels of the same grid count. Times of other code, of either kernel, do not count.
     """
     measured = evidence.own_times
     if measured is None:
@@ -261,10 +247,10 @@ def _by_param(evidence: Evidence, wanted: GridPredicate) -> tuple[str, ...]:
 
 
 def _peer(evidence: Evidence, wanted: GridPredicate) -> KernelGrid | None:
-    """A kernel whose grid is wanted, rather one that was faster, or one of its language.
+    """Returns a kernel whose grid is wanted, preferably one that was faster, or one of the same language.
 
-    Where a run timed the kernel, one that it timed, too: another may be a draft. One that is known to be slower proves
-    nothing; of one whose code changed since, that is not known.
+    If a run timed this kernel, the other must be timed in it, as it may be a draft otherwise. A kernel known to be
+    slower is left out; one whose code changed since counts as unknown.
     """
     own, measured = own_grid(evidence), evidence.own_times
     times = measured.known_us if measured else {}

@@ -1,4 +1,4 @@
-"""What a rule finds: a cause, its evidence line by line, and what to try next; and what several rules share."""
+"""The result of a rule: a cause, its evidence line by line, and the next experiment; and helpers that rules share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.profilers.ncu.quantities import BY_KEY, STALL_MEANINGS
 
 LATENCY_PCT = 60.0
-"""Below this share of its peak no unit is saturated: ncu's rule `SOLBottleneck`, "below 60.0% of peak typically
-indicate latency issues". Memory is taken as saturated from here on: a copy of the state at batch 256 reaches 83 % of
-the DRAM's peak on an H200, at batch 64 two thirds."""
+"""Below this share of its peak, in %, no unit is saturated; from here on memory counts as saturated.
+
+Source: ncu's rule `SOLBottleneck`, "below 60.0% of peak typically indicate latency issues". A copy of the state reaches
+83 % of the DRAM's peak at batch 256 on an H200, two thirds at batch 64.
+"""
 
 HALF_OCCUPANCY_PCT = 50.0
-"""Up to half of an SM's warps, as many again would fit if a block needed less."""
+"""At up to half of an SM's warps, as many again would fit if a block needed less."""
 
 DEPENDENCY_STALLS = (
     "long_scoreboard",
@@ -34,14 +36,9 @@ _UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
 
 @dataclass(frozen=True)
 class EvidenceLine:
-    """One line of evidence.
+    """One line of evidence: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu, and its value.
 
-    Attributes:
-        counter: where the value stands: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu's.
-        title: what a table calls it.
-        value: the value.
-        unit: `%`, `µs`; empty for a count.
-        note: what it says of this kernel, in a few words.
+    `unit` is `%` or `µs`, empty for a count; `note` says what the value means for this kernel.
     """
 
     counter: str
@@ -53,12 +50,7 @@ class EvidenceLine:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to try next.
-
-    Attributes:
-        command: a line that runs as it stands, word by word.
-        why: what it will tell, or what to change before it is run again.
-    """
+    """The next experiment: a runnable command, word by word, and why: what it will show, or what to change first."""
 
     command: tuple[str, ...]
     why: str
@@ -66,16 +58,9 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause of the kernel's time.
+    """A cause of the kernel's time, from the rule of the name `rule`.
 
-    Attributes:
-        rule: the rule's name, that of its function.
-        title: the cause, in a few words.
-        share: the share of the kernel's time that it explains, 0 to 1; findings are ranked by it.
-        basis: what the share rests on.
-        facts: the evidence.
-        meaning: what it means for this kernel.
-        experiment: what to try.
+    `share`, of the kernel's time that the cause explains, is 0 to 1; findings are ranked by it.
     """
 
     rule: str
@@ -88,30 +73,30 @@ class Finding:
 
 
 def evidence_line(counter: str, value: int | float, unit: str = "", note: str = "") -> EvidenceLine:
-    """A line on a counter under the title that `gdnbench ncu` has for it, or on a stall reason under ncu's name."""
+    """Returns a line on a counter under its title in `gdnbench ncu`, or on a stall reason under ncu's name."""
     quantity = BY_KEY.get(counter)
     return EvidenceLine(counter, quantity.title if quantity else counter.replace("_", ": ", 1), value, unit, note)
 
 
 def counter_line(evidence: Evidence, counter: str, note: str = "") -> tuple[EvidenceLine, ...]:
-    """A line on a counter of the profile; none where the report lacks it."""
+    """Returns a line on a counter of the profile; none if the report lacks it."""
     value = evidence.counter(counter)
     return () if math.isnan(value) else (evidence_line(counter, value, BY_KEY[counter].unit, note),)
 
 
 def derived_line(counter: str, title: str, value: float, note: str) -> tuple[EvidenceLine, ...]:
-    """A line on what was made of a counter; none where that was not known."""
+    """Returns a line on a value derived from a counter; none if the value is NaN."""
     return () if math.isnan(value) else (EvidenceLine(counter, title, value, "", note),)
 
 
 def busiest_unit_pct(evidence: Evidence) -> float:
-    """How busy the busiest of DRAM, L2, L1 and the SMs' pipes is, in % of its peak; NaN where one is not known."""
+    """Returns the use of the busiest of DRAM, L2, L1 and the SMs' pipes, in % of its peak; NaN if one is unknown."""
     values = [evidence.counter(key) for key in _UNITS]
     return math.nan if any(map(math.isnan, values)) else max(values)
 
 
 def dram_time_at_peak(evidence: Evidence) -> str:
-    """How long the kernel's DRAM traffic would take at the DRAM's peak, by the same counters; empty if unknown."""
+    """Describes the time of the kernel's DRAM traffic at the DRAM's peak, by the same counters; empty if unknown."""
     percent, duration = evidence.counter("dram_pct"), evidence.counter("duration_us")
     if math.isnan(percent + duration):
         return ""
@@ -119,7 +104,7 @@ def dram_time_at_peak(evidence: Evidence) -> str:
 
 
 def dependent_loads_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
-    """A line on trips to memory in a row; none where all loads go out first, as far as is known."""
+    """Returns a line on dependent loads; none if no load is known to depend on another."""
     if not evidence.milestones or evidence.dependent_loads <= 1:
         return ()
     late, early = len(evidence.milestones.late_loads), len(evidence.milestones.early_loads)
@@ -128,29 +113,29 @@ def dependent_loads_line(evidence: Evidence) -> tuple[EvidenceLine, ...]:
 
 
 def stall_lines(cycles: CycleBreakdown, reasons: Sequence[str]) -> tuple[EvidenceLine, ...]:
-    """Lines on what waiting warps wait for."""
+    """Returns a line on each stall reason's share of the waiting."""
     shares = {name: 100 * cycles.reasons.get(name, 0.0) for name in reasons}
     return tuple(evidence_line(f"stall_{name}", share, "%", STALL_MEANINGS[name]) for name, share in shares.items())
 
 
 def share_of_peak(measured: RunTimes) -> str:
-    """Which floor copies, and how near that comes to the bandwidth that the GPU's maker gives."""
+    """Describes the copy floor's bandwidth as a share of the maker's peak."""
     return f"{measured.copy}: {measured.copy_peak_share or math.nan:.0%} of the DRAM's peak"
 
 
 def basis_of(evidence: Evidence) -> Basis:
-    """What the share of a rule rests on that reads the counters, or the code where there are none."""
+    """Returns the basis of a rule's share: the counters, or the code if there are none."""
     return "counters" if evidence.cycles else "code"
 
 
 def bound_by_gain(evidence: Evidence, share: float) -> float:
-    """What follows from the code alone, but no more than there is to gain; counters speak for themselves."""
+    """Limits a share that follows from the code alone to the possible gain; shares from counters stay."""
     gain = evidence.bounding_times.gain if evidence.bounding_times else None
     return share if evidence.cycles or gain is None else min(share, gain)
 
 
 def missing_room(evidence: Evidence) -> float:
-    """The share of an SM's warps that blocks in the queue find no room for; 0 where half of them or more fit."""
+    """Returns the share of an SM's warps for which queued blocks find no room; 0 if half of the warps or more fit."""
     launch, percent = evidence.launch, evidence.occupancy_limit_pct
     if launch is None or launch.waves <= 1:
         return 0.0

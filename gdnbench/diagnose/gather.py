@@ -1,4 +1,4 @@
-"""Brings together what is known of a kernel: stored counters, stored times, and the compiler's numbers."""
+"""Gathers the evidence on a kernel: stored counters, stored times, and the compiler's numbers."""
 
 from __future__ import annotations
 
@@ -41,16 +41,10 @@ from gdnbench.store.measurements import read_measurements
 
 @dataclass(frozen=True)
 class Question:
-    """What a user asked to be explained.
+    """The kernel to explain, `label` with params after colons, at the workload `axes`, by default the op's or file's.
 
-    Attributes:
-        label: the kernel's label, params after colons.
-        op: the op.
-        axes: `B=1`; empty for the op's default, or what the file is of.
-        gpu: `auto`, or a GPU by whatever `--gpu` takes; a model need not be here, for nothing is launched.
-        file: a report to read instead of stored profiles.
-        profiles: the folder of stored profiles.
-        results: the folder of runs.
+    `gpu` is as `--gpu` takes it; the GPU may be absent, as nothing is launched. `file` is a report to read instead of
+    stored profiles.
     """
 
     label: str
@@ -63,14 +57,11 @@ class Question:
 
 
 def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence:
-    """All that is known to answer a question.
+    """Gathers the evidence for a question.
 
-    Raises:
-        UnknownNameError: for a kernel or an op that does not exist.
-        UsageError: for several workloads, a file about something else, a kernel of which nothing is known, or a
-            workload that the kernel cannot do.
-        ProfilerError: for a report that cannot be read.
-        BuildError: if the kernel does not build, and nothing else is known of it.
+    Raises UnknownNameError for an unknown kernel or op; UsageError for several workloads, a file about something else,
+    a kernel without any evidence, or a workload that it does not support; ProfilerError for an unreadable report;
+    BuildError if the kernel does not build and there is no other evidence.
     """
     op = find_op(catalog, question.op)
     _, named = find_variant(catalog, op.name, question.label)
@@ -115,7 +106,7 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
 
 
 def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:
-    """With what the compiler made of it; where counters are there, they tell more than its numbers."""
+    """Adds the build's numbers if there are no counters, and the milestones in any case."""
     code = built if isinstance(built, CompiledKernel) else None
     return replace(known, compiled=None if known.profile else code, milestones=code.milestones if code else None)
 
@@ -126,14 +117,7 @@ def _with_launches(
     built: Sequence[BuildOutcome],
     counters: StoredProfile,
 ) -> Evidence:
-    """With the evidence of each launch; the one that takes the most first, in the order of a call where none is known.
-
-    Args:
-        known: of the whole kernel.
-        subjects: its launches.
-        built: what the compiler made of them; nothing where the GPU's architecture is not known.
-        counters: the stored profile.
-    """
+    """Adds the evidence of each launch, the longest first; in call order if no times are known."""
     outcomes = {outcome.subject.launch: outcome for outcome in built}
     launches = []
     for subject in subjects:
@@ -146,7 +130,7 @@ def _with_launches(
 
 
 def _launch_times(question: Question, known: Evidence, gpu: str | None, counters: StoredProfile) -> LaunchTimes | None:
-    """How long each launch takes: by the named file, else by CUPTI before ncu; by other code only if need be."""
+    """Returns the time of each launch: from the named file, else by CUPTI before ncu; of other code only if need be."""
     entries = _entries(known.entry)
     by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
     if question.file and by_ncu:
@@ -157,7 +141,7 @@ def _launch_times(question: Question, known: Evidence, gpu: str | None, counters
 
 
 def _entries(entry: Entry) -> list[str]:
-    """The functions in a kernel's source that it launches."""
+    """Returns the functions in a kernel's source that it launches."""
     kernel = entry.kernel
     if isinstance(kernel, CudaKernel | TritonKernel):
         return [launch.entry for launch in kernel.launches]
@@ -165,7 +149,7 @@ def _entries(entry: Entry) -> list[str]:
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
-    """The GPU's short name; None for any, where none is here."""
+    """Returns the GPU's short name, or None (any GPU) for `auto` on a machine without one."""
     word = gpu.strip().lower()
     if word == "cpu":
         raise UsageError("--gpu cpu: what is explained runs on a GPU", "name one, as in --gpu h200")
@@ -176,7 +160,7 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
 
 
 def _agreed(profile: Profile, workload: Workload, question: Question) -> Workload:
-    """The workload that a file is about; what the user gives tells it where the file does not."""
+    """Returns the file's workload, or the user's if the file has none."""
     asked = bool(question.axes)
     if profile.workload is None:
         return workload
@@ -186,7 +170,7 @@ def _agreed(profile: Profile, workload: Workload, question: Question) -> Workloa
 
 
 def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer: Observer) -> tuple[BuildOutcome, ...]:
-    """What the compiler makes of launches for a GPU; nothing where that GPU's architecture is not known."""
+    """Builds launches for a GPU; returns nothing if that GPU's architecture is unknown."""
     archs = [one.arch for one in gpus if one.slug == gpu] or [
         arch for arch in DEFAULT_ARCHS if gpu in {"", getattr(gpu_size_of(arch, ()), "name", None)}
     ]
@@ -202,14 +186,10 @@ def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
 
 @dataclass(frozen=True)
 class StoredProfile:
-    """The profile of a kernel, or none.
+    """Every launch of a kernel in a stored file, and the typical one; empty if nothing is stored.
 
-    Attributes:
-        profile: the typical launch; None where nothing is stored.
-        path: where it stands; None likewise.
-        code: whether it is of the kernel's code as it is now.
-        warnings: files that could not be read, and were passed over.
-        profiles: every launch of the kernel in the file.
+    `code` says whether the profile is of the kernel's current code; `warnings` name unreadable files, which were
+    skipped.
     """
 
     profile: Profile | None = None
@@ -220,12 +200,7 @@ class StoredProfile:
 
 
 def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
-    """The typical launch of a kernel in a file that the user named.
-
-    Raises:
-        UsageError: if it holds none.
-        ProfilerError: if it cannot be read.
-    """
+    """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
     profiles = read_any(path)
     own = [profile for profile in profiles if profile.label == asked.label]
     own = own or [
@@ -241,15 +216,7 @@ def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
 
 
 def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workload, gpu: str | None) -> StoredProfile:
-    """The typical launch of the newest stored profile: of the code as it is now, else of whatever code.
-
-    Args:
-        profiles: the folder of stored profiles.
-        entry: the kernel.
-        asked: its params.
-        workload: one setting of the op's axes.
-        gpu: the GPU's short name; any GPU if not given.
-    """
+    """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
     with collect_left_out() as left_out:
         found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
     if found is None:
@@ -258,7 +225,7 @@ def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workl
 
 
 def _typical(profiles: Sequence[Profile]) -> Profile:
-    """Of the function that takes most of the time, the launch of median duration."""
+    """Returns the launch of median duration, of the function that takes most of the time."""
     totals: dict[str, float] = {}
     for profile in profiles:
         totals[profile.function] = totals.get(profile.function, 0.0) + _duration(profile)
@@ -276,14 +243,10 @@ def _duration(profile: Profile) -> float:
 def newest_times(
     results: Path, entries: Mapping[str, Entry], variant: Variant, workload: Workload, gpu: str | None
 ) -> RunTimes | None:
-    """What the newest run says that timed a kernel's code at a workload on a GPU; of other code where none did.
+    """Returns the times of the newest run that timed a kernel's current code at a workload on a GPU, else of any code.
 
-    Args:
-        results: where runs are.
-        entries: the catalog's kernels, which tell what a floor is and what their code is now.
-        variant: the kernel; a run with other params of the same label is not of it.
-        workload: one setting of the op's axes.
-        gpu: the GPU's short name; any GPU if not given.
+    A run with other params of the same label does not count. `entries`, the catalog's kernels, tell floors and current
+    code; `gpu` is the GPU's short name, or None for any.
     """
     newest: RunTimes | None = None
 
@@ -338,7 +301,7 @@ def _measured(
 
 
 def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, Entry]) -> CodeState:
-    """Whether a run timed a variant's code as it is now; what a dispatcher picked is of its table, too."""
+    """Returns whether a run timed a variant's current code; for a dispatcher's pick, also its table's."""
     names = {variant.kernel, variant.label} & entries.keys()
     return CodeState.together(entries[name].code_state(info.sources.get(name, "")) for name in names)
 

@@ -2,11 +2,11 @@
 
 The geometry is the same whether a profiler counted it or a compiler implies it.
 
-The cycles are those of the SMs that got a block, from the launch's begin to its end as ncu tells them. A scheduler
-issues at most one instruction a cycle (Nsight Compute's Profiling Guide, "Hardware Model"), so a cycle is spent
-issuing, or it is lost to exactly one of: the launch, before and after the busiest SM's work; other SMs that have no
-work while that one has; schedulers without a warp on SMs with work; warps that all wait. What they wait for is told by
-the stall reasons, as shares of the warps' time.
+The cycles are those of the SMs that got a block, from the launch's begin to its end by ncu. A scheduler issues at most
+one instruction a cycle (Nsight Compute's Profiling Guide, "Hardware Model"), so a cycle is spent issuing, or lost to
+exactly one of: the launch, before and after the busiest SM's work; SMs without work while the busiest has some;
+schedulers without a warp on SMs with work; warps that all wait. The stall reasons say what the warps wait for, as
+shares of their time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,9 @@ _READY = frozenset({"selected", "not_selected"})
 
 @dataclass(frozen=True)
 class LaunchGeometry:
-    """The grid of a launch on a GPU.
+    """The grid of a launch on a GPU: `threads` per block, `registers` per thread, `blocks_per_sm` resident at once.
 
-    Attributes:
-        blocks: of the grid.
-        threads: per block.
-        sms: of the GPU.
-        blocks_per_sm: what an SM holds at once.
-        limited_by: what keeps it from holding more: `registers`, `shared memory`, `warps`, `blocks`, or several.
-        registers: per thread.
+    `limited_by` is what limits resident blocks: `registers`, `shared memory`, `warps`, `blocks`, or several.
     """
 
     blocks: int
@@ -59,7 +53,7 @@ class LaunchGeometry:
 
     @property
     def resident_warps(self) -> int:
-        """Warps that are in flight at once, over the whole GPU."""
+        """Warps resident at once on the whole GPU."""
         return min(self.blocks, self.sms * self.blocks_per_sm) * self.warps_per_block
 
     @property
@@ -69,17 +63,17 @@ class LaunchGeometry:
 
     @property
     def waves(self) -> float:
-        """How often the grid fills the GPU."""
+        """Grid size over the blocks that the GPU holds."""
         return self.blocks / (self.sms * self.blocks_per_sm)
 
     @property
     def used_sms(self) -> int:
-        """SMs that get a block."""
+        """Number of SMs that get a block."""
         return min(self.blocks, self.sms)
 
     @property
     def missing_warps(self) -> float:
-        """The share of schedulers that no warp could be found for, were warps spread evenly; 0 if there are enough."""
+        """The share of schedulers without a warp if warps were spread evenly; 0 if there are enough."""
         return max(0.0, 1 - self.resident_warps / self.schedulers)
 
     def __str__(self) -> str:
@@ -87,9 +81,9 @@ class LaunchGeometry:
 
 
 def profiled_launch(profile: Profile) -> LaunchGeometry | None:
-    """The launch that a profiler saw; None where its report lacks a number."""
+    """Returns the launch that a profiler saw, or None if its report lacks a number."""
     found = {name: profile.number(metric) or 0.0 for name, metric in OCCUPANCY_LIMITS.items()}
-    limits = {name: value for name, value in found.items() if value >= 1}  # which NaN is not
+    limits = {name: value for name, value in found.items() if value >= 1}  # False for NaN
     keys = ("grid_blocks", "block_threads", "sms", "registers")
     values = [value for key in keys if (value := value_of(profile, key)) is not None and math.isfinite(value)]
     if len(values) < len(keys) or len(limits) < len(found):
@@ -100,7 +94,7 @@ def profiled_launch(profile: Profile) -> LaunchGeometry | None:
 
 
 def compiled_launch(compiled: CompiledKernel) -> LaunchGeometry | None:
-    """The launch that a build implies; None where the GPU's size is unknown or not one block fits."""
+    """Returns the launch that a build implies, or None if the GPU's size is unknown or no block fits."""
     if compiled.gpu_size is None or not compiled.occupancy.blocks:
         return None
     return LaunchGeometry(
@@ -118,12 +112,12 @@ class CycleBreakdown:
     """Where the cycles of a launch went: shares of its time, which sum to 1.
 
     Attributes:
-        launch: no SM works: the launch itself, and its end.
-        uneven: an SM has no work, while the busiest has.
-        empty: a scheduler has no warp, while its SM has work.
-        waiting: a scheduler has warps, and none of them can go on.
+        launch: no SM works: begin and end of the launch.
+        uneven: an SM has no work while the busiest has.
+        empty: a scheduler has no warp while its SM has work.
+        waiting: a scheduler has warps, and all of them wait.
         issuing: a scheduler issues.
-        reasons: what waiting warps wait for, by ncu's name, as shares of their waiting, most first.
+        reasons: stall reasons by ncu's name, as shares of the waiting, the largest first.
     """
 
     launch: float
@@ -139,20 +133,20 @@ class CycleBreakdown:
         return 1 - self.launch
 
     def waiting_for(self, reasons: Iterable[str]) -> float:
-        """The share in which nothing issues for these reasons."""
+        """Returns the share in which nothing issues for these reasons."""
         return self.waiting * sum(self.reasons.get(reason, 0.0) for reason in reasons)
 
 
 def cycle_breakdown(profile: Profile, launch: LaunchGeometry) -> CycleBreakdown | None:
-    """Where the cycles of a profiled launch went; None where the report lacks a counter."""
+    """Returns where the cycles of a profiled launch went, or None if the report lacks a counter."""
     issue = value_of(profile, "issue_active_pct")
     if not profile.has_all(*CYCLES) or issue is None or math.isnan(issue):
         return None
     elapsed, longest, mean, with_warps = (profile.number(name) or 0.0 for name in CYCLES)
     if not elapsed:
         return None
-    # The averages are over all SMs; of those without a block nothing is said here. A counter is read in a pass of its
-    # own, and from pass to pass the same launch differs by some per cent: what is bounded by another is held to it.
+    # ncu averages over all SMs; here only those with a block count. Each counter is read in a pass of its own, and
+    # passes of one launch differ by some per cent, so a counter is clipped to the one that bounds it.
     used = launch.used_sms / launch.sms
     longest = min(longest, elapsed)
     mean = min(mean / used, longest)

@@ -1,8 +1,7 @@
-"""How long each launch of a kernel takes that makes several, as far as it was measured.
+"""The time of each launch of a kernel that makes several, if it was measured; medians in microseconds.
 
-Two things measure it. CUPTI, in a run or in a recording of `gdnbench proton`, times the launches of whole calls, one
-after the other. ncu replays each launch by itself after a flush of the caches, so that a launch which reads what the
-one before it has just written takes longer there than in a call. Both are medians, in microseconds.
+CUPTI, in a run or in a recording of `gdnbench proton`, times the launches within whole calls. ncu replays each launch
+by itself after a cache flush, so that a launch which reads the previous one's output takes longer there than in a call.
 """
 
 from __future__ import annotations
@@ -29,13 +28,9 @@ from gdnbench.store.launches import NAME as LAUNCHES
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """How long each launch takes.
+    """The time of each launch in microseconds by entry, complete, and the file it is from.
 
-    Attributes:
-        times_us: the time of each launch by its entry, in microseconds; none is missing.
-        clock: what measured it.
-        path: the file that says so.
-        code: whether it is of the kernel's code as it is now.
+    `code` says whether the times are of the kernel's current code.
     """
 
     times_us: Mapping[str, float]
@@ -45,25 +40,18 @@ class LaunchTimes:
 
     @property
     def total_us(self) -> float:
-        """All launches together, without what lies between them."""
+        """Sum over the launches, without gaps."""
         return sum(self.times_us.values())
 
     def share(self, entry_name: str) -> float:
-        """A launch's share of the time that all of them take."""
+        """Returns a launch's share of that sum."""
         return self.times_us[entry_name] / self.total_us
 
 
 def profiled_times(
     profiles: Sequence[Profile], entries: Sequence[str], path: Path | None, code: CodeState
 ) -> LaunchTimes | None:
-    """What ncu says; None where its report lacks a launch, or the duration of one.
-
-    Args:
-        profiles: of one kernel at one workload.
-        entries: its launches.
-        path: the report.
-        code: whether it is of the code as it is now.
-    """
+    """Returns ncu's times from `profiles` of one kernel at one workload, or None if a launch or duration is missing."""
     durations: dict[str, list[float]] = {name: [] for name in entries}
     for profile in profiles:
         value = value_of(profile, "duration_us")
@@ -75,12 +63,7 @@ def profiled_times(
 
 
 def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTimes | None:
-    """What CUPTI says in a run; None where it did not time every launch.
-
-    Args:
-        measured: what the run says of the kernel.
-        entries: the kernel's launches.
-    """
+    """Returns CUPTI's times in a run, or None if it did not time every launch."""
     times = {name: measured.functions_us.get(name, 0.0) for name in entries} if measured else {}
     if measured is None or measured.folder is None or not all(times.values()):
         return None
@@ -90,17 +73,9 @@ def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTim
 def recorded_times(
     profiles: Path, entry: Entry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
 ) -> LaunchTimes | None:
-    """What CUPTI says in the newest recording that timed every launch: of the code as it is now, else of whatever code.
+    """Returns CUPTI's times in the newest recording that timed every launch: of the current code, else of any code.
 
-    What cannot be read is left out, with a `LeftOutWarning` that names it.
-
-    Args:
-        profiles: the folder of stored profiles.
-        entry: the kernel.
-        variant: its params.
-        entries: its launches.
-        workload: one setting of the op's axes.
-        gpu: the GPU's short name; any GPU if not given.
+    Unreadable recordings are left out with a `LeftOutWarning`. `gpu` is the GPU's short name, or None for any.
     """
     newest: LaunchTimes | None = None
     for path in _recordings(profiles, variant, workload, gpu):

@@ -1,4 +1,4 @@
-"""What a stored run says of a kernel's time at a workload, and of what bounds it."""
+"""A kernel's time at a workload in a stored run, and the run's bounds of it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from gdnbench.model.code import CodeState
 
 @dataclass(frozen=True)
 class RunTimes:
-    """What a run says of the kernel. Times in microseconds.
+    """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds.
 
     Attributes:
-        run_id: the run.
-        gpu: its GPU's short name.
-        time_us: of the kernel.
+        gpu: the GPU's short name.
         times_us: of every kernel and floor of the run at the workload, by label.
         empty: label of the empty floor; empty if the run lacks it.
-        copy: label of the copying floor; likewise.
-        copy_bytes: what that floor moves.
-        flops_us: what the op's FLOPs take at the GPU's peak, where they and not copying bound the workload; else None.
-        launches: that one call of the kernel makes; 0 where they were not counted.
-        code: whether the kernel's time is of its code as it is now.
-        changed: labels whose code is known to be another now.
-        functions_us: by CUPTI, the time of each function that a call launches, by its name; empty where they were not
-            timed, or a call launches one.
-        folder: of the run.
-        sm_mhz: the SM clock while the kernel ran, the median of its samples; None where it was not measured.
+        copy: label of the copy floor; empty if the run lacks it.
+        copy_bytes: bytes that the copy floor moves.
+        flops_us: the op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None.
+        launches: of one call of the kernel; 0 if not counted.
+        code: whether the kernel's time is of its current code.
+        changed: labels whose code is known to have changed since.
+        functions_us: CUPTI time by function of a call; empty if not timed, or if a call launches one function.
+        sm_mhz: the SM clock while the kernel ran, the median of its samples; None if not measured.
     """
 
     run_id: str
@@ -49,7 +45,7 @@ class RunTimes:
 
     @property
     def known_us(self) -> dict[str, float]:
-        """The times that say something of the code as it is now, as far as that is known."""
+        """The times without those of code known to have changed."""
         return {label: time for label, time in self.times_us.items() if label not in self.changed}
 
     @property
@@ -59,28 +55,28 @@ class RunTimes:
 
     @property
     def copy_us(self) -> float | None:
-        """Time of the copying floor."""
+        """Time of the copy floor."""
         return self.times_us.get(self.copy)
 
     @property
     def bound_us(self) -> float | None:
-        """Time of what bounds the workload: FLOPs at the GPU's peak, else the copying floor."""
+        """Time of the workload's bound: FLOPs at the GPU's peak, else the copy floor."""
         return self.copy_us if self.flops_us is None else self.flops_us
 
     @property
     def launch_share(self) -> float | None:
-        """The share of the kernel's time that an empty kernel takes, too."""
+        """An empty kernel's time as a share of the kernel's."""
         return None if self.empty_us is None else min(1.0, self.empty_us / self.time_us)
 
     @property
     def gain(self) -> float | None:
-        """The share of the kernel's time that lies above what bounds it; 0 for a kernel that beats that."""
+        """The share of the kernel's time above the bound; 0 for a kernel below it."""
         bound_us = self.bound_us
         return None if bound_us is None else max(0.0, 1 - bound_us / self.time_us)
 
     @property
     def copy_peak_share(self) -> float | None:
-        """The bandwidth of the copying floor, of what the GPU's maker says it has; None where one is unknown."""
+        """The copy floor's bandwidth over the maker's peak, or None if one is unknown."""
         spec = spec_of(self.gpu)
         if spec is None or self.copy_us is None or not self.copy_bytes:
             return None

@@ -1,9 +1,9 @@
-"""The causes that `gdnbench explain` knows: one function each, which reads the evidence and makes a finding or None.
+"""The causes that `gdnbench explain` knows: one function each, which reads the evidence and returns a finding or None.
 
 A finding's share is the share of the kernel's time that the cause explains, so that findings of all rules can be
 ranked. With counters it is a part of the launch's cycles as `CycleBreakdown` divides them. Without, it is a difference
-of measured times, or a bound that follows from the code, and the finding's basis says which. A value that is not known
-is NaN here, and no comparison with NaN holds.
+of measured times, or a bound that follows from the code, and the finding's basis says which. Unknown values are NaN,
+which fails every comparison.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from gdnbench.diagnose.rules.throughput import (
 CauseRule = Callable[[Evidence], Finding | None]
 
 LEAST_SHARE = 0.05
-"""What explains less of the time is not told: ncu's counters differ by some per cent from launch to launch."""
+"""Smaller shares of the time are not reported: ncu's counters differ by some per cent from launch to launch."""
 
 MOST_FINDINGS = 3
-"""A fourth cause is not the next thing to try."""
+"""A fourth cause is rarely the next thing to try."""
 
 RULES: tuple[CauseRule, ...] = (
     too_few_warps,
@@ -60,9 +60,9 @@ RULES: tuple[CauseRule, ...] = (
 
 
 def rank(evidence: Evidence) -> tuple[Finding, ...]:
-    """The causes that explain most of the kernel's time, most first; empty if no rule finds any."""
+    """Returns the causes that explain most of the kernel's time, the largest first."""
     alone = many_launches(evidence)
-    if alone and alone.share >= LEAST_SHARE:  # the counters are of one of its launches, and explain no other
+    if alone and alone.share >= LEAST_SHARE:  # the counters are of one launch only
         return (alone,)
     found = [finding for rule in RULES if (finding := rule(evidence)) and finding.share >= LEAST_SHARE]
     return tuple(sorted(found, key=lambda finding: -finding.share)[:MOST_FINDINGS])

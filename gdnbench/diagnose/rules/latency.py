@@ -30,9 +30,9 @@ _MANY_TRIPS = (
 
 
 def latency(evidence: Evidence) -> Finding | None:
-    """Nothing is saturated, and warps wait for results.
+    """Finds warps that wait for results while nothing is saturated.
 
-    Without counters, what a kernel takes beyond a copy; without times either, loads that start behind a wait.
+    Without counters, the share is the time beyond a copy's; without times either, it is that of loads behind a wait.
     """
     cycles, launch = evidence.cycles, evidence.launch
     if cycles is None or launch is None:
@@ -56,7 +56,7 @@ def latency(evidence: Evidence) -> Finding | None:
         else f"Blocks follow one another in {launch.waves:.3g} waves, and the warps that an SM has do not cover each "
         "other's waiting. More warps, or more independent loads in each, would."
     )
-    # What other rules report as too few warps, or as blocks that find no room, is not counted again.
+    # Excludes what other rules report: too few warps, and blocks that find no room.
     share = cycles.waiting_for(DEPENDENCY_STALLS) * (1 - missing_room(evidence))
     share *= launch.used_sms / launch.sms if launch.missing_warps else 1
     title = f"latency: {STALL_MEANINGS[reasons[0]]}" if reasons else "latency"
@@ -88,7 +88,7 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
 
 def _latency_by_code(evidence: Evidence) -> Finding | None:
     launch = evidence.launch
-    # Where registers spill, the compiler had none for loads that are to go out together.
+    # If registers spill, the compiler had none left to issue loads together.
     if launch is None or launch.waves > 1 or evidence.dependent_loads <= 1 or evidence.local_share:
         return None
     facts = (*dependent_loads_line(evidence), evidence_line("waves", launch.waves, "", str(launch)))
@@ -101,7 +101,7 @@ def _latency_by_code(evidence: Evidence) -> Finding | None:
 
 
 def barriers(evidence: Evidence) -> Finding | None:
-    """Warps wait at barriers for the others of their block."""
+    """Finds warps that wait at barriers for the others of their block."""
     cycles = evidence.cycles
     if cycles is None or "barrier" not in cycles.reasons:
         return None

@@ -1,4 +1,4 @@
-"""The launch: its own cost, and how its grid lies over the GPU."""
+"""The launch: its own cost, and how its grid covers the GPU."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gdnbench.diagnose.finding import (
 from gdnbench.wording import plural
 
 LAUNCH_RATIO = 1.15
-"""A kernel within 15 % of an empty one's time is launched for longer than it works."""
+"""A kernel within 15 % of an empty one's time spends more on its launch than on work."""
 
 LAUNCH_CYCLES = 0.75
-"""The same in ncu's cycles, of which an empty kernel works in a seventh: its blocks come and go."""
+"""The same in ncu's cycles: an empty kernel works in a seventh of them, as its blocks start and end."""
 
 
 def many_launches(evidence: Evidence) -> Finding | None:
-    """One call makes several launches; what it takes beyond a copy of its bytes is between them, and of them."""
+    """Finds calls of several launches; the time beyond a copy of their bytes is between the launches, and theirs."""
     measured = evidence.times
     if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
         return None
@@ -47,7 +47,7 @@ def many_launches(evidence: Evidence) -> Finding | None:
 
 
 def launch_bound(evidence: Evidence) -> Finding | None:
-    """The kernel takes hardly longer than an empty one."""
+    """Finds kernels that take hardly longer than an empty one."""
     cycles, measured = evidence.cycles, evidence.times
     by_time = measured.launch_share if measured else None
     by_cycles = cycles.launch if cycles else None
@@ -75,9 +75,9 @@ def launch_bound(evidence: Evidence) -> Finding | None:
 
 
 def too_few_warps(evidence: Evidence) -> Finding | None:
-    """Schedulers that could have no warp, however the grid's warps were spread: each warp has too much to do.
+    """Finds schedulers without a warp however the grid's warps are spread: each warp has too much to do.
 
-    That a grid is smaller than the GPU is not the cause by itself, and more SMs help no warp: see `idle_sms`.
+    A grid smaller than the GPU is not the cause by itself, as more SMs speed up no warp: see `idle_sms`.
     """
     launch = evidence.launch
     if launch is None or not launch.missing_warps:
@@ -109,9 +109,9 @@ def too_few_warps(evidence: Evidence) -> Finding | None:
 
 
 def idle_sms(evidence: Evidence) -> Finding | None:
-    """Fewer blocks than SMs, where warps on the SMs that have one compete for issue slots.
+    """Finds fewer blocks than SMs, while warps on the used SMs compete for issue slots.
 
-    Spreading them over all SMs frees no more than what the others issue meanwhile: warps that wait do so anywhere.
+    Spreading them over all SMs gains at most the cycles in which others issue: waiting warps wait anywhere.
     """
     cycles, launch = evidence.cycles, evidence.launch
     if cycles is None or launch is None or launch.blocks >= launch.sms or launch.missing_warps:
@@ -131,7 +131,7 @@ def idle_sms(evidence: Evidence) -> Finding | None:
 
 
 def uneven_sms(evidence: Evidence) -> Finding | None:
-    """The tail effect: SMs are done, and the last blocks still run on the others."""
+    """Finds the tail effect: SMs are done while the last blocks still run on others."""
     cycles, launch = evidence.cycles, evidence.launch
     if launch is None or launch.blocks <= launch.sms:
         return None
@@ -157,7 +157,7 @@ def uneven_sms(evidence: Evidence) -> Finding | None:
 
 
 def limited_occupancy(evidence: Evidence) -> Finding | None:
-    """Blocks wait for an SM that their registers or shared memory fill, while its warps do not hide latency."""
+    """Finds blocks that wait for an SM with full registers or shared memory, while its warps do not hide latency."""
     cycles, launch, missing = evidence.cycles, evidence.launch, missing_room(evidence)
     if launch is None or not missing or (cycles and not busiest_unit_pct(evidence) < LATENCY_PCT):
         return None
@@ -175,7 +175,7 @@ def limited_occupancy(evidence: Evidence) -> Finding | None:
         f"By its {launch.limited_by}, an SM holds {plural(launch.blocks_per_sm, 'block')}: {percent:.0f}% of the warps "
         "that it could have, and those do not cover each other's waiting."
     )
-    # Where the number of blocks is the limit, whatever else a block needs, only larger blocks fill the SM.
+    # If the number of blocks is the limit, only larger blocks fill the SM.
     change = "give a block more warps" if launch.limited_by == "blocks" else f"need less {launch.limited_by} a block"
     tried = experiment.other_params(evidence, "which tiles leave room for more?", "lean", change)
     share = missing * cycles.waiting_for(DEPENDENCY_STALLS) if cycles else bound_by_gain(evidence, missing)

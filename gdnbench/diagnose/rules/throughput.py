@@ -1,4 +1,4 @@
-"""A unit is saturated, or is asked for more than the work needs: memory, shared memory, arithmetic."""
+"""Units that are saturated, or get more requests than the work needs: memory, shared memory, arithmetic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 
 
 def bandwidth(evidence: Evidence) -> Finding | None:
-    """DRAM or L2 is saturated with what the kernel needs; without counters, the copying floor says so."""
+    """Finds DRAM or L2 saturated with useful traffic; without counters, judges by the copy floor."""
     if evidence.cycles is None:
         return _bandwidth_by_times(evidence)
     useful = 1 - max(evidence.excess_share, evidence.local_share)
@@ -75,7 +75,7 @@ def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
 
 
 def spilling(evidence: Evidence) -> Finding | None:
-    """Registers that did not fit live in local memory, and warps wait for them as for any memory."""
+    """Finds registers spilled to local memory, for which warps wait as for any memory."""
     cycles, compiled = evidence.cycles, evidence.compiled
     if cycles:
         share = cycles.waiting_for(MEMORY_STALLS) * evidence.local_share
@@ -102,7 +102,7 @@ def spilling(evidence: Evidence) -> Finding | None:
 
 
 def uncoalesced(evidence: Evidence) -> Finding | None:
-    """Warps touch more sectors than their bytes fill: the lanes of a warp are apart in memory."""
+    """Finds warps that touch more sectors than their bytes fill: their lanes are apart in memory."""
     cycles = evidence.cycles
     if cycles is None:
         return None
@@ -123,7 +123,7 @@ def uncoalesced(evidence: Evidence) -> Finding | None:
 
 
 def bank_conflicts(evidence: Evidence) -> Finding | None:
-    """Lanes of a warp ask the same bank of shared memory for different words, and are served in turn."""
+    """Finds lanes of a warp that access different words in one bank of shared memory, one after another."""
     cycles = evidence.cycles
     wavefronts, excess = evidence.counter("shared_wavefronts"), evidence.counter("excess_wavefronts")
     if cycles is None or not 0 < excess < wavefronts:
@@ -144,7 +144,7 @@ def bank_conflicts(evidence: Evidence) -> Finding | None:
 
 
 def narrow_loads(evidence: Evidence) -> Finding | None:
-    """Without counters: no load of the code takes the 16 bytes a lane that one could."""
+    """Finds, without counters, code that has no load of 16 bytes a lane."""
     compiled = evidence.compiled
     if compiled is None or not 0 < compiled.build.load_bits < WIDEST_LOAD_BITS:
         return None
@@ -165,7 +165,7 @@ def narrow_loads(evidence: Evidence) -> Finding | None:
 
 
 def compute(evidence: Evidence) -> Finding | None:
-    """The SMs' pipes or issue slots are saturated: instructions are the time."""
+    """Finds saturated pipes or issue slots of the SMs: instructions take the time."""
     percent = evidence.counter("sm_pct")
     if not percent >= SATURATED_PCT:
         return None
@@ -187,7 +187,7 @@ def compute(evidence: Evidence) -> Finding | None:
 
 
 def lowered_clock(evidence: Evidence) -> Finding | None:
-    """Arithmetic bounds the workload, and the GPU lowers its SM clock under it, as power limits make it do."""
+    """Finds a lowered SM clock, as under a power limit, at a workload that arithmetic bounds."""
     measured = evidence.times
     spec = spec_of(measured.gpu) if measured else None
     if measured is None or spec is None or measured.flops_us is None or measured.sm_mhz is None:
