@@ -1,1 +1,1 @@
-"""Mistakes that a kernel's source shows: read from Triton and CUDA files, without a GPU and without running them."""
+"""Finds mistakes in a kernel's source: reads Triton and CUDA files, without a GPU and without running them."""

@@ -1,4 +1,4 @@
-"""Reads the sources of kernels by the rules: which files, which rules, and what is left after comments."""
+"""Applies rules to the sources of kernels, and drops findings that a comment silences."""
 
 from __future__ import annotations
 
@@ -25,14 +25,7 @@ from gdnbench.wording import did_you_mean
 
 @dataclass(frozen=True)
 class LintResult:
-    """What was found in some kernels' sources.
-
-    Attributes:
-        findings: by file, line and column.
-        silenced: how many a comment silences.
-        kernels: the labels of the kernels that were read.
-        files: what was read.
-    """
+    """The findings in some kernels' sources, by file, line and column; comments silence `silenced` more."""
 
     findings: tuple[LintFinding, ...]
     silenced: int
@@ -46,14 +39,9 @@ class LintResult:
 
 
 def choose_rules(select: str, ignore: str) -> tuple[LintRule, ...]:
-    """The rules that are asked for.
+    """Returns the rules whose codes begin with one of `select`, by default all, less those of `ignore`; as in `T1,C`.
 
-    Args:
-        select: their codes, or beginnings of such, with commas between: `T1,C`; all if empty.
-        ignore: the same of those that are left out.
-
-    Raises:
-        UsageError: for a code that no rule begins with, or if no rule is left.
+    Raises UsageError for a code that no rule begins with, or if no rule is left.
     """
     wanted, left_out = _codes(select), _codes(ignore)
     chosen = tuple(
@@ -76,18 +64,11 @@ def _codes(text: str) -> tuple[str, ...]:
 
 
 def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Sequence[LintRule]) -> LintResult:
-    """Reads the sources of kernels.
+    """Applies rules to the sources of kernels; `wanted` is as `select_variants` takes it.
 
-    Args:
-        catalog: what there is.
-        ops: the ops whose kernels are meant; each has some of those wanted.
-        wanted: as `select_variants` takes it; of a dispatcher, the kernels that it picks are read.
-        rules: what to look for.
-
-    Raises:
-        UnknownNameError: for a kernel that does not exist.
-        BuildError: if a source cannot be read, is not Python, or nests expressions too deeply.
-        MachineError: if a rule needs a build and the machine lacks a tool for it.
+    A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
+    source cannot be read, is not Python, or nests expressions too deeply; MachineError if a rule needs a build and the
+    machine lacks a tool for it.
     """
     variants = [each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted))]
     found: dict[tuple[object, str], LintFinding] = {}

@@ -1,4 +1,4 @@
-"""The attributes in the head of a `__global__` function: `__launch_bounds__(128, 2)`, `__cluster_dims__(4)`."""
+"""Reads the attributes in the head of a `__global__` function: `__launch_bounds__(128, 2)`, `__cluster_dims__(4)`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ from gdnbench.lint.cuda_subject import CudaSubject
 from gdnbench.lint.finding import SourcePlace
 from gdnbench.lint.launch_setting import LaunchSetting
 
-_BETWEEN = re.compile(r"[;}]|^\s*#[^\n]*", re.MULTILINE)  # what ends whatever stands before a function
+_BETWEEN = re.compile(r"[;}]|^\s*#[^\n]*", re.MULTILINE)  # the end of the code before a function
 
 
 @dataclass(frozen=True)
 class KernelHead:
-    """The text from the end of what stands before a function to its name.
-
-    Attributes:
-        source: the file.
-        begin: where `__global__` stands in the text of the file.
-        end: where the name stands.
-    """
+    """The text from the end of the code before a function to its name, as offsets of `__global__` and of the name."""
 
     source: CudaSource
     begin: int
@@ -31,11 +25,11 @@ class KernelHead:
 
     @property
     def place(self) -> SourcePlace:
-        """Where the function's name is."""
+        """The place of the function's name."""
         return place_of(self.source, self.end)
 
     def attribute(self, name: str) -> tuple[int, tuple[str, ...]] | None:
-        """Where an attribute stands in the file, and its arguments; None where the function has none of the name."""
+        """Returns the offset of an attribute in the file, and its arguments, or None if the function lacks it."""
         found = re.compile(rf"\b{name}\s*\(").search(self.source.text, self.begin, self.end)
         if found is None:
             return None
@@ -44,7 +38,7 @@ class KernelHead:
 
 
 def find_heads(source: CudaSource, entry: str) -> Iterator[KernelHead]:
-    """The heads of the `__global__` functions of a name that a file spells out: several where `#if` chooses one."""
+    """Yields the heads of a file's `__global__` functions of a name; there are several if `#if` chooses one."""
     name = entry.partition("<")[0].strip().rpartition("::")[2]
     for found in re.finditer(rf"\b{re.escape(name)}\s*\(", source.text):
         ends = [end.end() for end in _BETWEEN.finditer(source.text, 0, found.start())]
@@ -54,18 +48,18 @@ def find_heads(source: CudaSource, entry: str) -> Iterator[KernelHead]:
 
 
 def numbers_of(subject: CudaSubject, arguments: tuple[str, ...], setting: LaunchSetting) -> tuple[int | None, ...]:
-    """The values of an attribute's arguments at a setting; None for each that is not known."""
+    """Returns the values of an attribute's arguments at a setting, None for each unknown one."""
     return tuple(constant_value(subject.source, subject.headers, each, setting) for each in arguments)
 
 
 def place_of(source: CudaSource, at: int) -> SourcePlace:
-    """The place of a character of the file."""
+    """Returns the place of a character offset in the file."""
     before = source.text[:at]
     return SourcePlace(source.path, before.count("\n") + 1, at - before.rfind("\n"))
 
 
 def _split(text: str) -> list[str]:
-    """The arguments of a call, at the commas outside of brackets."""
+    """Splits a call's arguments at the commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += {"(": 1, ")": -1}.get(character, 0)

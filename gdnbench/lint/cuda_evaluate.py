@@ -1,4 +1,4 @@
-"""Follows a CUDA kernel statement by statement at one setting, and notes offsets that their type cannot hold."""
+"""Evaluates a CUDA kernel statement by statement at one setting, and records offsets that overflow their type."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ _AXES = "xyz"
 
 @dataclass(frozen=True)
 class NarrowOffset:
-    """An offset that grew beyond its type, and is used for an address.
-
-    Attributes:
-        node: the operation in which it did.
-        most: the greatest value it would have.
-    """
+    """An offset that overflows its type and is used for an address: the operation, and the largest value it had."""
 
     node: Node
     most: int
@@ -36,7 +31,7 @@ class NarrowOffset:
 def narrow_offsets(
     source: CudaSource, headers: tuple[CudaSource, ...], function: CudaFunction, setting: LaunchSetting
 ) -> list[NarrowOffset]:
-    """The offsets of a kernel that overflow at a setting, in the order of the source."""
+    """Returns the offsets of a kernel that overflow at a setting, in source order."""
     follower = _Follower(source, setting)
     names: Names = {}
     for file in (*headers, source):
@@ -50,7 +45,7 @@ def narrow_offsets(
 def constant_value(
     source: CudaSource, headers: tuple[CudaSource, ...], text: str, setting: LaunchSetting
 ) -> int | None:
-    """The whole number that an expression of constants stands for; None where that is not known."""
+    """Returns the integer value of an expression of constants, or None if it is unknown."""
     follower = _Follower(source, setting)
     names: Names = {}
     for file in (*headers, source):
@@ -67,12 +62,12 @@ class _Follower:
         self._expanding: set[str] = set()
 
     def declare_constants(self, source: CudaSource, names: Names) -> None:
-        """Takes the file-wide constants of a file, also those of a namespace."""
+        """Records the file-wide constants of a file, including those in namespaces."""
         for node in source.constants:
             self._declare(node, names)
 
     def parameter(self, name: str, type_name: str, *, is_pointer: bool) -> CudaNumber:
-        """What is known of a kernel's parameter: its axis, where it is one."""
+        """Returns what is known of a kernel's parameter: the value of an axis."""
         if is_pointer:
             return POINTER
         value = self._setting.sizes.get(name)
@@ -80,7 +75,6 @@ class _Follower:
         return of_type(CudaNumber(64, True, constant_span(value[0]) if value else None), type_name, node)
 
     def follow(self, node: Node, names: Names) -> None:
-        """Follows a statement."""
         match node.type:
             case "declaration":
                 self._declare(node, names)
@@ -141,7 +135,7 @@ class _Follower:
             self.follow(body, names)
 
     def _counter(self, node: Node, names: Names) -> tuple[str, CudaNumber] | None:
-        """A loop's variable that counts up to a bound, with its bounds."""
+        """Returns a loop's variable that counts up to a bound, with its bounds."""
         condition, update = node.child_by_field_name("condition"), node.child_by_field_name("update")
         left = condition.child_by_field_name("left") if condition is not None else None
         if condition is None or update is None or left is None or left.type != "identifier":
@@ -174,7 +168,7 @@ class _Follower:
         return self.value(child, names) if child is not None else UNKNOWN_NUMBER
 
     def value(self, node: Node, names: Names) -> CudaNumber:  # noqa: PLR0911, PLR0912
-        """What is known of an expression's value; notes what overflows on its way into an address."""
+        """Returns what is known of an expression's value; records offsets that overflow on their way to an address."""
         match node.type:
             case "number_literal":
                 return literal(text_of(node))
@@ -231,7 +225,7 @@ class _Follower:
             self._expanding.discard(name)
 
     def expression(self, text: str, names: Names) -> CudaNumber:
-        """What is known of an expression that is given as text."""
+        """Returns what is known of the value of an expression given as text."""
         tree = read_cuda(self._source.path, f"auto expression = {text};", {})
         declared: Names = dict(names)
         for node in tree.root.named_children[:1]:
@@ -282,7 +276,7 @@ class _Follower:
         return names[name]
 
     def _note(self, *parts: CudaNumber) -> None:
-        """Notes an address that is made of these."""
+        """Records offsets of an address that overflowed."""
         if not any(each.is_pointer for each in parts):
             return
         for each in parts:

@@ -1,4 +1,4 @@
-"""Whole numbers of CUDA C++ before it runs: their type by C's rules, their bounds, and whether they fit."""
+"""Integers of CUDA C++ before it runs: their type by C's rules, their bounds, and whether they fit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ class CudaNumber:
     """A number, or a pointer.
 
     Attributes:
-        bits: of its type; 0 where that is not known or not whole.
-        signed: whether its type is.
-        span: bounds; of a pointer nothing.
-        is_pointer: whether it is one.
-        wide: the operation in which it grew beyond its type, if it did, and how far.
+        bits: of its type; 0 if unknown or not an integer.
+        span: bounds; None if unknown, and for a pointer.
+        wide: the operation in which it overflowed its type, and the value reached; else None.
     """
 
     bits: int = 0
@@ -54,7 +52,7 @@ _OPERATIONS: Mapping[str, Callable[[Span | None, Span | None], Span | None]] = {
 
 
 def literal(text: str) -> CudaNumber:
-    """A number as it is written, `128`, `0x20`, `1ull`."""
+    """Parses a literal: `128`, `0x20`, `1ull`."""
     found = re.fullmatch(r"(0[xX][0-9a-fA-F']+|[0-9][0-9']*)([uUlLzZ]*)", text)
     if not found:
         return UNKNOWN_NUMBER
@@ -66,7 +64,7 @@ def literal(text: str) -> CudaNumber:
 
 
 def of_type(number: CudaNumber, type_name: str, node: Node) -> CudaNumber:
-    """The number in a type: as declared, cast or returned; unknown in one that is not whole."""
+    """Converts a number to a declared, cast or returned type; unknown if that is not an integer type."""
     bare = re.sub(r"\b(const|constexpr|static|volatile|mutable)\b", "", type_name).strip()
     if bare == "auto":
         return number
@@ -77,7 +75,7 @@ def of_type(number: CudaNumber, type_name: str, node: Node) -> CudaNumber:
 
 
 def combined(sign: str, left: CudaNumber, right: CudaNumber, node: Node) -> CudaNumber:
-    """`left sign right` by C's usual conversions; a pointer and an offset are a pointer."""
+    """Returns `left sign right` by C's usual conversions; a pointer and an offset give a pointer."""
     wide = left.wide or right.wide
     if left.is_pointer or right.is_pointer:
         return CudaNumber(is_pointer=True, wide=wide)
@@ -90,7 +88,7 @@ def combined(sign: str, left: CudaNumber, right: CudaNumber, node: Node) -> Cuda
 
 
 def _checked(number: CudaNumber, node: Node) -> CudaNumber:
-    """The number, marked where its type cannot hold it."""
+    """Marks the number if its type cannot hold it."""
     if number.span is None or number.span.fits(number.bits, signed=number.signed):
         return number
     low, high = number.span.bounds

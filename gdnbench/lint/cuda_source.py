@@ -1,4 +1,4 @@
-"""A CUDA source as tree-sitter reads it: its functions, their parameters, macros and file-wide constants."""
+"""A CUDA source parsed by tree-sitter: its functions, their parameters, macros and file-wide constants."""
 
 from __future__ import annotations
 
@@ -22,15 +22,9 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 
 @dataclass(frozen=True)
 class CudaParameter:
-    """A parameter of a function.
+    """A parameter of a function; `type_name` is without qualifiers, pointers and references: `float`.
 
-    Attributes:
-        name: its name.
-        type_name: its type without qualifiers, pointers and references: `float`.
-        is_pointer: whether it is a pointer.
-        is_const: whether what it is, or points to, is const.
-        is_restrict: whether it is `__restrict__`.
-        place: where it is declared; None where a macro of another file declares it.
+    `is_const` holds for it or what it points to; `place` is None if a macro of another file declares it.
     """
 
     name: str
@@ -43,15 +37,7 @@ class CudaParameter:
 
 @dataclass(frozen=True)
 class CudaFunction:
-    """A function with a body.
-
-    Attributes:
-        name: its name.
-        is_kernel: whether it is `__global__`.
-        parameters: in order.
-        body: its statements.
-        is_understood: whether the parser knows all of it.
-    """
+    """A function with a body; `is_understood` if the parser knows all of it."""
 
     name: str
     is_kernel: bool
@@ -62,14 +48,7 @@ class CudaFunction:
 
 @dataclass(frozen=True)
 class CudaSource:
-    """A `.cu` or `.cuh` file.
-
-    Attributes:
-        path: the file.
-        text: what is in it.
-        macros: the texts of macros without arguments, of the file and of the headers beside it, by name.
-        root: the tree.
-    """
+    """A `.cu` or `.cuh` file as a syntax tree, with the macros without arguments of it and the headers beside it."""
 
     path: Path
     text: str
@@ -78,7 +57,7 @@ class CudaSource:
 
     @cached_property
     def functions(self) -> tuple[CudaFunction, ...]:
-        """In the order of the file."""
+        """The functions in file order."""
         return tuple(
             found for node in walk(self.root) if node.type == "function_definition" if (found := self._function(node))
         )
@@ -96,7 +75,7 @@ class CudaSource:
         )
 
     def place(self, node: Node) -> SourcePlace:
-        """Where a node begins."""
+        """Returns the place where a node begins."""
         row, column = node.start_point
         line = self.text.splitlines()[row].encode()
         return SourcePlace(self.path, row + 1, len(line[:column].decode(errors="replace")) + 1)
@@ -138,31 +117,25 @@ class CudaSource:
 
 
 def read_cuda(path: Path, text: str, macros: dict[str, str]) -> CudaSource:
-    """A file as a tree.
-
-    Args:
-        path: the file.
-        text: what is in it.
-        macros: those of the headers that it includes.
-    """
+    """Parses a file; `macros` are those of the headers that it includes."""
     known = {**macros, **macros_of(text)}
     tree = _parser().parse(_without_attributes(text, known).encode())
     return CudaSource(path, text, known, tree.root_node)
 
 
 def macros_of(text: str) -> dict[str, str]:
-    """The macros without arguments that a text defines, each on one line."""
+    """Returns the macros without arguments that a text defines, each on one line."""
     found = _DEFINE.finditer(text)
     return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in found if each[2] is None}
 
 
 def included(text: str) -> list[str]:
-    """The files that a text includes by name in quotes."""
+    """Returns the files that a text includes by name in quotes."""
     return _INCLUDE.findall(text)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, in the order of the source."""
+    """Yields a node and all nodes below it, in source order."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -171,12 +144,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def text_of(node: Node) -> str:
-    """The source of a node."""
+    """Returns the source text of a node."""
     return (node.text or b"").decode(errors="replace")
 
 
 def names_in(node: Node) -> set[str]:
-    """The identifiers in a node."""
+    """Returns the identifiers in a node."""
     return {text_of(each) for each in walk(node) if each.type == "identifier"}
 
 
@@ -194,7 +167,7 @@ def _parameter(node: Node, declarator: Node, place: SourcePlace | None) -> CudaP
 
 
 def _without_attributes(text: str, macros: dict[str, str]) -> str:
-    """The text with blanks for what the grammar does not know: alignments, launch bounds, pragmas."""
+    """Blanks out what the grammar does not know: alignments, launch bounds, pragmas."""
     spans = [each.span() for each in _PRAGMA.finditer(text)]
     spans += [(found.start(), closing(text, found.end() - 1)) for found in _ATTRIBUTE.finditer(text)]
     attributes = [name for name, body in macros.items() if not body or body.startswith("__")]
@@ -212,7 +185,7 @@ def _without_attributes(text: str, macros: dict[str, str]) -> str:
 
 
 def closing(text: str, opening: int) -> int:
-    """The place behind the bracket that closes the one at `opening`; the end of the text where none does."""
+    """Returns the offset after the bracket that closes the one at `opening`; the end of the text if none does."""
     depth = 0
     for place in range(opening, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)

@@ -1,4 +1,4 @@
-"""A CUDA source with the launches of one variant: what the rules for CUDA read."""
+"""A CUDA source with the launches of one variant: the input of the rules for CUDA."""
 
 from __future__ import annotations
 
@@ -17,16 +17,7 @@ from gdnbench.model.kernel import CudaKernel
 
 @dataclass(frozen=True)
 class CudaSubject:
-    """A source and its launches.
-
-    Attributes:
-        source: the file.
-        settings: of each function that is launched; none of a header.
-        label: the kernel's.
-        entry: the kernel.
-        variant: its params.
-        headers: the files beside it that it includes, whose constants it uses.
-    """
+    """A source, the settings of each launched function, and the headers beside it, whose constants it uses."""
 
     source: CudaSource
     settings: dict[str, tuple[LaunchSetting, ...]]
@@ -37,11 +28,7 @@ class CudaSubject:
 
 
 def read_cuda_subjects(entry: Entry, variant: Variant) -> Iterator[CudaSubject]:
-    """The kernel's source, then each header of its own folder or its op's that it includes.
-
-    Raises:
-        BuildError: if a file cannot be read.
-    """
+    """Yields the kernel's source, then each header that it includes of its or its op's folder; raises BuildError."""
     texts: dict[Path, str] = {}
     _collect(entry.source, (entry.folder, entry.op_folder), texts)
     macros: dict[str, str] = {}
@@ -59,11 +46,7 @@ def read_cuda_subjects(entry: Entry, variant: Variant) -> Iterator[CudaSubject]:
 
 
 def read_source(path: Path) -> str:
-    """A source's text.
-
-    Raises:
-        BuildError: if it cannot be read.
-    """
+    """Returns a source's text; raises BuildError if it cannot be read."""
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -71,7 +54,7 @@ def read_source(path: Path) -> str:
 
 
 def _collect(path: Path, folders: tuple[Path, ...], texts: dict[Path, str]) -> None:
-    """Reads a file and, each once, those that it includes."""
+    """Reads a file and, once each, the files that it includes."""
     texts[path] = read_source(path)
     for name in included(texts[path]):
         found = next((folder / name for folder in folders if (folder / name).is_file()), None)
@@ -80,7 +63,7 @@ def _collect(path: Path, folders: tuple[Path, ...], texts: dict[Path, str]) -> N
 
 
 def _with_prefix(entry: Entry, setting: LaunchSetting) -> LaunchSetting:
-    """The setting with axes under the names of their macros."""
+    """Renames axes to their macros' names."""
     axes = {axis.name for axis in entry.op.workloads.axes}
     prefix = entry.op.macro_prefix
     named = {f"{prefix}{name}" if name in axes else name: value for name, value in setting.constants.items()}

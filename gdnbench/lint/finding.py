@@ -1,4 +1,4 @@
-"""A finding of `gdnbench lint`: a mistake of one rule at one place of a source."""
+"""A finding of `gdnbench lint`: a mistake by one rule at one place of a source."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ SourceLanguage = Literal["triton", "cuda"]
 
 @dataclass(frozen=True, order=True)
 class SourcePlace:
-    """A place in a source.
-
-    Attributes:
-        path: the file.
-        line: from 1.
-        column: from 1, in characters.
-    """
+    """A place in a source; line and column, in characters, from 1."""
 
     path: Path
     line: int
@@ -30,15 +24,7 @@ class SourcePlace:
 
 @dataclass(frozen=True)
 class LintFinding:
-    """A mistake.
-
-    Attributes:
-        place: where it is.
-        code: the rule's code, `T1`.
-        message: what is wrong there, in one sentence.
-        remedy: what to do, in one sentence.
-        kernel: the label of the kernel in which it was found first.
-    """
+    """A mistake, by the rule's code `T1`, in the kernel in which it was found first."""
 
     place: SourcePlace
     code: str
@@ -54,10 +40,9 @@ class LintRule:
     Attributes:
         code: `T1` and so on for Triton, `C1` and so on for CUDA.
         name: in a few words, with hyphens.
-        language: of the sources that it reads.
         bug: what it finds, in one sentence.
         remedy: what to do about it, in one sentence.
-        check: gives each place in a source, of the language's own class, with a sentence on what is wrong there.
+        check: yields each place in a source, a `TritonSubject` or `CudaSubject`, and a sentence on what is wrong there.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""A launch of a kernel at one workload and with its constants: at what a source is read."""
+"""A launch of a kernel at one workload with its constants, at which a source is evaluated."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from gdnbench.model.workload import Workload
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """A tensor at a workload.
-
-    Attributes:
-        dtype: of an element, as Triton calls it.
-        elements: how many.
-    """
+    """A tensor at a workload: Triton's name of its dtype, and its number of elements."""
 
     dtype: str
     elements: int
@@ -26,21 +21,16 @@ class TensorFacts:
 
 @dataclass(frozen=True)
 class LaunchSetting:
-    """A launch of a kernel at a workload, with its constants.
+    """A launch of a kernel at a workload, with its constants; values are None, 0 or empty if unknown.
 
     Attributes:
-        label: the kernel's.
-        at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`; empty where neither is known.
-        tensors: by name.
+        at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`.
         constants: the values of `tl.constexpr` arguments and of macros, by name.
         sizes: run-time axes and derived sizes by name, with Triton's types.
-        scalars: fp32 arguments by name.
-        grid: programs or blocks along x, y and z; None where it is not known.
-        threads: of a block of a CUDA kernel; 0 where it is not known.
-        request: the launch as it is declared; None where it is not known.
-        workload: the workload; None where it is not known.
-        params: the kernel's params; None where they are not known.
-        archs: what it is launched on, as far as that is known; none where the kernel cannot do the workload.
+        scalars: names of fp32 arguments.
+        grid: programs or blocks along x, y and z.
+        threads: of a block of a CUDA kernel.
+        archs: target architectures; none if the kernel does not support the workload.
     """
 
     label: str
@@ -58,7 +48,7 @@ class LaunchSetting:
 
 
 def at_words(setting: LaunchSetting) -> str:
-    """` at B=64 qk4_v8 with BV=16`, to follow a sentence; empty where there is nothing to say."""
+    """Returns ` at B=64 qk4_v8 with BV=16`, the end of a sentence, or "" without a workload and constants."""
     if not setting.at:
         return ""
     return f" {setting.at}" if setting.at.startswith("with ") else f" at {setting.at}"

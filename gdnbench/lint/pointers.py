@@ -1,4 +1,4 @@
-"""Which tensors a Triton function updates in place, followed through the names that it gives to pointers."""
+"""Finds the tensors that a Triton function updates in place, following the names that it gives to pointers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Bases = dict[str, frozenset[str]]  # the arguments that each name may point int
 
 
 def updated_in_place(function: TritonFunction) -> tuple[str, ...]:
-    """The pointer arguments that a function changes from what they held before it: see `_Uses`."""
+    """Returns the pointer arguments that a function changes from their previous values: see `_Uses`."""
     uses = {name: _Uses() for name in function.arguments}
     bases = {name: frozenset({name}) for name in function.arguments if name not in function.constants}
     _follow(function.node.body, bases, uses)
@@ -21,7 +21,7 @@ def updated_in_place(function: TritonFunction) -> tuple[str, ...]:
 class _Uses:
     """The first load and the first store of a tensor in the source, and whether there is an atomic operation.
 
-    A load above or within the first store sees what was there before; one below it may see what was stored.
+    A load above or within the first store reads previous values; one below it may read stored ones.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class _Uses:
         self._is_atomic = False
 
     def add(self, name: str, call: ast.Call) -> None:
-        """Takes a call of `triton.language`."""
+        """Records a call of `triton.language`."""
         if name == "load":
             self._loaded.append((call.lineno, call.col_offset))
         elif name == "store":
@@ -66,7 +66,7 @@ def _follow(body: Iterable[ast.stmt], bases: _Bases, uses: dict[str, _Uses]) -> 
 
 
 def _base(node: ast.expr, bases: _Bases) -> frozenset[str]:
-    """What an address is computed from: the leftmost name of a sum."""
+    """Returns what an address is computed from: the leftmost name of a sum."""
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         node = node.left
     while isinstance(node, ast.Subscript):

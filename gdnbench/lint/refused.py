@@ -1,4 +1,4 @@
-"""Launches that CUDA would refuse as they are declared: what C7 and T9 tell."""
+"""Finds launches that CUDA would refuse as declared, for C7 and T9."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ def _refusal(_setting: LaunchSetting, request: LaunchRequest, arch: str) -> str:
 
 
 def first_refused(settings: Iterable[LaunchSetting], refusal: OnArch = _refusal) -> str:
-    """The first launch that one of its architectures would refuse, in a sentence; empty where there is none.
-
-    Args:
-        settings: of one launch.
-        refusal: why an architecture would refuse a launch at a setting; empty where it would not.
-    """
+    """Describes the first launch that one of its architectures refuses, by `refusal`; empty if there is none."""
     for setting in settings:
         for arch in setting.archs if setting.request else ():
             if setting.request and (why := refusal(setting, setting.request, arch)):

@@ -18,11 +18,11 @@ from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 MOST_WORKLOADS = 16
-"""Of the suites' workloads: those that are largest and smallest, and some between."""
+"""The largest and the smallest of the suites' workloads, and some between."""
 
 
 def read_workloads(op: Op) -> tuple[Workload, ...]:
-    """The workloads of all suites, the largest first; at most `MOST_WORKLOADS`."""
+    """Returns the workloads of all suites, the largest first; at most `MOST_WORKLOADS`."""
     names = dict.fromkeys(("default", "verify", *op.suites))
     every = dict.fromkeys(workload for name in names for workload in op.suite(name).workloads)
     ranked = sorted(every, key=op.tensor_bytes, reverse=True)
@@ -33,9 +33,9 @@ def read_workloads(op: Op) -> tuple[Workload, ...]:
 
 
 def settings_of(entry: Entry, variant: Variant, launch: CudaLaunch | TritonLaunch) -> Iterator[LaunchSetting]:
-    """The variant at each workload; then, at the largest one and the default one, each choice of each param.
+    """Yields the variant at each workload; then, at the largest one and the default one, each choice of each param.
 
-    A setting at which the declaration's grid fails, or is empty, is left out: the kernel does not support it.
+    Settings at which the declaration's grid fails or is empty are left out: the kernel does not support them.
     """
     workloads = read_workloads(entry.op)
     for workload in workloads:

@@ -11,7 +11,7 @@ _COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-
 
 
 def apply_comments(text: str, findings: list[LintFinding]) -> tuple[list[LintFinding], int]:
-    """The findings of a file that no comment silences, and how many one does; one without a reason silences nothing."""
+    """Returns the findings of a file that no comment silences, and the number silenced; a comment needs a reason."""
     lines = text.splitlines()
     kept: list[LintFinding] = []
     for finding in findings:

@@ -1,8 +1,7 @@
-"""Bounds of whole numbers in a kernel: a least and a greatest value for each program or block of the grid.
+"""Bounds of integers in a kernel: a smallest and a largest value for each program or block of the grid.
 
-What follows from the number of the program is exact, for it is computed for each of them; what differs within one, such
-as the lanes of `tl.arange` or `threadIdx.x`, is bounded from both sides. None stands for a number of which nothing is
-known.
+Values that follow from the program's index are exact, as they are computed for each program; values that differ within
+a program, such as the lanes of `tl.arange` or `threadIdx.x`, have both bounds. None is an unknown number.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_MOST_PROGRAMS = 1 << 16  # the first and the last ones of a larger grid stand for all
+_MOST_PROGRAMS = 1 << 16  # of a larger grid, the first and the last programs represent all
 _LARGEST = 2.0**62
 
 Bounds = npt.NDArray[np.int64]
@@ -23,49 +22,45 @@ Bounds = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Least and greatest value, as arrays over programs or of one element for all of them."""
+    """Smallest and largest value, as arrays over programs, or of one element for all of them."""
 
     least: Bounds
     most: Bounds
 
     @property
     def value(self) -> int | None:
-        """The number, where it is the same everywhere."""
+        """The number, or None if it varies."""
         low, high = self.bounds
         return low if low == high else None
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Least and greatest over all programs."""
+        """Smallest and largest value over all programs."""
         return int(self.least.min()), int(self.most.max())
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is one number in each program."""
+        """Whether there is a single number in each program."""
         return bool(np.array_equal(self.least, self.most))
 
     def fits(self, bits: int, *, signed: bool = True) -> bool:
-        """Whether every value is a number of so many bits."""
+        """Whether every value fits in an integer of so many bits."""
         low, high = self.bounds
         return low >= (-(1 << (bits - 1)) if signed else 0) and high < 1 << (bits - 1 if signed else bits)
 
 
 def constant_span(value: int) -> Span:
-    """One number."""
+    """Returns a span of one number."""
     return span_between(value, value)
 
 
 def span_between(least: int, most: int) -> Span:
-    """All numbers from `least` to `most`."""
+    """Returns the span from `least` to `most`."""
     return Span(np.array([least], dtype=np.int64), np.array([most], dtype=np.int64))
 
 
 def program_spans(grid: tuple[int, ...]) -> tuple[Span, Span, Span]:
-    """The number of the program or block along x, y and z, for each of the grid.
-
-    Raises:
-        ValueError: if the grid is empty.
-    """
+    """Returns the index of each program or block along x, y and z; raises ValueError for an empty grid."""
     sizes = (*grid, 1, 1)[:3]
     count = prod(sizes)
     if count < 1:
@@ -80,34 +75,34 @@ def program_spans(grid: tuple[int, ...]) -> tuple[Span, Span, Span]:
 
 
 def add(left: Span | None, right: Span | None) -> Span | None:
-    """Their sum."""
+    """Returns the sum."""
     return _combined(np.add, left, right)
 
 
 def subtract(left: Span | None, right: Span | None) -> Span | None:
-    """Their difference."""
+    """Returns the difference."""
     return add(left, negate(right))
 
 
 def negate(span: Span | None) -> Span | None:
-    """Minus it."""
+    """Returns the negated span."""
     return Span(-span.most, -span.least) if span else None
 
 
 def multiply(left: Span | None, right: Span | None) -> Span | None:
-    """Their product."""
+    """Returns the product."""
     return _combined(np.multiply, left, right)
 
 
 def divide(left: Span | None, right: Span | None) -> Span | None:
-    """Their quotient, rounded towards zero, where neither is negative and the divisor not zero."""
+    """Returns the quotient, rounded towards zero, if both are nonnegative and the divisor is not zero."""
     if left is None or right is None or left.bounds[0] < 0 or right.bounds[0] < 1:
         return None
     return Span(left.least // right.most, left.most // right.least)
 
 
 def remainder(left: Span | None, right: Span | None) -> Span | None:
-    """What the quotient leaves, where neither is negative and the divisor is known."""
+    """Returns the remainder, if both are nonnegative and the divisor is exact."""
     if left is None or right is None or not right.is_exact or left.bounds[0] < 0 or right.bounds[0] < 1:
         return None
     divisor = right.least
@@ -120,22 +115,22 @@ def remainder(left: Span | None, right: Span | None) -> Span | None:
 
 
 def minimum(left: Span | None, right: Span | None) -> Span | None:
-    """The lesser of both."""
+    """Returns the smaller of both."""
     return Span(np.minimum(left.least, right.least), np.minimum(left.most, right.most)) if left and right else None
 
 
 def maximum(left: Span | None, right: Span | None) -> Span | None:
-    """The greater of both."""
+    """Returns the larger of both."""
     return Span(np.maximum(left.least, right.least), np.maximum(left.most, right.most)) if left and right else None
 
 
 def either(left: Span | None, right: Span | None) -> Span | None:
-    """What is one or the other."""
+    """Returns a span that holds both."""
     return Span(np.minimum(left.least, right.least), np.maximum(left.most, right.most)) if left and right else None
 
 
 def _combined(operation: Callable[[Any, Any], Any], left: Span | None, right: Span | None) -> Span | None:
-    """A sum or a product, whose bounds are among those of the operands' bounds; None if int64 may not hold them."""
+    """Returns a sum or a product, bounded by those of the operands' bounds, or None if int64 may not hold them."""
     if left is None or right is None:
         return None
     pairs = [(a, b) for a in (left.least, left.most) for b in (right.least, right.most)]

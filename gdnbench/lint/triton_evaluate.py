@@ -1,4 +1,4 @@
-"""Follows a Triton function statement by statement at one setting, and notes what it does: see `triton_events`."""
+"""Evaluates a Triton function statement by statement at one setting, and records its events: see `triton_events`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEEPEST_CALL = 8
 
 
 def evaluate(source: TritonSource, function: TritonFunction, setting: LaunchSetting) -> EventsAtSetting:
-    """What a function does at a setting."""
+    """Returns the events of a function at a setting."""
     followed = _Follower(source, setting)
     arguments = {name: _argument(name, setting) for name in function.arguments}
     try:
@@ -43,7 +43,7 @@ class _Returned(Exception):  # noqa: N818 - no error, but the way out of a funct
 
 
 class _Follower(Expressions):
-    """Follows statements; expressions are followed by its base."""
+    """Follows statements; its base follows expressions."""
 
     def __init__(self, source: TritonSource, setting: LaunchSetting) -> None:
         programs = program_spans(setting.grid) if setting.grid else None
@@ -51,7 +51,7 @@ class _Follower(Expressions):
         self._depth = 0
 
     def call(self, function: TritonFunction, arguments: dict[str, TritonValue]) -> TritonValue:
-        """What a function of the source returns."""
+        """Returns the value that a function of the source returns."""
         if self._depth >= _DEEPEST_CALL:
             return UNKNOWN
         scope: Scope = {**self._defaults(function), **arguments}
@@ -138,10 +138,10 @@ class _Follower(Expressions):
         for name in {*outcomes[0], *outcomes[1]}:
             scope[name] = joined(outcomes[0].get(name, UNKNOWN), outcomes[1].get(name, UNKNOWN))
         if any(isinstance(node, ast.Return) for node in ast.walk(statement)):
-            self.is_conditional = True  # what follows in this function
+            self.is_conditional = True  # as is the rest of this function
 
     def _follow_perhaps(self, body: Iterable[ast.stmt], scope: Scope, returned: list[TritonValue]) -> None:
-        """Follows statements that need not be reached."""
+        """Follows statements that may not be reached."""
         before, self.is_conditional = self.is_conditional, True
         try:
             self._follow_all(body, scope, returned)
@@ -160,7 +160,7 @@ class _Follower(Expressions):
             self._follow_perhaps(statement.body, scope, returned)
 
     def _counter(self, loop: ast.expr, scope: Scope) -> tuple[Span | None, bool]:
-        """Bounds of a loop's counter, and whether it is certain that there are iterations, or none."""
+        """Returns bounds of a loop's counter, and whether it is certain that there are iterations, or none."""
         if not (isinstance(loop, ast.Call) and self.called(loop) in {"range", "static_range"}):
             return None, False
         given = [self.value(each, scope).span for each in loop.args[:3]]
@@ -179,7 +179,7 @@ class _Follower(Expressions):
         return Span(start.least + 0 * end.most, end.most - 1 + 0 * start.least), False
 
     def _forget_assigned(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        """Of a name that a loop assigns, only what no iteration changes is known: type, shape, the tensor."""
+        """Keeps of each name that a loop assigns only what no iteration changes: type, shape, the tensor."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in scope:

@@ -1,4 +1,4 @@
-"""What a Triton function does at a setting of its constants, as far as its source tells: accesses, products, sums."""
+"""Events of a Triton function at a setting of its constants, as far as its source tells: accesses, products, sums."""
 
 from __future__ import annotations
 
@@ -15,15 +15,7 @@ AccessKind = Literal["load", "store", "atomic"]
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """A load, a store or an atomic operation.
-
-    Attributes:
-        node: the call.
-        kind: what it is.
-        pointer: through which.
-        masked: whether it has a mask.
-        is_conditional: whether it stands in a branch that need not be taken.
-    """
+    """A load, a store or an atomic operation; `is_conditional` if it is in a branch that may not be taken."""
 
     node: ast.Call
     kind: AccessKind
@@ -34,14 +26,7 @@ class MemoryAccess:
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """A `tl.dot`.
-
-    Attributes:
-        node: the call.
-        left: its first operand.
-        right: its second one.
-        says_precision: whether `input_precision` or `allow_tf32` is given.
-    """
+    """A `tl.dot`; `says_precision` if `input_precision` or `allow_tf32` is given."""
 
     node: ast.Call
     left: TritonValue
@@ -51,12 +36,7 @@ class MatrixProduct:
 
 @dataclass(frozen=True)
 class TensorSum:
-    """A `tl.sum`.
-
-    Attributes:
-        node: the call.
-        summed: what is summed.
-    """
+    """A `tl.sum` of the value `summed`."""
 
     node: ast.Call
     summed: TritonValue
@@ -64,12 +44,7 @@ class TensorSum:
 
 @dataclass(frozen=True)
 class LaneRange:
-    """A `tl.arange` of which the compiler knows how long it is.
-
-    Attributes:
-        node: the call.
-        length: its end less its start.
-    """
+    """A `tl.arange` of a length that the compiler knows."""
 
     node: ast.Call
     length: int
@@ -80,17 +55,12 @@ TritonEvent = MemoryAccess | MatrixProduct | TensorSum | LaneRange
 
 @dataclass(frozen=True)
 class EventsAtSetting:
-    """What a function does at a setting; nothing where a `tl.static_assert` refuses it.
-
-    Attributes:
-        setting: the setting.
-        events: in the order of the source.
-    """
+    """The events of a function at a setting, in source order; none if a `tl.static_assert` refuses it."""
 
     setting: LaunchSetting
     events: tuple[TritonEvent, ...]
 
 
 def offset_span(access: MemoryAccess) -> Span | None:
-    """Bounds of the elements that an access touches, from the tensor's first; None where they are not known."""
+    """Returns bounds of the elements that an access touches, from the tensor's first, or None if unknown."""
     return access.pointer.span if access.pointer.tensor else None

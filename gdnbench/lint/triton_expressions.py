@@ -1,4 +1,4 @@
-"""Follows the expressions of a Triton function: operators, indexing, and the functions of `triton.language`."""
+"""Evaluates the expressions of a Triton function: operators, indexing, and the functions of `triton.language`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ELEMENTWISE = frozenset({
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sqrt_rn", "sin", "cos", "abs", "sigmoid", "floor", "ceil", "erf",
     "softmax", "flip",
 })  # fmt: skip
-"""Of these, the result is of the operand's type and shape."""
+"""Functions whose result has the operand's type and shape."""
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
@@ -49,12 +49,7 @@ class SettingRefused(Exception):  # noqa: N818 - no error of anybody's: the kern
 
 
 class Expressions:
-    """Follows expressions and notes events.
-
-    Attributes:
-        events: what was noted so far.
-        is_conditional: whether what is followed need not be reached.
-    """
+    """Evaluates expressions and records events; `is_conditional` while the code may not be reached."""
 
     def __init__(self, source: TritonSource, setting: LaunchSetting, programs: tuple[Span, Span, Span] | None) -> None:
         self._source, self._setting, self._programs = source, setting, programs
@@ -62,17 +57,17 @@ class Expressions:
         self.is_conditional = False
 
     def call(self, function: TritonFunction, arguments: Scope) -> TritonValue:
-        """What a function of the source returns."""
+        """Returns the value that a function of the source returns."""
         raise NotImplementedError
 
     def values(self, node: ast.expr, scope: Scope) -> TritonValue | tuple[TritonValue, ...]:
-        """As `value`; of a tuple, each of its parts."""
+        """Evaluates an expression as `value` does; a tuple into its parts."""
         if isinstance(node, ast.Tuple):
             return tuple(self.value(each, scope) for each in node.elts)
         return self.value(node, scope)
 
     def value(self, node: ast.expr, scope: Scope) -> TritonValue:  # noqa: PLR0911 - a case a kind of node
-        """What is known of an expression's value."""
+        """Returns what is known of an expression's value."""
         match node:
             case ast.Constant(value=value):
                 return constant(value)
@@ -102,7 +97,7 @@ class Expressions:
                 return UNKNOWN
 
     def called(self, node: ast.Call) -> str:
-        """The function of `triton`, `triton.language` or Python that is called; empty for another one."""
+        """Returns the called function of `triton`, `triton.language` or Python; "" for any other."""
         match node.func:
             case ast.Attribute(value=ast.Name(id=module), attr=name):
                 return name if module in self._source.language | self._source.triton else ""

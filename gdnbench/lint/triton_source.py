@@ -1,4 +1,4 @@
-"""A Triton source as Python's `ast` reads it: its functions, their decorators, and the module's constants."""
+"""A Triton source parsed by Python's `ast`: its functions, their decorators, and the module's constants."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from gdnbench.lint.finding import SourcePlace
 
 @dataclass(frozen=True)
 class Autotune:
-    """An `@triton.autotune` above a function.
+    """An `@triton.autotune` of a function; fields are None if the source does not spell them out.
 
     Attributes:
-        node: the decorator.
-        key: the arguments whose change tunes anew; None where the source does not spell them out.
-        kept: the arguments that `restore_value` or `reset_to_zero` names; None where it does not spell them out.
-        configs: the constants of each `triton.Config` that it spells out.
+        key: the arguments whose change tunes again.
+        kept: the arguments in `restore_value` or `reset_to_zero`.
+        configs: the constants of each `triton.Config` that is spelled out.
     """
 
     node: ast.Call
@@ -29,13 +28,7 @@ class Autotune:
 
 @dataclass(frozen=True)
 class TritonFunction:
-    """A function under `@triton.jit`.
-
-    Attributes:
-        node: the definition.
-        constants: the arguments that are `tl.constexpr`.
-        autotune: how it is tuned; None where it is not.
-    """
+    """A function under `@triton.jit`; `constants` are its `tl.constexpr` arguments."""
 
     node: ast.FunctionDef
     constants: frozenset[str]
@@ -49,16 +42,7 @@ class TritonFunction:
 
 @dataclass(frozen=True)
 class TritonSource:
-    """A file of Triton functions.
-
-    Attributes:
-        path: the file.
-        text: what is in it.
-        functions: by name.
-        values: constants that the module assigns, by name.
-        language: the names by which it knows `triton.language`.
-        triton: the names by which it knows `triton`.
-    """
+    """A file of Triton functions and module constants, by name, and its names for `triton.language` and `triton`."""
 
     path: Path
     text: str
@@ -68,20 +52,16 @@ class TritonSource:
     triton: frozenset[str] = field(default=frozenset({"triton"}))
 
     def place(self, node: ast.expr | ast.stmt) -> SourcePlace:
-        """Where a node begins."""
+        """Returns the place where a node begins."""
         line = self.text.splitlines()[node.lineno - 1].encode()
         return SourcePlace(self.path, node.lineno, len(line[: node.col_offset].decode(errors="replace")) + 1)
 
 
 def read_triton(path: Path, text: str) -> TritonSource:
-    """The functions under `@triton.jit` of a file; there may be none.
-
-    Raises:
-        SyntaxError: if it is not Python.
-    """
+    """Parses the functions under `@triton.jit` of a file, if any; raises SyntaxError if it is not Python."""
     try:
         tree = ast.parse(text, str(path))
-    except ValueError as error:  # of a null byte, before Python 3.11.4
+    except ValueError as error:  # for a null byte, before Python 3.11.4
         raise SyntaxError(str(error), (str(path), 1, None, None)) from error
     language, triton = _aliases(tree)
     values: dict[str, Any] = {}
@@ -140,7 +120,7 @@ def _autotune(node: ast.Call) -> Autotune:
 
 
 def _names(node: ast.expr) -> tuple[str, ...] | None:
-    """A list of texts that is spelt out; None for anything else."""
+    """Returns a literal list of texts, or None for anything else."""
     found, value = _literal(node)
     if found and value is None:
         return ()
@@ -153,7 +133,7 @@ def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
 
 
 def _literal(node: ast.expr) -> tuple[bool, Any]:
-    """Whether it is a literal, or a `tl.constexpr` of one, and its value."""
+    """Returns whether a node is a literal, or a `tl.constexpr` of one, and its value."""
     if isinstance(node, ast.Call) and _last_name(node) == "constexpr" and node.args:
         return _literal(node.args[0])
     try:
@@ -163,7 +143,7 @@ def _literal(node: ast.expr) -> tuple[bool, Any]:
 
 
 def _last_name(node: ast.expr) -> str:
-    """`jit` of `triton.jit`, of `jit` and of `triton.jit(...)`."""
+    """Returns `jit` for `triton.jit`, `jit` and `triton.jit(...)`."""
     if isinstance(node, ast.Call):
         return _last_name(node.func)
     if isinstance(node, ast.Attribute):

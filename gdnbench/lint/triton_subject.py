@@ -1,4 +1,4 @@
-"""A Triton source with what its functions do at the settings of one variant: what the rules for Triton read."""
+"""A Triton source with its functions' events at the settings of one variant: the input of the rules for Triton."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ from gdnbench.lint.triton_source import TritonFunction, TritonSource
 
 @dataclass(frozen=True)
 class TritonSubject:
-    """A source and its launches.
-
-    Attributes:
-        source: the file.
-        settings: of each function that is launched, where gdnbench knows how.
-        label: the kernel's.
-    """
+    """A source, and the settings of each function that gdnbench launches."""
 
     source: TritonSource
     settings: dict[str, tuple[LaunchSetting, ...]]
@@ -28,7 +22,7 @@ class TritonSubject:
 
     @cached_property
     def traces(self) -> tuple[EventsAtSetting, ...]:
-        """What each function does at each setting; one that the file launches itself is read without any."""
+        """The events of each function at each setting; functions that the file launches itself are read without any."""
         if self.settings:
             return tuple(
                 evaluate(self.source, self.source.functions[name], setting)
@@ -43,13 +37,13 @@ class TritonSubject:
         )
 
     def events(self) -> Iterator[tuple[LaunchSetting, TritonEvent]]:
-        """Every event with its setting."""
+        """Yields every event with its setting."""
         for trace in self.traces:
             for event in trace.events:
                 yield trace.setting, event
 
     def _own_settings(self, function: TritonFunction) -> Iterator[LaunchSetting]:
-        """The constants of each of its `triton.Config`s; else none."""
+        """Yields a setting for the constants of each `triton.Config`, or one without constants."""
         configs = function.autotune.configs if function.autotune else ()
         for constants in configs or ({},):
             told = ", ".join(f"{name}={value}" for name, value in constants.items())

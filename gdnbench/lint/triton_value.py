@@ -1,4 +1,4 @@
-"""What is known of a value in a Triton function before it runs: its type, its shape, and bounds of its numbers."""
+"""A value in a Triton function before it runs: its type, its shape, and bounds of its numbers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ _FLOAT_BITS: Mapping[str, int] = {"fp64": 64, "fp32": 32, "fp16": 16, "bf16": 16
 
 @dataclass(frozen=True)
 class WideOffset:
-    """A whole number that its type cannot hold.
-
-    Attributes:
-        node: the operation.
-        most: the greatest value it would have.
-        dtype: the type.
-    """
+    """An integer that its type cannot hold: the operation, and the largest value it would have."""
 
     node: ast.expr
     most: int
@@ -39,14 +33,14 @@ class TritonValue:
     """A value.
 
     Attributes:
-        dtype: Triton's type, `i32` or `bf16`; `constexpr` for a constant, empty where it is not known. Of a pointer,
-            that of what it points to.
-        shape: () for a scalar, None where it is not known.
-        span: bounds of a whole number; of a pointer, of its offset in elements.
-        tensor: of a pointer, the argument that it points into.
+        dtype: Triton's type, `i32` or `bf16`, for a pointer of its elements; `constexpr` for a constant; empty if
+            unknown.
+        shape: () for a scalar; None if unknown.
+        span: bounds of an integer, or of a pointer's offset in elements.
+        tensor: the argument that a pointer points into.
         by_lane: whether it comes from `tl.arange`.
-        constant: of a `constexpr`, its value.
-        wide: the operation in which it grew beyond its type, if it did.
+        constant: the value of a `constexpr`.
+        wide: the operation in which it overflowed its type, if it did.
     """
 
     dtype: str = ""
@@ -59,12 +53,12 @@ class TritonValue:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the compiler knows it."""
+        """Whether the compiler knows the value."""
         return self.dtype == CONSTANT
 
     @property
     def bits(self) -> int:
-        """Of an element; 0 where it is not known."""
+        """Bits of an element; 0 if unknown."""
         whole = _INTEGER.fullmatch(self.dtype)
         return int(whole[2]) if whole else _FLOAT_BITS.get(self.dtype, 8 if self.dtype.startswith("fp8") else 0)
 
@@ -73,13 +67,13 @@ UNKNOWN = TritonValue()
 
 
 def constant(value: Any) -> TritonValue:
-    """A constant of the compiler."""
+    """Returns a compile-time constant."""
     whole = isinstance(value, int) and abs(value) < 1 << 62
     return TritonValue(CONSTANT, (), spans.constant_span(int(value)) if whole else None, constant=value)
 
 
 def joined(left: TritonValue, right: TritonValue) -> TritonValue:
-    """What is one or the other, after a branch."""
+    """Returns a value that is one or the other, after a branch."""
     if left is right or (left.is_constant and right.is_constant and left.constant == right.constant):
         return left
     return TritonValue(
@@ -93,7 +87,7 @@ def joined(left: TritonValue, right: TritonValue) -> TritonValue:
 
 
 def broadcast(left: Dims | None, right: Dims | None) -> Dims | None:
-    """The shape of both together; None where it is not known, or they do not fit."""
+    """Returns the common shape, or None if unknown or incompatible."""
     if left is None or right is None:
         return None
     if not left or not right:
@@ -104,7 +98,7 @@ def broadcast(left: Dims | None, right: Dims | None) -> Dims | None:
 
 
 def promoted(left: TritonValue, right: TritonValue) -> str:
-    """The type of an operation on both; empty where it is not known."""
+    """Returns the result type of an operation on both; empty if unknown."""
     if left.is_constant or right.is_constant:
         other, known = (right, left) if left.is_constant else (left, right)
         if _INTEGER.fullmatch(other.dtype) and isinstance(known.constant, float):
@@ -146,7 +140,7 @@ _LARGEST_POWER = 64
 
 
 def binary(node: ast.expr, sign: ast.operator, left: TritonValue, right: TritonValue) -> TritonValue:
-    """`left sign right`."""
+    """Returns `left sign right`."""
     if left.is_constant and right.is_constant:
         return _of_constants(sign, left, right)
     shape = broadcast(left.shape, right.shape)
@@ -164,12 +158,12 @@ def binary(node: ast.expr, sign: ast.operator, left: TritonValue, right: TritonV
 
 
 def cast(value: TritonValue, dtype: str) -> TritonValue:
-    """The value in another type; what was lost before stays lost."""
+    """Converts the value to another type; overflow before the cast stays recorded."""
     return replace(value, dtype=dtype, constant=None, tensor="")
 
 
 def _checked(node: ast.expr, value: TritonValue) -> TritonValue:
-    """The value, marked where its type cannot hold it."""
+    """Marks the value if its type cannot hold it."""
     whole = _INTEGER.fullmatch(value.dtype)
     if not whole or value.span is None or value.span.fits(value.bits, signed=whole[1] == "i"):
         return value

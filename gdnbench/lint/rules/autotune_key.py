@@ -1,4 +1,4 @@
-"""T6: an `@triton.autotune` whose key leaves out a size that the function is given at run time."""
+"""T6: an `@triton.autotune` whose key leaves out a run-time size of the function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 
 def _run_time_sizes(function: TritonFunction) -> list[str]:
-    """Arguments that are no constants and end a loop, bound a mask, or are divided into blocks."""
+    """Returns the arguments, without constants, that end a loop, bound a mask, or are divided into blocks."""
     given = [name for name in function.arguments if name not in function.constants]
     used: set[str] = set()
     for node in ast.walk(function.node):

@@ -20,7 +20,7 @@ from gdnbench.lint.refused import first_refused
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
     for entry, settings in subject.settings.items():
         heads = list(find_heads(subject.source, entry))
-        # Of several heads `#if` chooses one, which is not known here.
+        # `#if` chooses one of several heads; which one is unknown here.
         head = heads[0] if len(heads) == 1 else None
         if told := first_refused(settings, partial(_refusal, subject, entry, head)):
             yield heads[0].place if heads else place_of(subject.source, 0), told
@@ -29,7 +29,7 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
 def _refusal(
     subject: CudaSubject, entry: str, head: KernelHead | None, setting: LaunchSetting, request: LaunchRequest, arch: str
 ) -> str:
-    """Why the launch would be refused, as it is declared or by the head of the function; the latter once compiled."""
+    """Returns the reason for which the launch would be refused as declared, or by the function's head once compiled."""
     if (why := request.refusal(arch)) or head is None:
         return why
     suspect = _with_attributes(subject, head, setting, request)
@@ -44,7 +44,7 @@ def _refusal(
 def _with_attributes(
     subject: CudaSubject, head: KernelHead, setting: LaunchSetting, request: LaunchRequest
 ) -> LaunchRequest:
-    """The launch with the block and the cluster that the function's head asks for, where they are numbers."""
+    """Returns the launch with the block and cluster limits of the function's head, if they are numbers."""
     bounds, clustered = head.attribute("__launch_bounds__"), head.attribute("__cluster_dims__")
     if bounds and (most := numbers_of(subject, bounds[1], setting)[0]):
         request = replace(request, most_threads=most)

@@ -1,4 +1,4 @@
-"""C5: an offset that grows beyond its 32 bits at a workload of the op."""
+"""C5: an offset that overflows its 32 bits at a workload of the op."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 
 def _by_thread(function: CudaFunction) -> set[str]:
-    """The names whose value differs between the threads of a block, as far as assignments tell."""
+    """Returns the names whose value differs between the threads of a block, as far as assignments tell."""
     names = {"threadIdx"}
     for _ in range(2):  # a loop may assign a name below its use
         for node in walk(function.body):
@@ -52,7 +52,7 @@ def _by_thread(function: CudaFunction) -> set[str]:
 
 
 def _differs(node: Node, by_thread: set[str]) -> bool:
-    """Whether an expression has such a name in it, other than as an argument or an index, whose results are unknown."""
+    """Whether an expression contains such a name, except as an argument or index, whose results are unknown."""
     if node.type == "identifier":
         return text_of(node) in by_thread
     if node.type in {"call_expression", "subscript_expression", "lambda_expression"}:
@@ -61,7 +61,7 @@ def _differs(node: Node, by_thread: set[str]) -> bool:
 
 
 def _deciding(node: Node, body: Node, by_thread: set[str]) -> Node | None:
-    """The innermost branch around a node that threads of a block take differently."""
+    """Returns the innermost branch around a node that depends on the thread."""
     child, parent = node, node.parent
     while parent is not None and child != body:
         field = _BRANCHES.get(parent.type)

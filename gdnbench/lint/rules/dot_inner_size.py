@@ -1,4 +1,4 @@
-"""T2: a `tl.dot` whose inner size is below the least that Triton multiplies."""
+"""T2: a `tl.dot` whose inner size is below Triton's minimum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gdnbench.lint.launch_setting import at_words
 from gdnbench.lint.triton_events import MatrixProduct
 from gdnbench.lint.triton_subject import TritonSubject
 
-# triton/backends/nvidia/compiler.py, min_dot_size: M and N may be 1, for they are padded; K may not.
+# triton/backends/nvidia/compiler.py, min_dot_size: M and N are padded and may be 1; K is not.
 _LEAST = 16
 _LEAST_OF_BYTES = 32
 

@@ -1,4 +1,4 @@
-"""T3: a `tl.dot` of fp32 operands that does not say how precise it is."""
+"""T3: a `tl.dot` of fp32 operands without an explicit precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C6: a `__launch_bounds__` whose least number of blocks leaves too few registers."""
+"""C6: a `__launch_bounds__` whose minimum number of blocks leaves too few registers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gdnbench.lint.cuda_subject import CudaSubject
 from gdnbench.lint.finding import LintRule, SourcePlace
 from gdnbench.lint.launch_setting import LaunchSetting
 
-_MOST_REGISTERS = 255  # of a thread, whatever the bounds
-_STEP = 8  # ptxas gives registers to threads in such steps
+_MOST_REGISTERS = 255  # limit per thread
+_STEP = 8  # ptxas allocates registers in such steps
 
 
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
@@ -29,7 +29,7 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 
 def _spills(subject: CudaSubject, entry: str, blocks: int, setting: LaunchSetting) -> str:
-    """What spills since so many blocks shall reside at once; empty where nothing does, or not for that."""
+    """Describes spills that the number of resident blocks forces; empty if there are none, or for another reason."""
     left = REGISTERS // (blocks * max(setting.threads, 1)) // _STEP * _STEP
     if left > _MOST_REGISTERS:
         return ""

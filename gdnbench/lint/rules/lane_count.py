@@ -1,4 +1,4 @@
-"""T8: a `tl.arange` whose length is no power of two."""
+"""T8: a `tl.arange` whose length is not a power of two."""
 
 from __future__ import annotations
 

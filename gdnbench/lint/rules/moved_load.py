@@ -12,7 +12,7 @@ from gdnbench.lint.triton_events import EventsAtSetting, MemoryAccess
 from gdnbench.lint.triton_subject import TritonSubject
 
 FEWEST_STAGES = 2
-"""With one stage nothing is issued ahead."""
+"""With one stage no load is issued ahead."""
 
 
 def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
@@ -34,7 +34,7 @@ def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 
 def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
-    """What the loop's `tl.range` asks for; 0 where it asks for none, or that is not known."""
+    """Returns the `num_stages` of the loop's `tl.range`; 0 if absent or unknown."""
     if not isinstance(loop.iter, ast.Call):
         return 0
     asked = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
@@ -45,7 +45,7 @@ def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
 
 
 def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
-    """Each load of the loop with the last store before it to the same tensor, in the order of evaluation."""
+    """Yields each load of the loop with the last store before it to the same tensor, in evaluation order."""
     inside = {id(node) for statement in loop.body for node in ast.walk(statement)}
     stored: dict[str, MemoryAccess] = {}
     for event in trace.events:

@@ -1,4 +1,4 @@
-"""C1: a loop that loads 2 bytes at a time from one address after the other."""
+"""C1: a loop that loads 2 bytes at a time from consecutive addresses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _TWO_BYTES = frozenset({"__nv_bfloat16", "__half", "half", "nv_bfloat16", "__nv_half"})
-_FEWEST = 4  # of 2 bytes, which fill the least wide load worth naming: 8 bytes
+_FEWEST = 4  # elements of 2 bytes, which make a load of 8 bytes
 
 
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
@@ -34,7 +34,7 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
 
 
 def _counter_of(loop: Node) -> str:
-    """The variable that a loop counts up by one, if it makes `_FEWEST` steps for all that is known; else empty."""
+    """Returns the variable that a loop counts up by one; empty for a loop of fewer than `_FEWEST` known steps."""
     if loop.type != "for_statement":
         return ""
     update, condition = loop.child_by_field_name("update"), loop.child_by_field_name("condition")
@@ -47,7 +47,7 @@ def _counter_of(loop: Node) -> str:
 
 
 def _loaded(node: Node, narrow: set[str]) -> str:
-    """The parameter that a subscript reads; empty for anything else, and for what is written."""
+    """Returns the parameter that a subscript reads; "" for anything else, and for a write."""
     if node.type != "subscript_expression":
         return ""
     owner, parent = node.child_by_field_name("argument"), node.parent
@@ -66,7 +66,7 @@ def _steps_by_one(subscript: Node, counter: str) -> bool:
 
 
 def _coefficient(node: Node, counter: str) -> int | None:
-    """What a sum grows by when the counter grows by one; None where that is not plain."""
+    """Returns the growth of a sum for each step of the counter, or None if unclear."""
     if node.type == "parenthesized_expression":
         return _coefficient(node.named_children[0], counter)
     if node.type == "identifier" and text_of(node) == counter:

@@ -1,4 +1,4 @@
-"""C4: a pointer of a kernel that is only read, and does not say so."""
+"""C4: a pointer of a kernel that is only read, and is not declared so."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _reads_element(name: Node) -> bool:
 
 
 def _is_conversion(arguments: Node) -> bool:
-    """Whether the call takes its argument by value for certain: a conversion between number types."""
+    """Whether the call certainly takes its argument by value: a conversion between number types."""
     call = arguments.parent
     called = call.child_by_field_name("function") if call is not None else None
     return called is not None and text_of(called).startswith(("__bfloat16", "__half2", "__float2"))

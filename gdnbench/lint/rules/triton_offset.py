@@ -1,4 +1,4 @@
-"""T4: an offset that grows beyond its 32 bits at a workload of the op."""
+"""T4: an offset that overflows its 32 bits at a workload of the op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C3: shared memory that is read before anything wrote it."""
+"""C3: shared memory that is read before it is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _is_plain_read(name: Node) -> bool:
     is_element = False
     while parent is not None and parent.type in {"subscript_expression", "field_expression"}:
         if parent.child_by_field_name("argument") != node:
-            return False  # it stands in an index
+            return False  # the name is in an index
         is_element = is_element or parent.type == "subscript_expression"
         node, parent = parent, parent.parent
     if parent is None or not is_element:
@@ -64,7 +64,7 @@ def _is_plain_read(name: Node) -> bool:
 
 
 def _makes_pointer(parent: Node) -> bool:
-    """Whether what is declared may be a pointer or a reference into the array."""
+    """Whether the declared variable may be a pointer or a reference into the array."""
     declarator = parent.child_by_field_name("declarator")
     whole = parent.parent
     is_auto = whole is not None and "auto" in text_of(whole).split()
@@ -72,7 +72,7 @@ def _makes_pointer(parent: Node) -> bool:
 
 
 def _is_guarded(node: Node, body: Node) -> bool:
-    """Whether it stands in a branch of a loop, which the first iteration need not take."""
+    """Whether a node is in a branch within a loop, which the first iteration may skip."""
     branch = loop = False
     parent = node.parent
     while parent is not None and parent != body:
