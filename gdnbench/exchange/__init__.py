@@ -1,1 +1,1 @@
-"""Files of the FlashInfer contest (flashinfer-bench): ops, kernels, workloads and runs out, ops and kernels in."""
+"""Files of the FlashInfer contest (flashinfer-bench): exports ops, kernels and runs, imports ops and kernels."""

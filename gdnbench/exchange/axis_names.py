@@ -11,11 +11,7 @@ _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 
 
 def axis_names(definition: Definition) -> dict[str, str]:
-    """Our name of each axis: `batchSize` of `batch_size`; none is a tensor's, and no two are the same.
-
-    Raises:
-        UsageError: for one that has no letter.
-    """
+    """Returns a unique name for each axis, `batchSize` for `batch_size`; raises UsageError if it would be too long."""
     taken, found = set(definition.tensors), dict[str, str]()
     for name in definition.axes:
         first, *rest = [part for part in _SEPARATED.split(name) if part] or [""]

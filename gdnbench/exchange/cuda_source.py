@@ -1,4 +1,4 @@
-"""A CUDA kernel as sources that nvcc builds: its files as they are, and a binding with the params as macros."""
+"""A CUDA kernel as sources that nvcc builds: its unchanged files, and a binding with the params as macros."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DIVISION = """\
 inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 inline int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 """
-"""What expressions of sizes call in C++."""
+"""C++ functions that expressions of sizes call."""
 
 _LAUNCH = """\
 inline void check(cudaError_t status) {
@@ -58,23 +58,22 @@ inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shar
 
 
 def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[SourceFile]:
-    """The binding, the kernel, and every header of ours that these include.
+    """Returns the binding, the kernel, and the headers of the kernel's or gdnbench's folders that they include.
 
-    Raises:
-        UsageError: if an include leads elsewhere, or the launch depends on what no argument tells.
+    Raises UsageError if an include leads elsewhere, or the launch depends on what no argument gives.
     """
     entry = subject.entry
     headers = dict(_headers(entry.source, [entry.folder, entry.op_folder, _HEADERS]))
     kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)
     return [
         SourceFile(path=BINDING_FILE, content=_binding(subject, binding, kernel)),
-        SourceFile(path=kernel, content=read_text(entry.source)),  # a header, lest it be compiled by itself
+        SourceFile(path=kernel, content=read_text(entry.source)),  # a header, so that it is not compiled by itself
         *(SourceFile(path=name, content=text) for name, text in sorted(headers.items())),
     ]
 
 
 def _headers(source: Path, folders: list[Path]) -> Iterator[tuple[str, str]]:
-    """Name and text of each header that is found beside the kernel, its op or gdnbench; others are the compiler's."""
+    """Yields name and text of each header in the kernel's, its op's or gdnbench's folder; others are the compiler's."""
     waiting, seen = [source], set[str]()
     while waiting:
         path = waiting.pop()

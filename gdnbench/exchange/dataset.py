@@ -18,13 +18,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
 @dataclass
 class FoundFiles:
-    """What files hold.
+    """The contents of files.
 
     Attributes:
         definitions: by name.
-        solutions: in the order of the files.
-        workloads: lines without an evaluation, each with the folder that its paths begin at.
-        traces: lines with one.
+        workloads: lines without an evaluation, each with the folder that its paths are relative to.
+        traces: lines with an evaluation.
     """
 
     definitions: dict[str, Definition] = field(default_factory=dict)
@@ -34,32 +33,28 @@ class FoundFiles:
 
 
 def safe_name(name: str) -> str:
-    """A name from a file as the name of a file or folder: other characters than usual ones become dashes."""
+    """Returns a name from a file as the name of a file or folder; unusual characters become dashes."""
     return _UNSAFE.sub("-", name).lstrip(".-_+")[:80].rstrip(".-")
 
 
 def definition_path(definition: Definition) -> Path:
-    """Where a Definition lies in a data set."""
+    """Returns a Definition's path in a data set."""
     return Path("definitions", safe_name(definition.op_type), f"{safe_name(definition.name)}.json")
 
 
 def solution_path(definition: Definition, solution: Solution) -> Path:
-    """Where a Solution lies in a data set."""
+    """Returns a Solution's path in a data set."""
     folder = Path("solutions", safe_name(definition.op_type), safe_name(definition.name))
     return folder / f"{safe_name(solution.name)}.json"
 
 
 def lines_path(kind: str, definition: Definition) -> Path:
-    """Where workloads or traces of a Definition lie in a data set."""
+    """Returns the path of a Definition's workloads or traces in a data set."""
     return Path(kind, safe_name(definition.op_type), f"{safe_name(definition.name)}.jsonl")
 
 
 def read_files(paths: list[Path]) -> FoundFiles:
-    """Reads files, and whatever is in folders that are data sets.
-
-    Raises:
-        UsageError: if one cannot be read or does not fit, or a Definition is there twice and differs.
-    """
+    """Reads files, and those in folders of data sets; raises UsageError if one is invalid, or contradicts another."""
     found = FoundFiles()
     for path in paths:
         if path.is_dir():
@@ -79,7 +74,7 @@ def _files_of(root: Path) -> Iterator[Path]:
 
 
 def _root_of(path: Path) -> Path:
-    """The data set that a file is in: what holds its folder `workloads` or the like; else its own folder."""
+    """Returns the data set of a file: the parent of its folder `workloads` or the like; else its own folder."""
     return next((each.parent for each in path.absolute().parents if each.name in _FOLDERS), path.absolute().parent)
 
 

@@ -15,15 +15,9 @@ from gdnbench.model.workload import Workload
 
 
 def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
-    """The Definition of an op at a workload's compile-time axes; one that was imported is given back as it was.
+    """Returns an op's Definition at compile-time axes; one that was imported is unchanged.
 
-    Args:
-        op: the op.
-        folder: where its `op.py` is.
-        workload: one with these axes.
-
-    Raises:
-        UsageError: if the format cannot hold the op.
+    Raises UsageError if the format cannot hold the op.
     """
     if (folder / DEFINITION_FILE).is_file():
         return kept_definition(folder)
@@ -43,21 +37,17 @@ def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
 
 
 def definition_name(op: Op, workload: Workload) -> str:
-    """`decode_HQ4_HV8_K128_V128`: the op and its compile-time axes."""
+    """Returns `decode_HQ4_HV8_K128_V128`: the op and its compile-time axes."""
     return "_".join([op.name, *(f"{name}{size}" for name, size in workload.compile_time.items())])
 
 
 def read_definition(path: Path) -> Definition:
-    """A Definition's file.
-
-    Raises:
-        UsageError: if it is none.
-    """
+    """Reads a Definition's file; raises UsageError if it is invalid."""
     return parse_definition(read_text(path), str(path))
 
 
 def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
-    """The axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
+    """Returns the axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
     named = {dim for spec in op.tensors for dim in spec.dims}
     told = {dim for spec in op.inputs for dim in spec.dims}
     found: dict[str, DefinedAxis] = {}
@@ -83,5 +73,5 @@ def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
 
 
 def _number(dim: str | int) -> str:
-    """The name of an axis that stands for a number; a name is itself."""
+    """Returns a dimension's axis name, which for a number is `size_128`."""
     return dim if isinstance(dim, str) else f"size_{dim}"

@@ -1,4 +1,4 @@
-"""Draws inputs of workloads in a process of its own, since an op's numerics import torch: `python -m … JOB.json`."""
+"""Draws inputs of workloads in a subprocess, as an op's numerics import torch: `python -m … JOB.json`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,13 @@ _LIMIT_S = 600.0
 def draw(
     match: Match, folder: Path, planned: Sequence[PlannedWorkload], stored: Sequence[str], to: Path
 ) -> dict[str, dict[str, float]]:
-    """Draws each workload's typical inputs, and writes those that are stored.
+    """Draws each workload's typical inputs, writes the `stored` ones, and returns the scalars by uuid and name.
+
+    Raises MachineError if the numerics fail.
 
     Args:
-        match: the Definition.
-        folder: where the op's numerics are.
-        planned: the workloads.
-        stored: the inputs to write.
+        folder: of the op's numerics.
         to: the root of the data set.
-
-    Returns:
-        The scalars' values, by uuid and name.
-
-    Raises:
-        MachineError: if the numerics fail.
     """
     if not (stored or match.op.scalars):
         return {each.uuid: {} for each in planned}
@@ -63,7 +56,7 @@ def draw(
 
 
 def main(path: Path) -> None:
-    """Does a job, and writes `scalars.json` beside it."""
+    """Runs a job, and writes `scalars.json` beside it."""
     from gdnbench.catalog.entry import Broken
     from gdnbench.catalog.load import load_op
     from gdnbench.launch.numerics import load_numerics

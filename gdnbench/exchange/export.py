@@ -36,15 +36,13 @@ class ExportRequest:
     """What to write, and where.
 
     Attributes:
-        op: the op's name.
-        kernels: names, presets and globs as typed; none for no Solution.
+        kernels: names, presets and globs as typed; empty for no Solution.
         weights: the workloads, with weights.
         to: the folder of the data set.
-        definition: one that others made, whose order of arguments and names count; None for the op's own.
-        run: a stored run whose cases become traces; None for none.
-        author: of the Solutions.
+        definition: a foreign one, whose names and order of arguments count; None for the op's own.
+        run: a stored run whose cases become traces.
         binding: of kernels in CUDA C++.
-        store_inputs: whether all inputs are stored as the op draws them, rather than drawn at random by the reader.
+        store_inputs: whether to store all inputs as the op draws them; else the reader draws them at random.
     """
 
     op: str
@@ -60,25 +58,17 @@ class ExportRequest:
 
 @dataclass
 class Written:
-    """What was written.
-
-    Attributes:
-        files: in the order written, below the data set's folder.
-        notes: what to know about it.
-    """
+    """The files written, relative to the data set's folder, in order, and notes on them."""
 
     files: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def export(catalog: Catalog, request: ExportRequest) -> Written:
-    """Writes a data set; files of the same names are replaced.
+    """Writes a data set; replaces files of the same names.
 
-    Raises:
-        UsageError: if the format cannot hold what was asked for, or the folder cannot be written.
-        UnknownNameError: for a kernel that is none.
-        RunFormatError: if the run cannot be read.
-        MachineError: if the inputs cannot be drawn.
+    Raises UsageError if the format cannot hold the request, or the folder cannot be written; UnknownNameError for an
+    unknown kernel; RunFormatError if the run cannot be read; MachineError if the inputs cannot be drawn.
     """
     op, folder = catalog.ops[request.op], catalog.op_folders[request.op]
     variants = select_variants(catalog, request.op, request.kernels) if request.kernels else ()
@@ -96,7 +86,7 @@ def export(catalog: Catalog, request: ExportRequest) -> Written:
 
 
 def _by_compile_time(weights: Mapping[Workload, float]) -> list[dict[Workload, float]]:
-    """Workloads apart by their compile-time axes: each group is a Definition's."""
+    """Groups workloads by their compile-time axes: each group belongs to one Definition."""
     groups: dict[tuple[int, ...], dict[Workload, float]] = {}
     for workload, weight in weights.items():
         groups.setdefault(tuple(workload.compile_time.values()), {})[workload] = weight
@@ -135,7 +125,7 @@ def _export_definition(
 def _picked(
     catalog: Catalog, variant: Variant, workloads: Sequence[Workload], written: Written
 ) -> tuple[Entry, Variant]:
-    """The variant as it is at the first workload; a note where it is another at some of them."""
+    """Returns the variant at the first workload, and notes workloads at which a dispatcher picks another."""
     there = {workload: catalog.at(variant, workload) for workload in workloads}
     entry, first = there[workloads[0]]
     own = (first.kernel, first.params)
@@ -150,7 +140,7 @@ def _picked(
 def _export_workloads(
     catalog: Catalog, request: ExportRequest, matched: Match, weights: Mapping[Workload, float], written: Written
 ) -> dict[Workload, TracedWorkload]:
-    """Writes the lines; gives the first one of each workload. Those of an imported op are given back as they were."""
+    """Writes the lines, unchanged for an imported op; returns the first one of each workload."""
     op, folder = matched.op, catalog.op_folders[matched.op.name]
     lines = _kept_lines(folder, matched, weights)
     if lines:
@@ -200,12 +190,12 @@ def _traces(
     notes = [*_changed(catalog, info, rows, labels)]
     if without := sorted(labels - {row.case.label for row in rows}):
         notes.append(f"{info.run_id} has no case of {', '.join(without)}")
-    written.notes += [note for note in notes if note not in written.notes]  # each Definition asks the same run
+    written.notes += [note for note in notes if note not in written.notes]  # each Definition reads the same run
     return run_traces(matched, info, rows, lines, labels)
 
 
 def _changed(catalog: Catalog, info: RunInfo, rows: Sequence[Measurement], labels: set[str]) -> Iterator[str]:
-    """A note for each kernel whose code is no longer what the run measured."""
+    """Yields a note for each kernel whose code changed since the run."""
     kernels = {row.case.variant.kernel for row in rows if row.case.label in labels}
     for name in sorted(kernels):
         if catalog.code_state(name, info.sources.get(name, "")) is CodeState.CHANGED:
@@ -213,7 +203,7 @@ def _changed(catalog: Catalog, info: RunInfo, rows: Sequence[Measurement], label
 
 
 def _notes_on_others(root: Path, solutions: Path, written: Written) -> Iterator[str]:
-    """A note on Solutions that were there before: they may be others' work, and so stay."""
+    """Yields a note on Solutions of earlier exports, which stay, as they may be others' work."""
     others = [
         path.name for path in sorted((root / solutions).glob("*.json")) if solutions / path.name not in written.files
     ]

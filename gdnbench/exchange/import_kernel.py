@@ -1,4 +1,4 @@
-"""A Solution as a kernel's folder: a declaration, a `bind` that calls it, and its sources as they were."""
+"""A Solution as a kernel's folder: a declaration, a `bind` that calls it, and its unchanged sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,7 @@ _CPU = "cpu"
 
 
 def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[Path, bytes]:
-    """The files of a kernel's folder.
-
-    Args:
-        solution: the Solution.
-        definition: its Definition, by whose order it is called.
-        name: the kernel's.
-
-    Raises:
-        UsageError: for a language that gdnbench does not run.
-    """
+    """Returns the files of a kernel's folder; raises UsageError for a language that gdnbench does not run."""
     spec = solution.spec
     if spec.language == "tilelang":
         raise UsageError(f"{solution.name[:80]} is in TileLang, which gdnbench does not run", "import the others")
@@ -35,10 +26,9 @@ def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[
 
 
 def kernel_name(solution: Solution, op: str) -> str:
-    """The kernel's name: the Solution's behind the op's, unless it begins with that; a long one is cut.
+    """Returns the Solution's name after the op's, unless it begins with that; long names are cut.
 
-    Raises:
-        UsageError: if it has no letter or digit.
+    Raises UsageError if the name has no letter or digit.
     """
     plain = safe_name(solution.name).lower().replace("_", "-").replace(".", "-").replace("+", "-")
     plain = "-".join(filter(None, plain.split("-")))
@@ -47,7 +37,7 @@ def kernel_name(solution: Solution, op: str) -> str:
     full = plain if plain.startswith(f"{op.lower()}-") else f"{op}-{plain}"
     if len(full) <= MOST_CHARACTERS and len(solution.name) <= MOST_CHARACTERS:
         return full
-    # Of names that begin alike each stays its own.
+    # The digest keeps cut names distinct.
     digest = hashlib.sha256(solution.name.encode()).hexdigest()[:8]
     return f"{full[: MOST_CHARACTERS - 9].rstrip('-')}-{digest}"
 
@@ -71,7 +61,7 @@ kernel = TorchKernel(
 
 
 def _needs(spec: BuildSpec) -> list[tuple[str, str]]:
-    """The modules that it needs and the extra of gdnbench that has each; libraries of C++ are the compiler's matter."""
+    """Returns the required modules, each with its extra of gdnbench; C++ libraries are up to the compiler."""
     if spec.language in {"python", "triton"}:
         modules = [each for each in spec.dependencies or () if each.isidentifier() and each not in {"torch", "triton"}]
         return [(module, "") for module in modules]

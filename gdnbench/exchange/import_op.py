@@ -1,6 +1,6 @@
 """A Definition as an op's folder: `op.py` and `numerics.py` that declare it, and its documents beside them.
 
-What a file says is written as literals, never as code; the reference is a file of its own, which only workers run.
+Texts from a file are written as literals, never as code; the reference is a file of its own, which only workers run.
 """
 
 from __future__ import annotations
@@ -32,15 +32,9 @@ _MOST_VERIFIED = 4
 
 
 def op_files(definition: Definition, name: str, workloads: Sequence[tuple[Trace, Path]]) -> dict[Path, bytes]:
-    """The files of an op's folder.
+    """Returns the files of an op's folder; each workload has the folder that its paths are relative to.
 
-    Args:
-        definition: the Definition.
-        name: the op's.
-        workloads: its lines, each with the folder that their paths begin at.
-
-    Raises:
-        UsageError: for an element type, or scalars, that gdnbench's ops do not have, or inputs outside that folder.
+    Raises UsageError for an element type, or scalars, that gdnbench's ops do not have, or inputs outside that folder.
     """
     lines = [trace for trace, _ in workloads if all(size > 0 for size in trace.workload.axes.values())]
     for line in lines:
@@ -132,7 +126,7 @@ def _gates(definition: Definition) -> str:
 
 
 def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
-    """The suite of all lines, from its file, and one of the smallest to verify."""
+    """Returns the suite of all lines, from its file, and one of the smallest to verify."""
     names, variable = axis_names(definition), _variable(definition)
     if not (lines and variable):
         return ""
@@ -145,7 +139,7 @@ def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
 
 
 def _suite(definition: Definition, lines: Sequence[Trace]) -> str:
-    """A row for each setting of the variable axes, or of all where none varies; its weight is the number of lines."""
+    """Returns a row for each setting of the variable axes (of all, if none varies), weighted by its number of lines."""
     names = axis_names(definition)
     columns = _variable(definition) or list(definition.axes)
     sizes = {axis: each.value for axis, each in definition.axes.items()}
@@ -172,7 +166,7 @@ make_inputs, oracle = _numerics.make_inputs, _numerics.oracle
 
 
 def _blobs(trace: Trace, root: Path) -> dict[Path, bytes]:
-    """The files that a workload's inputs are in, which must lie in the data set's folder."""
+    """Reads the files of a workload's inputs, which must be in the data set's folder."""
     found = {}
     for told in trace.workload.inputs.values():
         if told.type == "safetensors":

@@ -1,6 +1,6 @@
-"""What imported ops and kernels call when they run: their folders hold data and foreign code, this knows how to use it.
+"""The functions that imported ops and kernels call at run time; their folders hold data and foreign code.
 
-It imports torch, so only workers import it. Foreign code runs when a kernel is bound or inputs are checked, never when
+Imports torch, so only workers import this. Foreign code runs when a kernel is bound or inputs are checked, never when
 the catalog loads declarations.
 """
 
@@ -35,16 +35,12 @@ from gdnbench.launch.numerics import load_file
 Tensors = dict[str, torch.Tensor]
 
 _CPP, _CUDA = (".cpp", ".cc", ".cxx", ".c"), (".cu",)
-_INDICES = ("int32", "int64")  # at random they would lead kernels anywhere
+_INDICES = ("int32", "int64")  # random indices would be out of bounds
 _RANGES = {"int8": (-128, 128), "int16": (-1024, 1024)}
 
 
 class ImportedNumerics:
-    """Inputs and the oracle of an imported op.
-
-    Args:
-        folder: the op's.
-    """
+    """Inputs and the oracle of an imported op, from its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -53,10 +49,9 @@ class ImportedNumerics:
         self._workloads = kept_workloads(folder)
 
     def make_inputs(self, workload: Any, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
-        """Inputs as the first line of these axes says; where it says no more, at random as flashinfer-bench draws them.
+        """Makes inputs by the first line of these axes, else at random as flashinfer-bench draws them.
 
-        Raises:
-            DeclarationError: for integers that no file gives: at random they are no indices.
+        Raises DeclarationError for integers that no file gives: random ones are not indices.
         """
         del scenario
         random = torch.Generator(device="cpu").manual_seed(seed)
@@ -97,7 +92,7 @@ class ImportedNumerics:
         return (drawn.clamp(-2.0, 2.0) if dtype.itemsize == 1 else drawn).to(dtype)
 
     def oracle(self, tensors: Tensors, scalars: Mapping[str, float]) -> Tensors:
-        """The reference's outputs, computed in float64: see `wide.in_float64`."""
+        """Computes the reference's outputs in float64: see `wide.in_float64`."""
         run = load_file(self._folder / REFERENCE_FILE).run
         given: Mapping[str, Any] = {**tensors, **scalars}
         found = in_float64(run, [given[name] for name in self._definition.inputs])
@@ -105,18 +100,14 @@ class ImportedNumerics:
 
 
 def _scalar(told: TracedInput | None, random: torch.Generator) -> float:
-    """What the line says; else in (0, 1), for an eps or a scale that is negative gives NaN."""
+    """Returns the line's value; else one in (0, 1], as a negative eps or scale gives NaN."""
     if told and told.value is not None:
         return float(told.value)
-    return 1.0 - float(torch.rand((), generator=random))  # rand gives 0, and never 1
+    return 1.0 - float(torch.rand((), generator=random))  # rand may return 0, but not 1
 
 
 def as_outputs(found: Any, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
-    """What a function returned, as the outputs in their order.
-
-    Raises:
-        DeclarationError: if it is not as many tensors.
-    """
+    """Returns a function's result as the outputs in order; raises DeclarationError if the number of tensors differs."""
     if isinstance(found, Mapping):
         found = tuple(found.get(name) for name in names)
     outputs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
@@ -132,13 +123,7 @@ Call = Callable[..., Any]
 def solution_binder(
     folder: Path, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Callable[[Any, Any, Any], Callable[[], tuple[torch.Tensor, ...]]]:
-    """The `bind` of an imported kernel.
-
-    Args:
-        folder: the kernel's.
-        inputs: the Definition's inputs in order.
-        outputs: its outputs.
-    """
+    """Returns the `bind` of an imported kernel; `inputs` and `outputs` are in the Definition's order."""
 
     def bind(tensors: Any, workload: Any, params: Any) -> Callable[[], tuple[torch.Tensor, ...]]:
         del workload, params
@@ -162,11 +147,7 @@ _LOADED: dict[Path, Call] = {}
 
 
 def load_entry(folder: Path, spec: BuildSpec) -> Call:
-    """The function that a Solution is called by, imported or built first; once per process.
-
-    Raises:
-        BuildError: if it cannot be built, or its file does not define it.
-    """
+    """Imports or builds the function that calls a Solution, once per process; raises BuildError."""
     if folder not in _LOADED:
         _LOADED[folder] = _load_python(folder, spec) if spec.language in {"python", "triton"} else _build(folder, spec)
     return _LOADED[folder]
@@ -183,11 +164,7 @@ def _load_python(folder: Path, spec: BuildSpec) -> Call:
 
 
 def _build(folder: Path, spec: BuildSpec) -> Call:
-    """Builds an extension with the compiler of the machine, into the cache.
-
-    Raises:
-        BuildError: if there is no compiler, or it rejects the sources.
-    """
+    """Builds an extension with the machine's compiler, into the cache; raises BuildError."""
     sources = sorted(path for path in (folder / SOURCES_FOLDER).rglob("*") if path.is_file())
     cpp = [str(path) for path in sources if path.suffix in _CPP]
     cuda = [str(path) for path in sources if path.suffix in _CUDA]

@@ -1,4 +1,4 @@
-"""Makes ops, kernels and published figures of files of flashinfer-bench; runs none of their code."""
+"""Makes ops, kernels and published figures from files of flashinfer-bench; runs none of their code."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class ImportRequest:
     Attributes:
         files: files, or folders of data sets.
         to: the folder of kernels.
-        op: an op of the catalog whose kernels the Solutions become; empty for an op of their Definition's own.
+        op: an op of the catalog for the Solutions; empty for one made from their Definition.
         name: the kernel's, for a single Solution.
-        results: where published figures go.
+        results: the folder for published figures.
     """
 
     files: list[Path]
@@ -45,16 +45,9 @@ class ImportRequest:
 
 @dataclass
 class Imported:
-    """What was made.
+    """The result of an import: names of new ops, kernels and tables of published figures, and the folders written.
 
-    Attributes:
-        ops: names of new ops.
-        kernels: names of new kernels.
-        published: names of tables of published figures.
-        folders: what was written, in order.
-        notes: what to know about it.
-        root: the folder of kernels.
-        results: the folder of runs and published figures.
+    `root` is the folder of kernels, `results` that of runs and published figures.
     """
 
     root: Path
@@ -67,7 +60,7 @@ class Imported:
 
     @property
     def next_steps(self) -> list[str]:
-        """Commands that go on with it."""
+        """Commands that continue with the import."""
         made = bool(self.ops or self.kernels)
         steps = (
             [f"export {KERNELS_VARIABLE}={quote(str(self.root))}"] if made and self.root not in default_roots() else []
@@ -81,10 +74,8 @@ class Imported:
 def import_files(request: ImportRequest) -> Imported:
     """Reads files and writes folders: an op for a Definition, a kernel for a Solution, a table for traces.
 
-    Raises:
-        UsageError: for a file that does not fit, a Solution or line whose Definition is unknown, a name that is taken,
-            or a folder that cannot be written.
-        DeclarationError: if what was made would not load; nothing is left of it.
+    Raises UsageError for an invalid file, a Solution or line whose Definition is unknown, a name that is taken, or a
+    folder that cannot be written; DeclarationError if the result would not load; it is removed.
     """
     found, to = read_files(request.files), request.to.expanduser().resolve()
     if to.exists() and not to.is_dir():
@@ -116,7 +107,7 @@ def _catalog(root: Path) -> Catalog:
 
 
 def _kept_definitions(catalog: Catalog) -> dict[str, Definition]:
-    """The Definitions of ops that were imported, by name."""
+    """Returns the Definitions of imported ops, by name."""
     folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
     return {kept.name: kept for kept in map(kept_definition, folders)}
 
@@ -128,7 +119,7 @@ def _definition_of(known: Mapping[str, Definition], name: str) -> Definition:
 
 
 def op_name(definition: Definition) -> str:
-    """The op's name for a Definition."""
+    """Returns the op's name for a Definition."""
     name = safe_name(definition.name)
     if not name:
         raise UsageError(f"the Definition's name {definition.name[:40]!r} has no letter", "rename it")
@@ -153,7 +144,7 @@ def _import_op(to: Path, definition: Definition, found: FoundFiles, imported: Im
 
 
 def _remove_empty_ops(imported: Imported) -> None:
-    """Removes the new ops that have none of their kernels, so that the import can be tried again."""
+    """Removes the new ops that have none of their kernels, so that the import can be repeated."""
     for name in imported.ops:
         folder = imported.root / name
         if not any(folder in made.parents for made in imported.folders):
@@ -174,7 +165,7 @@ def _import_kernel(
         raise UsageError(f"there is no op {own} for {solution.name[:80]}", "name the Definition's file, too, or --op")
     op = catalog.ops[own]
     if request.op:
-        match(op, definition)  # its tensors must be this op's
+        match(op, definition)  # raises if its tensors are not this op's
     name = request.name or kernel_name(solution, own)
     taken = {label for entry in catalog.entries.values() for label in (entry.kernel.name, *entry.kernel.presets)}
     if name in taken:
@@ -206,7 +197,7 @@ def _import_traces(
 
 
 def _matching(catalog: Catalog, op: str, definition: Definition) -> Match:
-    """The op that a Definition is one of: the one that is named, was made of it, or has its tensors."""
+    """Returns the op of a Definition: the named one, the one made from it, or one with its tensors."""
     if op or op_name(definition) in catalog.ops:
         return match(catalog.ops[op or op_name(definition)], definition)
     for each in catalog.ops.values():

@@ -15,22 +15,18 @@ SOURCES_FOLDER = "source"
 WORKLOADS_FILE = "workloads.jsonl"
 BLOBS_FOLDER = "blobs"
 MOST_BLOB_BYTES = 1 << 32
-"""Of one file of a data set's inputs."""
+"""Limit of one file of a data set's inputs."""
 
 
 def definition_files(definition: Definition) -> dict[Path, bytes]:
-    """A Definition as it lies in an op's folder."""
+    """Returns a Definition as files of an op's folder."""
     document = document_of(definition)
     reference = document.pop("reference")
     return {Path(DEFINITION_FILE): _encoded(document), Path(REFERENCE_FILE): reference.encode()}
 
 
 def kept_definition(folder: Path) -> Definition:
-    """The Definition that an op was imported from.
-
-    Raises:
-        UsageError: if its files do not fit.
-    """
+    """Reads the Definition that an op was imported from; raises UsageError if its files are invalid."""
     path = folder / DEFINITION_FILE
     document = json.loads(read_text(path))
     document["reference"] = read_text(folder / REFERENCE_FILE)
@@ -38,7 +34,7 @@ def kept_definition(folder: Path) -> Definition:
 
 
 def solution_files(solution: Solution) -> dict[Path, bytes]:
-    """A Solution as it lies in a kernel's folder."""
+    """Returns a Solution as files of a kernel's folder."""
     document = document_of(solution)
     document["sources"] = [source.path for source in solution.sources]
     files = {Path(SOURCES_FOLDER, source.path): source.content.encode() for source in solution.sources}
@@ -46,11 +42,7 @@ def solution_files(solution: Solution) -> dict[Path, bytes]:
 
 
 def kept_solution(folder: Path) -> Solution:
-    """The Solution that a kernel was imported from, with its sources as they are now.
-
-    Raises:
-        UsageError: if its files do not fit.
-    """
+    """Reads the Solution that a kernel was imported from, with its current sources; raises UsageError if invalid."""
     path = folder / SOLUTION_FILE
     document = json.loads(read_text(path))
     document["sources"] = [
@@ -60,22 +52,18 @@ def kept_solution(folder: Path) -> Solution:
 
 
 def kept_workloads(folder: Path) -> list[Trace]:
-    """The workloads that an op was imported with; none where it has none.
-
-    Raises:
-        UsageError: if the file does not fit.
-    """
+    """Reads the workloads that an op was imported with, if any; raises UsageError if the file is invalid."""
     path = folder / WORKLOADS_FILE
     return parse_traces(read_text(path), str(path)) if path.is_file() else []
 
 
 def literal(text: str) -> str:
-    """A text as a Python string, whatever is in it."""
+    """Returns a text as a Python string literal."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 
 def one_line(text: str) -> str:
-    """The first line of a text, at most 100 characters, without what cannot be printed."""
+    """Returns the first line of a text, at most 100 printable characters."""
     first = (text.strip().splitlines() or [""])[0]
     return "".join(each for each in first if each.isprintable())[:100]
 

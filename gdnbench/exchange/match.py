@@ -1,4 +1,4 @@
-"""Which axis of a Definition is which of an op: found from the tensors, which have the same names in both."""
+"""Matches the axes of a Definition with those of an op through the tensors, which have the same names in both."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from gdnbench.model.workload import Workload
 
 @dataclass(frozen=True)
 class Match:
-    """A Definition as one of an op's.
+    """A Definition of an op.
 
     Attributes:
-        op: the op.
-        definition: the Definition.
         fixed: sizes of the op's axes and derived sizes that the Definition makes constant.
-        names: the op's axis or derived size of each variable axis of the Definition.
+        names: the op's axis or derived size for each variable axis of the Definition.
     """
 
     op: Op
@@ -28,11 +26,10 @@ class Match:
     names: dict[str, str]
 
     def workload(self, traced: TracedWorkload) -> Workload:
-        """The op's workload of these axes.
+        """Returns the op's workload of these axes.
 
-        Raises:
-            UsageError: if an axis is missing, or the op's lists cannot be told from sizes.
-            ShapeError: for a workload that the op does not define.
+        Raises UsageError if an axis is missing or the op has lists; ShapeError for a workload that the op does not
+        define.
         """
         if self.op.workloads.lists:
             raise UsageError(f"{self.op.name} has lists of sizes, which axes do not tell", "name its workloads here")
@@ -43,14 +40,14 @@ class Match:
         return self.op.workload({name: size for name, size in sizes.items() if name in axes})
 
     def axes(self, workload: Workload) -> dict[str, int] | None:
-        """The values of the Definition's variable axes at a workload; None for one that it does not cover."""
+        """Returns the Definition's variable axes at a workload, or None if the Definition does not cover it."""
         named = self.op.named_sizes(workload)
         if any(named[name] != size for name, size in self.fixed.items()):
             return None
         return {name: named[of] for name, of in self.names.items()}
 
     def place(self, name: str) -> tuple[str, int] | None:
-        """The first input that tells a size of the op, and along which axis; None for one that none tells."""
+        """Returns the first input with a size of the op, and its dimension, or None if no input has it."""
         for tensor in self.op.inputs:
             if name in tensor.dims:
                 return tensor.name, tensor.dims.index(name)
@@ -58,11 +55,7 @@ class Match:
 
 
 def match(op: Op, definition: Definition) -> Match:
-    """Holds a Definition against an op.
-
-    Raises:
-        UsageError: saying where they differ.
-    """
+    """Matches a Definition with an op; raises UsageError with the difference."""
     inputs = {name: each for name, each in definition.inputs.items() if each.shape is not None}
     scalars = {name: each for name, each in definition.inputs.items() if each.shape is None}
     _same_names(op, "inputs", {spec.name for spec in op.inputs}, set(inputs))
@@ -79,7 +72,7 @@ def match(op: Op, definition: Definition) -> Match:
 
 
 def _dtype_axes(op: Op, definition: Definition) -> dict[str, int]:
-    """The sizes of axes that decide element types: no tensor has such an axis, so the Definition itself tells them."""
+    """Returns the sizes of axes that decide element types; no tensor has such an axis, so the Definition gives them."""
     found = {}
     for name in dict.fromkeys(spec.dtype.axis for spec in op.tensors if isinstance(spec.dtype, DtypeOf)):
         axis = definition.axes.get(name)

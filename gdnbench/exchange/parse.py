@@ -1,4 +1,4 @@
-"""Reads files of flashinfer-bench; what does not fit is refused by its field, and no code in them is run."""
+"""Parses files of flashinfer-bench; refuses invalid fields by name, and runs no code in them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 def parse_definition(text: str, where: str) -> Definition:
-    """A Definition, checked.
-
-    Args:
-        text: JSON.
-        where: the file, for the message.
-
-    Raises:
-        UsageError: if a field does not fit, a name is no argument's, or the reference has no function `run`.
-    """
+    """Parses a Definition from JSON, and its reference without running it; raises UsageError if it is invalid."""
     definition = _decode(text, Definition, where)
     for name in definition.tensors:
         if not name.isidentifier() or keyword.iskeyword(name):
@@ -47,7 +39,7 @@ def parse_definition(text: str, where: str) -> Definition:
 
 
 def _check_reference(code: str, where: str) -> None:
-    """Parses the reference, and does not run it."""
+    """Parses the reference without running it."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -57,15 +49,7 @@ def _check_reference(code: str, where: str) -> None:
 
 
 def parse_solution(text: str, where: str) -> Solution:
-    """A Solution, checked.
-
-    Args:
-        text: JSON.
-        where: the file, for the message.
-
-    Raises:
-        UsageError: if a field does not fit, a path leads out of the Solution's folder, or the entry is in no source.
-    """
+    """Parses a Solution from JSON; raises UsageError if it is invalid, or a path leads out of the Solution's folder."""
     solution = _decode(text, Solution, where)
     paths = [source.path for source in solution.sources]
     for path in paths:
@@ -78,11 +62,7 @@ def parse_solution(text: str, where: str) -> Solution:
 
 
 def check_path(path: str, where: str) -> PurePosixPath:
-    """A path in a folder, which does not lead out of it.
-
-    Raises:
-        UsageError: for any other.
-    """
+    """Returns a relative path inside a folder; raises UsageError for any other."""
     pure = PurePosixPath(path)
     strange = _CONTROLS.search(path) or len(path) > _LONGEST_PATH or not path.strip()
     if strange or pure.is_absolute() or {"..", "__pycache__"} & set(pure.parts) or not pure.parts or str(pure) != path:
@@ -91,21 +71,13 @@ def check_path(path: str, where: str) -> PurePosixPath:
 
 
 def parse_traces(text: str, where: str) -> list[Trace]:
-    """The lines of a file of workloads or traces; blank ones are passed over.
-
-    Raises:
-        UsageError: naming the line in which a field does not fit.
-    """
+    """Parses the lines of a file of workloads or traces, without blank ones; raises UsageError, naming the line."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     return [_decode(line, Trace, f"{where} line {number}") for number, line in lines]
 
 
 def read_text(path: Path) -> str:
-    """A file's text.
-
-    Raises:
-        UsageError: if it cannot be read, or is not UTF-8.
-    """
+    """Reads a text file; raises UsageError if it cannot be read, or is not UTF-8."""
     try:
         return read_regular_text(path)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Latencies in traces as a table of published figures: others' numbers, which are never mixed with ours."""
+"""Latencies in traces as a table of published figures: others' numbers, kept apart from gdnbench's."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ class PublishedTable:
 
     Attributes:
         name: the table's folder in `results/published`.
-        rows: by column.
-        columns: in order.
-        left_out: traces without a latency, or of workloads that the op does not have.
+        left_out: number of traces without a latency, or of workloads that the op does not have.
     """
 
     name: str
@@ -39,14 +37,10 @@ class PublishedTable:
 
 
 def published_tables(match: Match, traces: Sequence[Trace]) -> list[PublishedTable]:
-    """Tables of traces, one for each GPU.
+    """Returns tables of traces, one for each GPU.
 
-    A workload that several traces have, with other inputs each, gets the geometric mean of their latencies, and the
-    note says of how many.
-
-    Args:
-        match: the Definition that the traces are of.
-        traces: in the order of the file.
+    A workload of several traces, each with other inputs, gets the geometric mean of their latencies, and a note with
+    their number.
     """
     by_gpu: dict[str, dict[tuple[str, Workload], list[Trace]]] = {}
     left_out: dict[str, int] = {}
@@ -100,11 +94,7 @@ def _row(match: Match, gpu: str, kernel: str, workload: Workload, traces: Sequen
 
 
 def write_published(results: Path, table: PublishedTable) -> Path:
-    """Writes a table into a results folder; one of the same name is not replaced.
-
-    Raises:
-        UsageError: if there is one, or it cannot be written.
-    """
+    """Writes a table into a results folder; raises UsageError if it exists already, or cannot be written."""
     assert set(PUBLISHED_COLUMNS) <= set(table.columns)
     folder = results / PUBLISHED_FOLDER / table.name
     if folder.exists():

@@ -1,4 +1,4 @@
-"""Kernels in Triton and Python as sources that stand alone: the kernel's file, and a `run` that calls it."""
+"""Kernels in Triton and Python as self-contained sources: the kernel's file, and a `run` that calls it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _STAND_ALONE = "a Solution stands alone: it has only what Triton, torch and its 
 
 
 def triton_sources(subject: ExportedKernel) -> list[SourceFile]:
-    """A `run` in destination-passing style, and the kernel.
-
-    Raises:
-        UsageError: if the kernel imports what a Solution cannot, or its launch depends on what no argument tells.
-    """
+    """Returns a `run` in destination-passing style, and the kernel; raises UsageError if they would need gdnbench."""
     kernel = subject.entry.kernel
     assert isinstance(kernel, TritonKernel)
     files = _kernel_files(subject.entry.source)
@@ -70,11 +66,7 @@ def _triton_launches(subject: ExportedKernel, kernel: TritonKernel, source: str)
 
 
 def _parameters(source: str, entry: str) -> list[str]:
-    """The parameters of a function in a file, without running it.
-
-    Raises:
-        UsageError: if it is not defined there.
-    """
+    """Returns the parameters of a function in a file, without running it; raises UsageError if it is not defined."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             return [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
@@ -82,11 +74,7 @@ def _parameters(source: str, entry: str) -> list[str]:
 
 
 def torch_sources(subject: ExportedKernel) -> list[SourceFile]:
-    """A `run` that returns the outputs, as a kernel's `bind` does, and the kernel.
-
-    Raises:
-        UsageError: if the kernel imports what a Solution cannot.
-    """
+    """Returns a `run` that returns the outputs, and the kernel; raises UsageError if the kernel needs gdnbench."""
     kernel = subject.entry.kernel
     assert isinstance(kernel, TorchKernel)
     op = subject.match.op
@@ -136,7 +124,7 @@ def _sizes(subject: ExportedKernel) -> Iterator[str]:
 
 
 def _copies(subject: ExportedKernel) -> Iterator[str]:
-    """An output that is updated in place starts from an input."""
+    """Yields copies of inputs into the outputs that are updated in place."""
     for target, source in subject.entry.kernel.in_place.items():
         yield f"{target}.copy_({source})"
 
@@ -152,7 +140,7 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _kernel_files(source: Path) -> list[SourceFile]:
-    """The kernel's file, with gdnbench's `trace` beside it where it imports that."""
+    """Returns the kernel's file, and gdnbench's `trace` if that is imported."""
     text = read_text(source)
     tree = ast.parse(text)
     lines, uses_trace = text.splitlines(keepends=True), False
@@ -171,7 +159,7 @@ def _kernel_files(source: Path) -> list[SourceFile]:
 
 
 def _run_time_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports but those that only a type checker sees."""
+    """Yields imports, except those under TYPE_CHECKING."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

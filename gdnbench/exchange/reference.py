@@ -1,4 +1,4 @@
-"""An op's float64 oracle as a text that stands alone: what `oracle` needs of `numerics.py`, and a function `run`."""
+"""An op's float64 oracle as a self-contained text: what `oracle` needs of `numerics.py`, and a function `run`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,10 @@ _TAKEN = ("run",)
 
 
 def write_reference(op: Op, folder: Path, order: list[str]) -> str:
-    """The reference of a Definition: the oracle's results in the outputs' own types.
+    """Returns the reference of a Definition: the oracle's results in the outputs' own types.
 
-    Args:
-        op: the op.
-        folder: where its numerics are.
-        order: the arguments of `run`, inputs and scalars by name.
-
-    Raises:
-        UsageError: if the oracle needs gdnbench itself, or a name of its own is `run`.
+    `order` has the arguments of `run`, inputs and scalars by name. Raises UsageError if the oracle needs gdnbench
+    itself, or a name of its own is `run`.
     """
     path = folder / op.numerics
     oracle = standing_alone(read_text(path), path)
@@ -42,11 +37,7 @@ def run({", ".join(order)}):
 
 
 def standing_alone(source: str, path: Path) -> str:
-    """The parts of a module that its `oracle` reaches: imports, constants, functions, in their order.
-
-    Raises:
-        UsageError: if one of them imports gdnbench, or there is no oracle.
-    """
+    """Returns the parts of a module that its `oracle` uses, in order; raises UsageError if they import gdnbench."""
     tree, lines = ast.parse(source), source.splitlines()
     defined = {name: node for node in tree.body for name in _names(node)}
     if _ORACLE not in defined:
@@ -69,7 +60,7 @@ def standing_alone(source: str, path: Path) -> str:
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a module binds."""
+    """Yields the names that a statement of a module binds."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             yield node.name
@@ -97,7 +88,7 @@ def _imports_gdnbench(node: ast.stmt) -> bool:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """The statement with its decorators."""
+    """Returns the statement with its decorators."""
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(each.lineno for each in decorators)])
     return "\n".join(lines[first - 1 : node.end_lineno])

@@ -1,7 +1,6 @@
 """The files of flashinfer-bench: a Definition, a Solution, and lines of workloads and traces.
 
-The field names and their meaning are those of flashinfer-bench 0.1.2. Its own files leave unset fields out, and so do
-these; fields that are not known here are passed over.
+Fields are those of flashinfer-bench 0.1.2. As in its own files, unset fields are left out; unknown ones are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ DTYPE_NAMES: dict[Dtype, str] = {
     "int64": "int64",
     "bool": "bool",
 }
-"""What the format calls each element type; it has none for the others."""
+"""The format's names of element types; it has none for the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +42,7 @@ class DefinedAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class DefinedTensor:
-    """A tensor of a Definition, its sizes by the names of axes; a scalar where the shape is None."""
+    """A tensor of a Definition with its sizes by names of axes; a scalar if the shape is None."""
 
     shape: list[NonEmpty] | None
     dtype: NonEmpty
@@ -52,7 +51,7 @@ class DefinedTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """What is computed: axes, tensors in the order of the arguments, and a reference in torch with a function `run`."""
+    """A computation: axes, tensors in the order of the arguments, and a torch reference with a function `run`."""
 
     name: NonEmpty
     op_type: NonEmpty
@@ -83,12 +82,11 @@ class BuildSpec:
     """How a Solution is built and called.
 
     Attributes:
-        language: of the file that has the entry point.
         target_hardware: `cuda`, `cpu`, or a GPU's name.
         entry_point: `solution.py::run`.
         dependencies: packages or libraries that it needs.
-        destination_passing_style: whether outputs are its last arguments; by default they are. Else it returns them.
-        binding: how C++ reaches Python, `tvm-ffi` by default.
+        destination_passing_style: whether outputs are its last arguments, the default; else it returns them.
+        binding: from C++ to Python, `tvm-ffi` by default.
     """
 
     language: Language
@@ -128,7 +126,7 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedInput:
-    """How an input of a workload comes about: at random, as a scalar's value, or from a file of safetensors."""
+    """An input of a workload: random, a scalar's value, or from a file of safetensors."""
 
     type: Literal["random", "scalar", "safetensors"]
     value: float | int | bool | None = None
@@ -147,7 +145,7 @@ class TracedWorkload:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedPerformance:
-    """Latencies in milliseconds; 0 stands for one that was not measured."""
+    """Latencies in milliseconds; 0 if not measured."""
 
     latency_ms: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     reference_latency_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -156,7 +154,7 @@ class TracedPerformance:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedEnvironment:
-    """Where a Solution was evaluated."""
+    """The machine that evaluated a Solution."""
 
     hardware: NonEmpty
     libs: dict[str, str] | None = None
@@ -164,7 +162,7 @@ class TracedEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class TracedCorrectness:
-    """Errors against the reference, and whatever else its author wrote down; the text `NaN` is one, too."""
+    """Errors against the reference, which may be the text `NaN`, and whatever else the author recorded."""
 
     max_relative_error: float | str | None = None
     max_absolute_error: float | str | None = None
@@ -184,16 +182,12 @@ TraceStatus = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What became of a Solution at a workload.
+    """The result of a Solution at a workload.
 
     Attributes:
-        status: `PASSED` comes with correctness and performance, `INCORRECT_NUMERICAL` with correctness alone, the
-            others with neither.
-        environment: where it was.
+        status: `PASSED` has correctness and performance, `INCORRECT_NUMERICAL` correctness only, the others neither.
         timestamp: ISO 8601.
-        log: what was printed, or why it failed.
-        correctness: errors.
-        performance: latencies.
+        log: the output, or the reason of a failure.
     """
 
     status: TraceStatus
@@ -206,7 +200,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A workload of a Definition, and how a Solution fared there; without these two it is a workload alone."""
+    """A workload of a Definition, and a Solution's evaluation there; without these two it is a workload alone."""
 
     definition: NonEmpty
     workload: TracedWorkload
@@ -215,7 +209,7 @@ class Trace:
 
 
 def document_of(value: Any) -> Any:
-    """A Definition, Solution or Trace as JSON has it: a field that is None is left out, but for a scalar's shape."""
+    """Returns a Definition, Solution or Trace as JSON; None fields are left out, except a scalar's shape."""
     if is_dataclass(value) and not isinstance(value, type):
         kept = {each.name: getattr(value, each.name) for each in fields(value)}
         return {
@@ -231,10 +225,10 @@ def document_of(value: Any) -> Any:
 
 
 def as_file(value: Any) -> str:
-    """A Definition or Solution as the text of its file."""
+    """Returns a Definition or Solution as the text of its file."""
     return json.dumps(document_of(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_lines(traces: list[Trace]) -> str:
-    """Traces as the text of their file, a line each."""
+    """Returns traces as the text of their file, a line each."""
     return "".join(json.dumps(document_of(each), ensure_ascii=False, allow_nan=False) + "\n" for each in traces)

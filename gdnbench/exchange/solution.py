@@ -13,15 +13,9 @@ from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 
 
 def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBinding) -> Solution:
-    """The Solution that a variant is; one that was imported is given back as it was.
+    """Returns a variant's Solution, unchanged if imported; `binding` is for kernels in CUDA C++.
 
-    Args:
-        subject: the variant and its Definition.
-        author: who made it.
-        binding: how C++ reaches Python; for kernels in CUDA C++.
-
-    Raises:
-        UsageError: if the kernel cannot stand alone, or was imported for another Definition.
+    Raises UsageError if the kernel needs code outside its sources, or was imported for another Definition.
     """
     entry, definition = subject.entry, subject.match.definition
     if (entry.folder / SOLUTION_FILE).is_file():
@@ -49,7 +43,7 @@ def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBindi
 
 
 def solution_name(label: str) -> str:
-    """A label as a Solution's name, which names its file, too: `decode-triton_BV16` of `decode-triton:BV=16`."""
+    """Returns a label as a Solution's name, also its file's: `decode-triton_BV16` for `decode-triton:BV=16`."""
     return re.sub(r"[^A-Za-z0-9._+-]", "", label.replace(":", "_").replace("=", ""))
 
 

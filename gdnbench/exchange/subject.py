@@ -1,4 +1,4 @@
-"""What becomes one Solution: a kernel's op at fixed compile-time axes, and the workloads there."""
+"""The input of one Solution: a kernel's op at fixed compile-time axes, and the workloads there."""
 
 from __future__ import annotations
 
@@ -15,14 +15,7 @@ from gdnbench.model.workload import Workload
 
 @dataclass(frozen=True)
 class ExportedKernel:
-    """A variant that becomes a Solution.
-
-    Attributes:
-        entry: the kernel.
-        variant: its params.
-        match: the Definition, and how its axes are the op's.
-        workloads: what is exported; at least one.
-    """
+    """A variant that becomes a Solution, with its Definition, and the workloads to export, at least one."""
 
     entry: Entry
     variant: Variant
@@ -31,7 +24,7 @@ class ExportedKernel:
 
     @property
     def title(self) -> str:
-        """`decode-v4 WARPS=8`: the kernel with all of its params, for comments."""
+        """The kernel with all of its params, for comments: `decode-v4 WARPS=8`."""
         return self.variant.in_full
 
     @property
@@ -46,23 +39,19 @@ class ExportedKernel:
 
     @property
     def known(self) -> dict[str, int]:
-        """The op's sizes that do not vary within the Definition: compile-time axes and whatever else it fixes."""
+        """The op's sizes that are constant in the Definition: compile-time axes and others that it fixes."""
         return {**self.workloads[0].compile_time, **self.match.fixed}
 
     @property
     def unknown(self) -> dict[str, tuple[str, int]]:
-        """The axes and derived sizes that inputs tell, each with an input and the place among its sizes."""
+        """The axes and derived sizes that inputs have, each with an input and the dimension."""
         op = self.match.op
         names = [*(axis.name for axis in op.workloads.axes if not axis.compile_time), *op.derived]
         places = {name: self.match.place(name) for name in names if name not in self.known}
         return {name: place for name, place in places.items() if place}
 
     def need_sizes(self, names: Sequence[str]) -> None:
-        """Refuses sizes that no input tells.
-
-        Raises:
-            UsageError: for the first of them.
-        """
+        """Raises UsageError for the first size that no input has."""
         for name in names:
             if name not in self.known and name not in self.unknown:
                 raise UsageError(
@@ -70,7 +59,7 @@ class ExportedKernel:
                 )
 
     def size_text(self, dim: str | int) -> str:
-        """A size as text: a number, or the name of what is known at run time."""
+        """Returns a size as text: a number, or the name of a run-time size."""
         if isinstance(dim, int):
             return str(dim)
         if dim in self.known:
@@ -79,7 +68,7 @@ class ExportedKernel:
         return dim
 
     def scratch_dims(self, spec: TensorSpec) -> list[str]:
-        """The sizes of scratch memory as texts; they may name params."""
+        """Returns the sizes of scratch memory as texts; they may name params."""
         params = self.variant.params
         return [
             str(params[dim]) if isinstance(dim, str) and dim in params else self.size_text(dim) for dim in spec.dims

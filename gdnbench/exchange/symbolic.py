@@ -1,8 +1,7 @@
-"""What a kernel's declaration computes from a workload, as an expression of the sizes that are known at run time.
+"""Expressions, in sizes known at run time, of what a kernel's declaration computes from a workload.
 
-A declaration's `grid` is Python. Called with sizes that remember what is done to them, it gives an expression that a
-binding can hold. One that asks such a size for its value (`max`, `if`, a division with `/`) gives a table instead, with
-a row for each workload that is exported.
+A declaration's `grid` is Python. Called with sizes that record operations, it gives an expression for a binding. If it
+needs such a size's value (`max`, `if`, a division with `/`), it becomes a table with a row for each exported workload.
 """
 
 from __future__ import annotations
@@ -17,16 +16,14 @@ from gdnbench.model.workload import Workload
 
 
 class ValueAskedError(Exception):
-    """A size's value was asked for where it has none yet."""
+    """A declaration needs the value of a size that has none yet."""
 
 
 @dataclass(frozen=True, eq=False)
 class SizeExpression:
-    """A size that is known at run time.
+    """A size known at run time, as text in Python and in C++.
 
-    Attributes:
-        python: in Python.
-        cpp: in C++, of type `int64_t`; `floor_div` and `floor_mod` divide as Python does.
+    The C++ type is `int64_t`; `floor_div` and `floor_mod` divide as Python does.
     """
 
     python: str
@@ -115,18 +112,15 @@ def sizes_of(
     workloads: Sequence[Workload],
     named_sizes: Callable[[Workload], Mapping[str, int]],
 ) -> tuple[LaunchSize, ...]:
-    """What a declared function gives, a number or several, as numbers or expressions.
+    """Returns the results of a declared function, a grid or a block, as numbers or expressions.
+
+    Raises UsageError if the function depends on what no argument of a Solution gives.
 
     Args:
-        function: of a workload and params: a grid, a block.
-        params: the kernel's.
-        known: the axes that do not vary.
-        unknown: the axes and derived sizes that do.
-        workloads: what is exported, for a function that gives no expression.
+        known: the constant axes.
+        unknown: the axes and derived sizes that vary.
+        workloads: those to export, for a function without an expression.
         named_sizes: the axes and derived sizes of a workload, by name.
-
-    Raises:
-        UsageError: if it depends on what no argument of a Solution tells.
     """
     try:
         given = function(_SymbolicWorkload(known, unknown), params)
@@ -173,10 +167,10 @@ def _column(column: Mapping[tuple[int, ...], int], unknown: Sequence[str]) -> La
 
 
 def as_python(size: LaunchSize) -> str:
-    """The size in Python."""
+    """Returns the size in Python."""
     return _texts(size)[0]
 
 
 def as_cpp(size: LaunchSize) -> str:
-    """The size in C++."""
+    """Returns the size in C++."""
     return _texts(size)[1]

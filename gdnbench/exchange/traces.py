@@ -1,4 +1,4 @@
-"""A run as traces, with the intervals that the format has no fields for; and traces as published figures."""
+"""A run as traces, with the intervals that the format has no fields for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import measurement_row
 
 OWN_KEY = "gdnbench"
-"""In `correctness.extra`: what the rows of `measurements.csv` say of the case."""
+"""The key in `correctness.extra` of the case's rows of `measurements.csv`."""
 
 _STATUSES: Mapping[Status, TraceStatus] = {
     Status.OK: "PASSED",
@@ -47,19 +47,16 @@ def run_traces(
     lines: Mapping[Workload, TracedWorkload],
     labels: Collection[str],
 ) -> list[Trace]:
-    """A trace for each case of a run that was evaluated.
+    """Returns a trace for each evaluated case of a run, of the variants in `labels`, or of all if that is empty.
 
-    The format's latency is our time by the run's own timer. `reference_latency_ms` and `speedup_factor` are left unset,
-    for no run times the float64 reference; nor does a run keep errors in the format's units. The interval, the
-    speedup over the baseline and whatever else the run's rows say are in `correctness.extra`, and in `log` where a
+    The format's latency is gdnbench's time by the run's own timer. `reference_latency_ms` and `speedup_factor` stay
+    unset, as no run times the float64 reference; so do the errors, as no run keeps them in the format's units. The
+    interval, the speedup over the baseline and the run's other columns are in `correctness.extra`, and in `log` if a
     failure may have no correctness.
 
     Args:
-        match: the Definition.
-        info: the run.
-        measured: its rows, of all clocks.
-        lines: the line of each workload; others are left out. A run of before an axis was added is at its default.
-        labels: the variants that are wanted; none for all.
+        measured: the run's rows, of all clocks.
+        lines: the line of each workload; others are left out. A run from before an axis was added has its default.
     """
     complete = match.op.workloads.completed
     cases: dict[tuple[str, Workload], list[Measurement]] = {}
@@ -97,7 +94,7 @@ def _environment(info: RunInfo) -> TracedEnvironment:
 
 
 def _own(info: RunInfo, rows: Sequence[Measurement]) -> dict[str, Any]:
-    """The run's name, what it was asked for, and each row by column; what a row does not know is left out."""
+    """Returns the run's name, its settings, and each row by column, without unknown values."""
     return {
         "run_id": info.run_id,
         "confidence": info.settings.get("confidence"),

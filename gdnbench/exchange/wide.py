@@ -1,4 +1,4 @@
-"""Runs a reference that computes in float32 in float64 instead; imports torch."""
+"""Runs a float32 reference in float64; imports torch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch.overrides import TorchFunctionMode
 
 _NARROW = {torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2}
 _CASTS = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
-_BITS = {torch.Tensor.view}  # takes a type as how bits are read, and converts nothing
+_BITS = {torch.Tensor.view}  # its type says how to read bits; it does not convert
 
 
 class _Widened(TorchFunctionMode):
-    """Whatever asks for a narrower floating-point type gets float64."""
+    """Replaces each narrower floating-point type that a function asks for by float64."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -33,13 +33,10 @@ def _is_narrow(value: Any) -> bool:
 
 
 def in_float64(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """What a function gives where every float is a float64: inputs, and what it converts to, makes or returns.
+    """Runs a function with every float a float64: inputs, and what it converts to, makes or returns.
 
-    A function that insists on the types of its inputs, and so fails on float64, is run as it is written.
-
-    Args:
-        function: a reference.
-        arguments: tensors and numbers; floating-point tensors are widened, which is exact.
+    Floating-point tensors in `arguments` are widened, which is exact. A function that checks the types of its inputs,
+    and so fails on float64, is run unchanged.
     """
     wide = [each.double() if _is_floating(each) else each for each in arguments]
     usual = torch.get_default_dtype()

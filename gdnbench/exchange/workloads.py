@@ -1,4 +1,4 @@
-"""Workloads of a suite as lines of a file: sizes of the variable axes, and how inputs come about."""
+"""Workloads of a suite as lines of a file: sizes of the variable axes, and the origin of each input."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://github.com/flashinfer-ai/flashinfer-bench/gdnbench")
-_MOST_REPEATS = 1000  # a weight beyond is no count
-_MEANINGLESS = ("int32", "int64", "bool")  # of inputs: the format draws any number, and kernels index by them
+_MOST_REPEATS = 1000  # a larger weight is not a count
+_MEANINGLESS = ("int32", "int64", "bool")  # of inputs: the format draws any number, but kernels index with them
 
 
 @dataclass(frozen=True)
 class PlannedWorkload:
-    """A line to be.
+    """A line to write.
 
     Attributes:
-        workload: the op's.
         axes: values of the Definition's variable axes.
-        number: its own among those of the same workload, the seed of its inputs.
-        uuid: of the line; the same whenever the same is exported.
+        number: index among the lines of the same workload, the seed of its inputs.
+        uuid: of the line; the same in each export.
     """
 
     workload: Workload
@@ -35,13 +34,10 @@ class PlannedWorkload:
 
 
 def plan_workloads(match: Match, weights: Mapping[Workload, float]) -> list[PlannedWorkload]:
-    """The lines for workloads with weights: a weight that is a whole number becomes as many lines.
+    """Returns the lines for workloads with weights: as many as the weight, if all weights are integers, else one.
 
-    The format has no weights, and its score counts each line once.
-
-    Args:
-        match: the Definition; workloads that it does not cover are left out.
-        weights: of each workload; if one is no whole number, each has one line.
+    The format has no weights, and its score counts each line once. Workloads that the Definition does not cover are
+    left out.
     """
     counted = all(weight == int(weight) <= _MOST_REPEATS for weight in weights.values())
     planned = []
@@ -54,12 +50,7 @@ def plan_workloads(match: Match, weights: Mapping[Workload, float]) -> list[Plan
 
 
 def drawn_inputs(op: Op, *, every: bool) -> list[str]:
-    """The inputs that are stored, since numbers at random mean nothing there: indices and flags.
-
-    Args:
-        op: the op.
-        every: whether all tensors are to be stored, as the op draws them.
-    """
+    """Returns the inputs to store: indices and flags, as random ones mean nothing; with `every`, all tensors."""
     return [spec.name for spec in op.inputs if every or spec.dtype in _MEANINGLESS]
 
 
@@ -69,14 +60,7 @@ def workload_traces(
     scalars: Mapping[str, Mapping[str, float]],
     stored: Sequence[str],
 ) -> list[Trace]:
-    """The lines.
-
-    Args:
-        match: the Definition.
-        planned: the workloads.
-        scalars: values of the op's scalars, by uuid and name.
-        stored: the inputs that lie in the file `blob_path` gives.
-    """
+    """Returns the lines; `scalars` has values by uuid and name, `stored` the inputs in the file at `blob_path`."""
     return [
         Trace(
             definition=match.definition.name,
@@ -103,6 +87,6 @@ def _input(
 
 
 def blob_path(match: Match, identifier: str) -> Path:
-    """Where a workload's stored inputs lie in a data set."""
+    """Returns the path of a workload's stored inputs in a data set."""
     definition = match.definition
     return Path("blob", "workloads", definition.op_type, definition.name, f"{definition.name}_{identifier}.safetensors")
