@@ -1,1 +1,1 @@
-"""One kernel against one other in seconds: is it right, is it faster, by how much, and what holds it up?"""
+"""Scores one kernel against another in seconds: whether it is right, whether it is faster, by how much, and why not."""

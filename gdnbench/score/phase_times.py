@@ -1,4 +1,4 @@
-"""How long the phases of a score take."""
+"""Times the phases of a score."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from gdnbench.measuring.observer import Observer, PassingObserver
 
 
 class PhaseTimes(PassingObserver):
-    """Takes the time of each phase; one that comes again is added up.
-
-    Args:
-        observer: to pass on to what it is told.
-        clock: seconds.
-    """
+    """Times each phase and forwards events to `observer`; a repeated phase adds up. `clock` returns seconds."""
 
     def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(observer)
@@ -24,12 +19,12 @@ class PhaseTimes(PassingObserver):
         self._seconds: dict[str, float] = {}
 
     def seconds(self) -> dict[str, float]:
-        """By phase so far, and `all`."""
+        """Returns the seconds so far by phase, and of `all`."""
         self._close()
         return {**self._seconds, "all": self._clock() - self._begun}
 
     def begin(self, phase: str, total: int) -> None:
-        """Another phase begins."""
+        """Begins another phase."""
         self._close()
         self._phase = phase
         super().begin(phase, total)

@@ -1,4 +1,4 @@
-"""Which line of a kernel's source a finding is about."""
+"""Finds the source line that a finding is about."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ _NAMED = re.compile(r"(?P<path>/[^\s:]+|[\w./-]+\.\w+):(?P<line>\d+)")
 
 
 def place_in_text(text: str, folder: Path = Path()) -> Place | None:
-    """The first file and line that a text names, where there is such a file: `kernel.cu:6: error: …`.
-
-    Args:
-        text: what a compiler or Python said.
-        folder: where names without a path may lie.
-    """
+    """Returns the first existing file and line, relative to `folder`, that a text names: `kernel.cu:6: error: …`."""
     for found in _NAMED.finditer(text):
         path = folder / found["path"]
         if is_file(path):
@@ -31,7 +26,7 @@ def place_in_text(text: str, folder: Path = Path()) -> Place | None:
 
 
 def place_in_code(builds: Sequence[BuildOutcome]) -> Place | None:
-    """The line of the first load that begins behind a wait, else of the first load; None without a build with lines."""
+    """Returns the line of the first load issued after a wait, else of the first load, or None if no build has lines."""
     for build in builds:
         if isinstance(build, CompiledKernel) and (place := _place_of_load(build)):
             return place

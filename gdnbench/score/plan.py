@@ -1,4 +1,4 @@
-"""What is measured for a score: one kernel, what it is compared with, that once more, and the floor."""
+"""Plans the measurement of a score: one kernel, its rival, the rival again as the control, and the floor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 
 ROUNDS = 8
-"""Of a process: enough for an interval, few enough that a second process follows soon."""
+"""Rounds of a process: enough for an interval, few enough that a second process follows soon."""
 SAMPLES = 32
 LOOKS = 4
 CONFIDENCE = 0.95
@@ -43,20 +43,17 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asked to be scored.
+    """The score that a user requested.
 
     Attributes:
-        kernel: a kernel or preset, params after colons.
-        op: the op; empty for the kernel's.
-        against: what to compare with; empty for the op's baseline.
+        op: empty for the kernel's.
+        against: the rival; empty for the op's baseline.
         axes: `B=8 heads=qk4_v8`; empty for the op's default workload.
         suite: a suite, instead of one workload.
         margin: relative difference that counts as none.
-        budget_s: seconds that measuring may take.
-        step_limit_s: seconds that a step of a kernel may take.
-        seed: of inputs and order; fresh where it is None.
-        profiles: the distributions of inputs that are timed, `never,mixed-heads`; empty for the op's default.
-        inputs: a file of captured inputs.
+        step_limit_s: time limit of a step of a kernel.
+        seed: of inputs and order; None for a fresh one.
+        profiles: timed distributions of inputs, `never,mixed-heads`; empty for the op's default.
     """
 
     kernel: str
@@ -73,13 +70,10 @@ class Asked:
 
 
 def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
-    """The plan of a score.
+    """Returns the plan of a score.
 
-    Raises:
-        UsageError: for several kernels or workloads, a kernel against itself, a floor, or a workload that the kernel
-            cannot do.
-        UnknownNameError: for a kernel, op or suite that does not exist.
-        MachineError: for a baseline that cannot run here.
+    Raises UsageError for a contradiction or an unsupported workload; UnknownNameError for an unknown kernel, op or
+    suite; MachineError for a baseline that cannot run on this machine.
     """
     named = [asked.kernel, asked.against] if asked.against else [asked.kernel]
     op = find_op(catalog, resolve_op(catalog, asked.op, named))
@@ -114,7 +108,7 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
 
 
 def _refuse_floor(entry: Entry, variant: Variant) -> None:
-    """Refuses what a run compares with nothing."""
+    """Refuses kernels that a run compares with nothing."""
     floor = entry.kernel.floor
     if not floor:
         return
@@ -123,7 +117,7 @@ def _refuse_floor(entry: Entry, variant: Variant) -> None:
 
 
 def _without_comparison(plan: Plan, rival: str) -> Plan:
-    """The kernel alone: what cannot run here is only checked, and nothing else can stand in for what was named."""
+    """Returns the plan with the kernel alone, which is only checked: it cannot run here, and nothing may stand in."""
     own = tuple(case for case in plan.cases if case.role is Role.KERNEL)
     return replace(plan, cases=own, baseline=rival, notes=())
 

@@ -1,4 +1,4 @@
-"""Scores one kernel: builds, checks, measures until the verdict is clear, and asks `explain` for the first cause."""
+"""Scores one kernel: builds, checks, measures until the verdict is clear, and takes the first cause of `explain`."""
 
 from __future__ import annotations
 
@@ -36,24 +36,15 @@ from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import judge_paired
 
 _NEEDED_LATER = ("scipy.special", "pandas")
-"""Of verdicts and of tables: half a second to import, in which workers are only waited for."""
+"""Modules of verdicts and tables, imported (half a second) while the parent only waits for workers."""
 _GRAVEST_FIRST = tuple(Status)
-"""As `Status` has them: what is wrong before what is only not possible."""
+"""The order of `Status`: failures before what is only not possible."""
 
 
 def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Observer, *, warm: bool = True) -> Score:
-    """Scores a kernel.
+    """Scores a kernel on a GPU, or on the CPU if `gpu` is None; with `warm`, workers are forked from a running process.
 
-    Args:
-        catalog: what there is.
-        asked: the kernel and what it is compared with.
-        gpu: where; None for the CPU.
-        observer: told of every step.
-        warm: whether workers are forked from a process that stays up.
-
-    Raises:
-        UsageError: for what does not exist or contradicts itself.
-        MachineError: if the workers cannot work here, or the baseline cannot.
+    Raises UsageError for unknown names and contradictions; MachineError if the workers or the baseline cannot run here.
     """
     name, _ = label_parts(asked.kernel)
     broken = find_broken(catalog, name)
@@ -86,7 +77,7 @@ def _import_needed_later() -> None:
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     rows = [row for row in finished.analysis.measurements if row.role is Role.KERNEL]
     has_baseline = all(row.timing for row in finished.analysis.measurements if row.role is Role.BASELINE)
-    # A baseline that was timed may be known to be wrong since, or too fast to have done its work.
+    # A timed baseline may have been found wrong since, or too fast to have done its work.
     ratio = _compare(session, session.collected, has_launch=session.gpu is not None) if has_baseline else None
     kernel = _compare(session, session.clocked.get("cupti", Collected()), has_launch=False)
     verdict, reason = _verdict(plan, session, finished, ratio)
@@ -112,7 +103,7 @@ def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
 
 
 def _warnings(session: Session, finished: Finished) -> list[str]:
-    """Those of the run, but for what it says of other kernels, which do not load."""
+    """Returns the run's warnings, without those on other kernels that do not load."""
     others = tuple(f"{broken.name} is left out" for broken in session.catalog.broken)
     return [text for text in finished.info.warnings if not (others and text.startswith(others))]
 
@@ -125,9 +116,10 @@ def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Com
 
 
 def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison | None) -> tuple[AnyVerdict, str]:
-    """The verdict, and why there is no comparison: the kernel's own failure comes before all but that it was stopped.
+    """Returns the verdict, or the reason why there is no comparison.
 
-    Ctrl-C reaches the workers, too: what seems to have failed then may only have been interrupted.
+    The kernel's own failure precedes all others, except an interrupt: Ctrl-C also reaches the workers, so apparent
+    failures may be interruptions.
     """
     if finished.interrupted:
         return NoVerdict.STOPPED, "stopped before there was a verdict"
@@ -155,7 +147,7 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
 
 
 def _instead_of_verdict(plan: Plan, session: Session) -> list[str]:
-    """Of a kernel that cannot run here: what an interpreter found, and what it is not compared with."""
+    """Describes, for a kernel that cannot run here, the interpreter's result and the missing comparison."""
     interpreted = list(session.interpreted.values())
     told = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in interpreted[:1]]
     if any(verdict.status is Status.OK for verdict in interpreted):
@@ -183,7 +175,7 @@ def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
 
 
 def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> Evidence | None:
-    """What `explain` reads; None where it knows nothing, as of a torch kernel."""
+    """Returns the input of `explain`, or None if there is none, as for a torch kernel."""
     first = plan.request.workloads[0]
     axes = " ".join(first.options[1::2])
     label = plan.request.variants[0].label

@@ -1,4 +1,4 @@
-"""What a score says of a kernel, and the exit code that its verdict is."""
+"""The score of a kernel, and the exit code of its verdict."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gdnbench.stats.comparison import Comparison, Verdict
 
 
 class NoVerdict(StrEnum):
-    """Why a kernel that is right has no verdict, where that is not its own fault."""
+    """Why a kernel that is right has no verdict, for a reason other than its own."""
 
-    NOT_HERE = "not-here"  # it cannot run on this machine
-    NO_BASELINE = "no-baseline"  # what it is compared with has no time
-    STOPPED = "stopped"  # by Ctrl-C, before there was one
+    NOT_HERE = "not-here"  # the kernel cannot run on this machine
+    NO_BASELINE = "no-baseline"  # the rival has no time
+    STOPPED = "stopped"  # by Ctrl-C, before the verdict
 
 
 _OF_VERDICTS = {
@@ -33,20 +33,14 @@ _OF_VERDICTS = {
 }
 
 AnyVerdict = Verdict | NoVerdict | Status
-"""How it compares; else why it has no time: its status, or what else stood in the way."""
+"""The comparison; else why the kernel has no time: its status, or another obstacle."""
 
 
 @dataclass(frozen=True)
 class WorkloadScore:
-    """A kernel at one workload.
+    """A kernel at one workload, by the run's own timer and by CUPTI (`kernel_us`, microseconds); None without times.
 
-    Attributes:
-        workload: the workload.
-        status: how it ended there.
-        reason: why, unless OK.
-        timing: by the run's own timer; None without a time.
-        kernel_us: its own time by CUPTI, microseconds; None where that was not read.
-        speedup: the baseline's time over its own, with the interval of its comparison; None without both times.
+    `speedup` is the baseline's time over the kernel's, with its interval.
     """
 
     workload: Workload
@@ -59,13 +53,9 @@ class WorkloadScore:
 
 @dataclass(frozen=True)
 class Code:
-    """What the compiler made of a kernel. Counts are None where they are not known.
+    """A kernel's compiled code: registers and local memory per thread, static shared memory per block; None if unknown.
 
-    Attributes:
-        registers: per thread.
-        spill_bytes: local memory per thread.
-        shared_bytes: static shared memory per block.
-        dependent_loads: trips to global memory in a row, each begun when the one before it has ended.
+    `dependent_loads` counts trips to global memory in a row, each begun after the previous one has ended.
     """
 
     registers: int | None = None
@@ -76,26 +66,18 @@ class Code:
 
 @dataclass(frozen=True)
 class Score:
-    """One kernel against one other.
+    """One kernel against another.
 
     Attributes:
-        kernel: its label.
-        op: the op.
         gpu: the GPU's short name, or `cpu`.
-        against: the label of what it is compared with.
-        verdict: how it compares, or why that is not known.
-        reason: why, where there is no comparison: text for whoever mends it.
+        verdict: the comparison, or why there is none.
+        reason: why there is no comparison: text for whoever mends it.
         ratio: the baseline's time over the kernel's, the weighted geometric mean over the workloads.
         kernel_ratio: the same of kernel times, by CUPTI.
         confidence: of the verdict and of both intervals, over all looks.
-        looks: how often the verdict may be looked at, and of so many looks one's interval is.
-        workloads: each by itself.
-        code: what the compiler made of it.
-        cause: the first that `explain` finds.
-        processes: that measured.
-        rounds: in all of them.
+        looks: the largest number of interim analyses, for which the intervals are corrected.
+        rounds: in all processes.
         seconds: by phase, and `all`.
-        warnings: what qualifies the verdict.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""Notices that a kernel's sources have changed, however an editor saves them."""
+"""Detects changes of a kernel's sources, however an editor saves them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from gdnbench.catalog.select import find_broken
 from gdnbench.errors import UnknownNameError
 
 Snapshot = dict[Path, tuple[int, int]]
-"""Size and time of the last change, in nanoseconds, by file."""
+"""Size in bytes and time of the last change in nanoseconds, by file."""
 
 
 class WatchedSources:
-    """The files that a kernel's numbers may depend on: its folder's, and what lies directly in its op's.
-
-    Args:
-        folder: the kernel's.
-        op_folder: its op's.
-    """
+    """The files that a kernel's numbers may depend on: all in its folder, and those directly in its op's folder."""
 
     def __init__(self, folder: Path, op_folder: Path) -> None:
         self._folder = folder
@@ -30,13 +25,13 @@ class WatchedSources:
 
     @property
     def folder(self) -> Path:
-        """The kernel's."""
+        """The kernel's folder."""
         return self._folder
 
     def has_changed(self) -> bool:
-        """Whether the contents are others than when this last said so; a file that is only touched is not.
+        """Whether contents changed since the last call; touching a file is no change.
 
-        A file that is being written is noticed again when it is whole.
+        A half-written file counts as a change again when it is complete.
         """
         now = self._snapshot()
         if now == self._seen:
@@ -55,7 +50,7 @@ class WatchedSources:
         for path in self._files():
             try:
                 stat = path.stat()
-            except OSError:  # an editor replaces it at this moment
+            except OSError:  # an editor is replacing the file
                 continue
             found[path] = (stat.st_size, stat.st_mtime_ns)
         return found
@@ -71,11 +66,7 @@ class WatchedSources:
 
 
 def sources_of(catalog: Catalog, label: str) -> WatchedSources:
-    """The sources of a kernel that loads, or of one whose declaration does not.
-
-    Raises:
-        UnknownNameError: if there is neither.
-    """
+    """Returns the sources of a kernel, even if its declaration does not load; raises UnknownNameError for any other."""
     name, _ = label_parts(label)
     if entry := catalog.owner(name):
         return WatchedSources(entry.folder, entry.op_folder)

@@ -1,4 +1,4 @@
-"""Turn after turn of one kernel: the score of each version of its sources, and what the compiler made of it."""
+"""The scores of one kernel's successive versions, and their builds."""
 
 from __future__ import annotations
 
@@ -28,13 +28,9 @@ from gdnbench.score.score import Score
 
 @dataclass(frozen=True)
 class Turn:
-    """One version of a kernel.
+    """One version of a kernel: its number from 1, its score, and when that began, in local time.
 
-    Attributes:
-        number: from 1.
-        time: when its score began, local time.
-        score: what it got.
-        builds: what the compiler made of each launch, for the GPU at hand; none of a torch kernel.
+    `builds` has each launch built for this machine's GPU; empty for a torch kernel.
     """
 
     number: int
@@ -50,14 +46,9 @@ class Turn:
 
 @dataclass
 class Turns:
-    """The turns so far.
+    """The turns so far, oldest first; each is scored anew from the sources.
 
-    Attributes:
-        asked: what is scored, each time anew from the sources.
-        gpu: where; None for the CPU.
-        folder: the kernel's.
-        warm: whether workers are forked from a process that stays up.
-        done: oldest first.
+    `folder` is the kernel's; `gpu` is None for the CPU; with `warm`, workers are forked from a process that stays up.
     """
 
     asked: Asked
@@ -68,18 +59,16 @@ class Turns:
 
     @property
     def best(self) -> Turn | None:
-        """The one with the highest ratio of those that are right; None while there is none."""
+        """The turn with the highest ratio among those that are right, or None if there is none."""
         ratios = {turn.number: turn.score.ratio.speedup.estimate for turn in self.done if turn.score.ratio}
         return self.done[max(ratios, key=ratios.__getitem__) - 1] if ratios else None
 
     def take(self, observer: Observer) -> Turn:
-        """Scores the sources as they are now.
+        """Scores the current sources.
 
-        A declaration in which nothing is found that was there at an earlier turn, as a name that was changed or a
-        preset that was left out, is broken: the next save may mend it.
-
-        Raises:
-            GdnbenchError: as `score_kernel`, at the first turn for what was asked, and for what no edit mends.
+        A declaration that lacks what an earlier turn had, such as a renamed kernel or a removed preset, counts as
+        broken: the next save may mend it. Raises GdnbenchError as `score_kernel`, at the first turn for an invalid
+        request, and for what no edit mends.
         """
         begun = datetime.now().astimezone()
         catalog = load_catalog()
@@ -94,14 +83,14 @@ class Turns:
         return turn
 
     def _broken(self, catalog: Catalog, error: UsageError) -> Score:
-        """What kept a score from its beginning; why a folder does not load tells more than that a name is absent."""
+        """Returns a score with the reason why the folder does not load, or else the error's message."""
         own = {self.folder, self.folder.parent}
         reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
         asked = self.asked
         return Score(asked.kernel, self.done[-1].score.op, slug_of(self.gpu), asked.against, Status.BROKEN, reason)
 
     def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
-        """At the first workload that was scored, from the cache; none where there is nothing to read."""
+        """Returns the builds at the first scored workload, from the cache; empty if there are none."""
         if not score.workloads:
             return ()
         workload = score.workloads[0].workload
@@ -119,11 +108,9 @@ class Turns:
 
 
 class StopOnChange(PassingObserver):
-    """Stops the score as Ctrl-C does once its answer is no longer wanted.
+    """Stops the score as Ctrl-C does, by KeyboardInterrupt, once `is_unwanted`.
 
-    Args:
-        observer: to pass on to what it is told, but for cases that were examined: the turn's line says that.
-        is_unwanted: whether it is.
+    Forwards all events but examined cases, which the turn's line reports.
     """
 
     def __init__(self, observer: Observer, is_unwanted: Callable[[], bool]) -> None:
@@ -131,22 +118,22 @@ class StopOnChange(PassingObserver):
         self._is_unwanted = is_unwanted
 
     def begin(self, phase: str, total: int) -> None:
-        """Passed on."""
+        """Forwards the event."""
         super().begin(phase, total)
         self._stop_if_unwanted()
 
     def step(self, what: str) -> None:
-        """Passed on."""
+        """Forwards the event."""
         super().step(what)
         self._stop_if_unwanted()
 
     def advance(self) -> None:
-        """Passed on."""
+        """Forwards the event."""
         super().advance()
         self._stop_if_unwanted()
 
     def examined(self, case: Case, result: Examined) -> None:
-        """Not passed on."""
+        """Ignores the event."""
 
     def _stop_if_unwanted(self) -> None:
         if self._is_unwanted():
@@ -154,10 +141,5 @@ class StopOnChange(PassingObserver):
 
 
 def place_of(turn: Turn, folder: Path) -> Place | None:
-    """File and line to look at: of the error, else of the first load that begins behind a wait; None if not known.
-
-    Args:
-        turn: the turn.
-        folder: the kernel's.
-    """
+    """Returns file and line of the error, else of the first load issued after a wait, or None if unknown."""
     return place_in_text(turn.score.reason, folder) or place_in_code(turn.builds)
