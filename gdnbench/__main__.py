@@ -8,6 +8,7 @@ def main() -> int:
     try:
         from gdnbench.cli.app import main as run
     except KeyboardInterrupt:  # as `exit_code_of` has it, which is not there yet
+        exec("")
         return 130
     except Exception:  # as of a compiled module that was cut off: Python's own exit code would be that of a regression
         import traceback

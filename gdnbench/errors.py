@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
     PARTIAL = 8, "some cases were not measured"
     SAME = 9, "a score: as fast as what it was compared with"
     CRASHED = 70, "gdnbench itself failed; a log says where"
-    INTERRUPTED = 130, "stopped by Ctrl-C"
+    INTERRUPTED = 130, "stopped by Ctrl-C, SIGTERM or SIGHUP"
     UNREAD = 141, "the reader of the output was gone"
 
 

@@ -5,6 +5,7 @@ import signal
 
 import pandas as pd
 import pytest
+from elsewhere_data import WORKDIR
 from faults import (
     ADVERSARIAL,
     CPU,
@@ -23,6 +24,16 @@ from faults import (
 )
 
 pytestmark = pytest.mark.slow
+
+
+ENDED = {
+    "verify": (("verify", "test-slow", "--gpu", "cpu"), signal.SIGTERM),
+    "run": (("run", "test-slow", *CPU, *LONG, "--out", "{home}/results"), signal.SIGHUP),
+    "inspect": (("inspect", "decode-triton"), signal.SIGTERM),
+    "lint": (("lint", "decode-v4"), signal.SIGTERM),
+    "export": (("export", "decode-v4", "--to", "{home}/exported"), signal.SIGTERM),
+    "elsewhere": (("verify", "test-slow", "--gpu", "cpu", "--on", "here"), signal.SIGTERM),
+}
 
 
 @pytest.fixture
@@ -103,3 +114,20 @@ def test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders(bench):
     for folder in folders:
         assert set(pd.read_csv(bench.results / folder / "measurements.csv")["run_id"]) == {folder}
         assert len(_samples(bench.results / folder)) == 3 * 3 * 5
+
+
+@pytest.mark.parametrize("verb", ENDED)
+def test_what_is_terminated_leaves_no_temporary_file(bench, monkeypatch, verb):
+    words, number = ENDED[verb]
+    (bench.home / "gdnbench.toml").write_text(f'[targets.here]\nkind = "local"\nworkdir = "{bench.home / WORKDIR}"\n')
+    monkeypatch.chdir(bench.home)
+    monkeypatch.setenv("GDNBENCH_CACHE", str(bench.home / "cache"))  # nothing was tried or built before
+    process = bench.start(*(word.format(home=bench.home) for word in words))
+
+    def temporary():
+        return [path for path in (bench.home / "tmp").iterdir() if path.suffix != ".lock"]
+
+    wait_for(temporary, "a temporary file")
+    process.send_signal(number)
+    assert finish(process).code == 130
+    assert temporary() == []

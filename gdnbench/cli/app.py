@@ -47,6 +47,7 @@ from gdnbench.cli.verify import verify
 from gdnbench.cli.watch import watch
 from gdnbench.cli.worker import worker
 from gdnbench.errors import ExitCode
+from gdnbench.process.termination import termination_as_interrupt
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 
@@ -135,4 +136,7 @@ def main() -> int:
 
         take_events()
     prepare_streams()
-    return exit_code_of(app)
+    with termination_as_interrupt():
+        code = exit_code_of(app)
+    exec("")  # where an interrupt left an earlier one, as dataclasses run it, Python would die of SIGINT after all
+    return code

@@ -253,7 +253,7 @@ _CHILD = (
     "import os, signal, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
     "os.getppid() == {worker} or sys.exit(1); "  # it may have died before
     "signal.signal(signal.SIGTERM, signal.SIG_IGN); os.chdir({out!r}); "
-    "sys.argv[0] = 'gdnbench'; from gdnbench.cli.app import main; sys.exit(main())"
+    "sys.argv[0] = 'gdnbench'; from gdnbench.__main__ import main; sys.exit(main())"
 )
 """The command line in the job's folder, killed with the worker: a command that nobody relays would keep its GPU.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CHILD = (
     "import sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
-    "from gdnbench.cli.app import main; sys.exit(main())"
+    "from gdnbench.__main__ import main; sys.exit(main())"
 )
 """The command line, killed with the process that started it, since an orphaned run would keep its GPU."""
 

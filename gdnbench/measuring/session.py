@@ -50,7 +50,6 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
-from gdnbench.process.termination import termination_as_interrupt
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.contest import contest_errors
 from gdnbench.store.folder import Journal, RunFolder
@@ -118,14 +117,10 @@ class Session:
     draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def run(self) -> Finished:
-        """Measures and writes. Ctrl-C, or SIGTERM, ends the run early and keeps what is finished.
+        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
 
         Raises MachineError if the workers cannot work here; the samples taken by then are kept for `--resume`.
         """
-        with termination_as_interrupt():
-            return self._run()
-
-    def _run(self) -> Finished:
         interrupted = False
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:

@@ -1,4 +1,7 @@
-"""SIGTERM as Ctrl-C: `timeout`, `kill` and a queue at a job's time limit end a run, and what is finished is kept."""
+"""SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue at its time limit and a closed terminal end a command.
+
+Nothing of it is left behind then: temporary folders go, workers are killed, and what a run has finished is kept.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,30 @@ from types import FrameType
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[None]:
-    """Within it, the first SIGTERM raises KeyboardInterrupt, and further ones do nothing: `timeout` sends two.
+    """Within it, the first SIGTERM or SIGHUP is Ctrl-C, and further ones do nothing: `timeout` sends two.
 
-    Who started this process with SIGTERM ignored, or handles it already, keeps that. Only a main thread can change it;
-    any other leaves it as it is.
+    Who started this process with one ignored, as `nohup` does, or handles it already, keeps that. Only a main thread
+    can change it; any other leaves it as it is.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _interrupt)
+    taken = [each for each in _ENDING if is_main and signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for each in taken:
+            if signal.getsignal(each) is _interrupt:  # the second may be yet to come
+                signal.signal(each, signal.SIG_DFL)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    del frame
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # in the background of a shell it is ignored
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)

@@ -101,7 +101,9 @@ class WarmParent:
         self._environment = dict(environment)
         self._idle_s = idle_s
 
-    def start(self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO) -> Process:
+    def start(
+        self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO, own: Mapping[str, str]
+    ) -> Process:
         """Forks a worker that runs a module as `python -m` does.
 
         Args:
@@ -109,6 +111,7 @@ class WarmParent:
             arguments: its arguments, to which the number of the channel's descriptor is added.
             channel: the worker's end of its channel.
             log: where it prints.
+            own: variables that matter to this worker alone, on top of those of all.
 
         Raises:
             OSError: if there is no such process and none can be started.
@@ -118,7 +121,7 @@ class WarmParent:
             request = {
                 "module": module,
                 "arguments": list(arguments),
-                "environment": {**os.environ, **self._environment},
+                "environment": {**os.environ, **self._environment, **own},
                 "folder": str(Path.cwd()),
             }
             content = json.dumps(request).encode() + b"\n"

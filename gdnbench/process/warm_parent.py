@@ -16,6 +16,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from importlib import import_module
 from importlib.util import find_spec
@@ -163,6 +164,7 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         _close_all_but(channel)
         os.environ.clear()
         os.environ.update(request["environment"])
+        tempfile.tempdir = None  # it may have been looked up here
         os.chdir(request["folder"])
         sys.argv = [request["module"], *request["arguments"], str(channel)]
         _take_path()

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from subprocess import PIPE, TimeoutExpired
+from tempfile import TemporaryDirectory, gettempdir
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Generic, TextIO
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gdnbench.process.warm import WarmParent
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_TORCH_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 _POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the socket open
 _TAIL_BYTES = 1 << 16
@@ -57,6 +59,8 @@ def die_with_parent() -> None:
 
 class Worker(Generic[Message]):
     """A Python process that sends messages; on leaving its `with` block it is killed with all that it started.
+
+    Its temporary files lie in a folder that goes with it: one that is killed, or dies, removes none.
 
     Args:
         module: what runs, as `python -m` takes it.
@@ -89,6 +93,7 @@ class Worker(Generic[Message]):
         self._rest = b""
         key = make_key()
         self._seal = Seal(key)
+        self._temporary = TemporaryDirectory(prefix="gdnbench-", ignore_cleanup_errors=True)
         # A socket, for /proc lets another process open a pipe's end by its number.
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -97,6 +102,7 @@ class Worker(Generic[Message]):
                 self._process = self._start(module, arguments, theirs.fileno(), environment, asked, warm)
             except BaseException:
                 self._socket.close()
+                self._temporary.cleanup()
                 raise
 
     def _start(
@@ -108,13 +114,16 @@ class Worker(Generic[Message]):
         asked: bool,
         warm: WarmParent | None,
     ) -> Process:
+        # torch keeps what it compiled from one worker to the next.
+        kept = os.environ.get(_TORCH_CACHE, str(Path(gettempdir(), f"torchinductor_{os.getuid()}")))
+        own = {"TMPDIR": self._temporary.name, _TORCH_CACHE: kept}
         if warm:
             # Where there can be no socket, it only begins later.
             with contextlib.suppress(OSError):
-                return warm.start(module, arguments, channel, self._log)
+                return warm.start(module, arguments, channel, self._log, own)
         return start(
             [*PYTHON, "-m", module, *arguments, str(channel)],
-            environment={"PYTHONPATH": python_path(), **(environment or {})},
+            environment={"PYTHONPATH": python_path(), **own, **(environment or {})},
             stdin=PIPE if asked else None,
             stdout=self._log,
             stderr=self._log,
@@ -221,6 +230,7 @@ class Worker(Generic[Message]):
         if self._process.stdin:
             self._process.stdin.close()
         self._socket.close()
+        self._temporary.cleanup()
 
 
 def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[Worker[Message]]:

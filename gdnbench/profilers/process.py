@@ -94,7 +94,8 @@ def run_worker(
             # Starts Python itself: a profiler does not follow a launcher's children.
             [*wrapper, *PYTHON, "-m", "gdnbench.profilers.worker", str(path)],
             limit_s=limit_s,
-            environment={**worker_environment(gpu), **(environment or {})},
+            # A worker that is killed removes none of its temporary files. ncu finds other ncus by a file in TMPDIR.
+            environment={**worker_environment(gpu), **({} if wrapper else {"TMPDIR": folder}), **(environment or {})},
         )
 
 

@@ -28,7 +28,7 @@ _ENVIRONMENT = {"PYTHONUTF8": "1", "NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS"
 _CHILD = (
     "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
     "os.getppid() == {server} or sys.exit(1); "  # it may have died before
-    "sys.argv[0] = 'gdnbench'; from gdnbench.cli.app import main; sys.exit(main())"
+    "sys.argv[0] = 'gdnbench'; from gdnbench.__main__ import main; sys.exit(main())"
 )
 """The command line, killed with the server: a run that nobody asks for any more would keep its GPU."""
 
