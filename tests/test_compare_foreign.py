@@ -138,18 +138,25 @@ def test_a_workload_that_is_assumed_is_told(tmp_path):
     assert str(decode_at()) in warning
 
 
-@pytest.mark.parametrize(("mean_us", "time_us"), [(7.0, 7.0), (None, 6.0), (math.nan, 6.0)])
+@pytest.mark.parametrize(("mean_us", "time_us"), [(7.0, 7.0), (None, 6.0)])
 def test_the_mean_is_taken_and_where_there_is_none_the_median(tmp_path, mean_us, time_us):
     path = nvbench(tmp_path / "a.json", ("mine", state(mean_us, more=[summary(MEDIAN, 6e-6)])))
     assert load_foreign(path).figures[0].time_us == pytest.approx(time_us)
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "0", "-1e-6"])
-def test_a_state_without_a_time_says_so(tmp_path, value):
-    (figure,) = load_foreign(nvbench(tmp_path / "a.json", ("x", state(None, more=[summary(MEAN, value)])))).figures
-    assert figure.status is Status.FAILED
-    assert figure.reason
-    assert math.isnan(figure.time_us)
+@pytest.mark.parametrize("value", ["nan", "-nan", "inf", "-inf", "0", "-1e-6", None, math.nan, math.inf])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_mean_that_is_no_time_fails_its_case_and_no_other(tmp_path, value, rounds):
+    mean = {"tag": MEAN, "data": [{"name": "value", "type": "float64", "value": value}]}
+    strange = [state(None, more=[mean, summary(MEDIAN, 6e-6)]), *[state(5.0)] * (rounds - 1)]
+    names = [(f"r{number:02d}/x/B1_HQ4_HV8_K128_V128", each) for number, each in enumerate(strange, 1)]
+    source = load_foreign(nvbench(tmp_path / "a.json", *names, ("honest", state(7.0))))
+    failed, honest = source.figures
+    assert failed.status is Status.FAILED
+    assert failed.reason.endswith(f"is {'null' if value is None else value}, which is no time; measure it again")
+    assert math.isnan(failed.time_us)
+    assert not np.isfinite(failed.rounds_us).any()
+    assert honest.time_us == pytest.approx(7.0)
 
 
 def test_a_skipped_state_keeps_nvbenchs_reason(tmp_path):

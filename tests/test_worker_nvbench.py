@@ -186,11 +186,20 @@ def test_each_state_gets_the_samples_that_were_measured_for_it(measure, tmp_path
 def test_a_round_without_times_is_refused(tmp_path):
     folder = tmp_path / "measure-0.json-bin"
     folder.mkdir()
-    for number, values in enumerate(([], [1e-6, np.nan], [1e-6, -1e-6])):
+    strange = ([], [1e-6, np.nan], [1e-6, -1e-6], [np.inf], [0.0])
+    for number, values in enumerate(strange):
         np.array(values, np.float32).tofile(folder / f"{number}.bin")
-    for number in range(4):
-        with pytest.raises(MachineError, match=f"{number}.bin"):
+    for number in range(len(strange) + 1):
+        with pytest.raises(MachineError, match=f"{number}.bin") as caught:
             read_record(tmp_path / "measure-0.json", number)
+        assert caught.value.hint
+
+
+def test_a_clock_that_is_none_is_left_out(tmp_path):
+    for kind, values in (("bin", [1e-6, 1e-6]), ("freqs-bin", [np.nan, 1.9e9])):
+        (folder := tmp_path / f"measure-0.json-{kind}").mkdir()
+        np.array(values, np.float32).tofile(folder / "0.bin")
+    assert read_record(tmp_path / "measure-0.json", 0) == ((1.0, 1.0), (1900.0,))
 
 
 def test_later_parts_of_a_run_go_on_counting_rounds(measure):

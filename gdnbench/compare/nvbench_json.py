@@ -58,8 +58,10 @@ class _State:
         round: None where the name has none.
         axes: values by axis, as text, in NVBench's order.
         device: NVBench's number of the GPU.
-        time_us: mean of its samples, else their median; NaN without either, and `reason` says why.
-        sm_mhz: mean SM clock, MHz; NaN if unknown.
+        time_us: mean of its samples, else their median; NaN where there is neither, or the mean is no time.
+        sm_mhz: mean SM clock, MHz; NaN where unknown.
+        reason: why there is no time.
+        is_invalid: whether it has a mean that is no time, which samples that are none make: NaN, infinite, null or 0.
     """
 
     benchmark: str
@@ -69,6 +71,7 @@ class _State:
     time_us: float
     sm_mhz: float
     reason: str
+    is_invalid: bool = False
 
 
 def read_nvbench(path: Path, document: Mapping[str, Any]) -> FigureSource:
@@ -107,8 +110,11 @@ def _states(benchmark: Mapping[str, Any]) -> Iterator[_State]:
     for state in benchmark["states"]:
         values = {summary["tag"]: summary for summary in state["summaries"] or ()}
         mean_s, median_s = _value(values.get(_MEAN)), _value(values.get(_MEDIAN))
-        time_us = (median_s if math.isnan(mean_s) else mean_s) * 1e6
+        is_invalid = _MEAN in values and not mean_s > 0
+        time_us = (median_s if _MEAN not in values else mean_s) * 1e6
         reason = "" if time_us > 0 else f"the file has no {_MEAN}"
+        if is_invalid:
+            reason = f"its {_MEAN} is {_told(values[_MEAN])}, which is no time; measure it again"
         if state.get("is_skipped"):
             time_us, reason = math.nan, f"NVBench skipped it: {state.get('skip_reason') or 'no reason given'}"
         yield _State(
@@ -119,16 +125,25 @@ def _states(benchmark: Mapping[str, Any]) -> Iterator[_State]:
             time_us=time_us if time_us > 0 else math.nan,
             sm_mhz=_value(values.get(_CLOCK)) / 1e6,
             reason=reason,
+            is_invalid=is_invalid and not state.get("is_skipped"),
         )
 
 
 def _value(summary: Mapping[str, Any] | None) -> float:
-    """Returns a summary's number, or NaN if there is none."""
-    for datum in summary["data"] if summary else ():
-        if datum["name"] == "value":
-            number = math.nan if datum["value"] is None else float(datum["value"])
-            return number if math.isfinite(number) else math.nan
-    return math.nan
+    """A summary's number; NaN where there is none."""
+    value = _stored(summary)
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else math.nan
+
+
+def _stored(summary: Mapping[str, Any] | None) -> Any:
+    """What a summary holds for its number."""
+    return next((datum["value"] for datum in (summary["data"] if summary else ()) if datum["name"] == "value"), None)
+
+
+def _told(summary: Mapping[str, Any]) -> str:
+    value = _stored(summary)
+    return "null" if value is None else str(value)
 
 
 def _figures(states: Sequence[_State], *, several_gpus: bool) -> Iterator[Figure]:
@@ -159,8 +174,11 @@ def _figure_of_rounds(label: str, workload: Workload, group: list[_State], last_
     rounds_us = _rounds_us(group, last_round)
     kept = [state for state in group if state.round != BURN_IN]
     times_us = np.array([state.time_us for state in kept])
+    invalid = [state.reason for state in kept if state.is_invalid]
+    if invalid:  # what else it holds is of the same measurement
+        times_us[:] = rounds_us[:] = math.nan
     reason = next((state.reason for state in kept if state.reason), "only its burn-in was measured")
-    measured = bool(np.isfinite(times_us).any())
+    reason, measured = (*invalid, reason)[0], bool(np.isfinite(times_us).any())
     low_us = high_us = math.nan
     if measured and np.isfinite(rounds_us).sum() > 1:
         interval = round_interval(rounds_us)

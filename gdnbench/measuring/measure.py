@@ -124,7 +124,7 @@ def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
     try:
         times_us, sm_mhz = read_record(record, event.record)
     except MachineError as error:
-        return Examined(event.case, Status.FAILED, error.message)
+        return Examined(event.case, Status.FAILED, f"{error.message}: {error.hint}")
     return replace(event, times_us=times_us, sm_mhz=sm_mhz, record=None)
 
 
