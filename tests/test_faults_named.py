@@ -28,6 +28,20 @@ def test_numerics_that_give_no_pair_are_named(root, command_line, given):
 
 
 @pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("None", "oracle() in numerics.py of twice gives None; it must give tensors by name: y"),
+        ("1 / 0", "oracle() in numerics.py of twice fails: numerics.py:10: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_oracle_that_fails_is_told_of_the_numerics(root, command_line, given, told):
+    changed = NUMERICS.replace('return {"y": 2 * tensors["x"].double()}', f"return {given}")
+    (root / "twice" / "numerics.py").write_text(changed)
+    _, out, err = command_line("verify", "twice-good", "--gpu", "cpu", "--shape", "M=2", columns="300")
+    assert told in " ".join((out + err).split())
+
+
+@pytest.mark.parametrize(
     "words", [("verify", "twice-*", "--gpu", "cpu"), ("lint", "--op", "twice"), ("inspect", "twice-g*")]
 )
 def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):

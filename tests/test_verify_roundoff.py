@@ -10,7 +10,7 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.axes import Axis
-from gdnbench.model.op import Op, RoundoffGate, UlpGate
+from gdnbench.model.op import ExactGate, Op, RoundoffGate, UlpGate
 from gdnbench.model.status import Status
 from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, WorkloadSpec
@@ -165,6 +165,43 @@ def numerics_with(**functions):
 def expected_of(op, numerics):
     workspace = Workspace.make(op, numerics, op.default, seed=0, device="cpu", scenario="typical")
     return consult_oracle(workspace, numerics)
+
+
+def _raises(_x):
+    raise ValueError("no such thing")
+
+
+GIVEN = {
+    "None": (lambda x: None, "gives None; it must give tensors by name: y"),
+    "a tensor": (lambda x: x, "gives a Tensor; it must give tensors by name: y"),
+    "two values": (lambda x: (x, x), "gives a tuple of 2; it must give tensors by name: y"),
+    "nothing": (lambda x: {}, "gives nothing, and no y; it must give tensors by name: y"),
+    "another name": (lambda x: {"z": x}, "gives z, and no y; it must give tensors by name: y"),
+    "no tensor": (lambda x: {"y": 1.0}, "y is a float, not a tensor; it must give tensors by name: y"),
+    "None by name": (lambda x: {"y": None}, "y is a NoneType, not a tensor"),
+    "shape": (lambda x: {"y": x[:3]}, "y is (3,)"),
+    "NaN": (lambda x: {"y": x * torch.nan}, "infinite or NaN"),
+    "infinite": (lambda x: {"y": x / 0}, "infinite or NaN"),
+    "an error": (_raises, "fails: ValueError: no such thing"),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("function", ["oracle", "roundoff"])
+def test_what_an_ops_numerics_give_amiss_is_told_of_them(function, given):
+    gives, told = GIVEN[given]
+    numerics = numerics_with(roundoff=lambda tensors, scalars: {"y": tensors["x"]})
+    setattr(numerics, function, lambda tensors, scalars: gives(tensors["x"].double()))
+    with pytest.raises(DeclarationError) as caught:
+        expected_of(op_with(RoundoffGate("y")), numerics)
+    assert f"{function}() in numerics.py of scale" in caught.value.message
+    assert told in caught.value.message
+
+
+def test_infinities_that_are_compared_exactly_are_an_oracles_to_give():
+    numerics = numerics_with()
+    numerics.oracle = lambda tensors, scalars: {"y": tensors["x"].double() / 0}
+    assert expected_of(op_with(ExactGate("y")), numerics).outputs["y"].isinf().all()
 
 
 def test_an_op_that_declares_no_roundoff_needs_none():

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from gdnbench.errors import DeclarationError
-from gdnbench.launch.numerics import Numerics
+from gdnbench.launch.numerics import Numerics, ask, check_named
 from gdnbench.model.op import Op
 from gdnbench.model.params import ParamValue
 from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
@@ -70,7 +70,7 @@ class Workspace:
         cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
     ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs; `op` becomes the op at this workload."""
-        inputs, scalars = _pair_of(op, numerics.make_inputs(workload, seed, device, scenario))
+        inputs, scalars = _pair_of(op, ask(op, numerics, "make_inputs", workload, seed, device, scenario))
         return cls.holding(op, workload, inputs, scalars, device=device)
 
     @classmethod
@@ -170,6 +170,7 @@ def _pair_of(op: Op, drawn: object) -> tuple[dict[str, torch.Tensor], dict[str, 
         told = f"make_inputs() in {op.numerics} of {op.name} must give two values, tensors and scalars, each by name"
         raise DeclarationError(f"{told}; an op without scalars gives `tensors, {{}}`")
     inputs, scalars = drawn
+    check_named(op, "make_inputs", inputs, (spec.name for spec in op.inputs))
     return dict(inputs), dict(scalars)
 
 

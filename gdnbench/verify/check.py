@@ -10,6 +10,7 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
+from gdnbench.launch.numerics import ask, check_named
 from gdnbench.launch.workspace import is_poison
 from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
 from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, RoundoffGate, UlpGate
@@ -53,28 +54,43 @@ OnOutputs = Callable[[Mapping[str, torch.Tensor], Oracle], None]
 def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
     """Computes the op's oracle, and the roundoff if a gate needs it, on a workspace's inputs.
 
-    Raises DeclarationError if `roundoff` is missing, has another shape than its output, or has a negative, infinite or
-    NaN element, which would pass anything.
+    Raises:
+        DeclarationError: if the oracle's outputs are not those that the op declares, or not finite where no kernel
+            could pass; if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs, or
+            one is negative, infinite or NaN, which would pass anything.
     """
-    outputs = _ask(numerics.oracle, workspace)
     op, file = workspace.op, workspace.op.numerics
+    outputs = _ask(numerics, "oracle", workspace, [*workspace.outputs])
+    _check_oracle(workspace, outputs)
     gated = [gate.tensor for gate in op.gates if isinstance(gate, RoundoffGate)]
     if not gated:
         return Oracle(outputs)
     if not callable(getattr(numerics, "roundoff", None)):
         raise DeclarationError(f"{file} of {op.name} must define roundoff(), for the gate on {gated[0]}", _HOW_TO)
-    sizes = _ask(numerics.roundoff, workspace)
-    if missing := [name for name in gated if name not in sizes]:
-        raise DeclarationError(
-            f"roundoff() in {file} of {op.name} gives {', '.join(sizes)}, and no {missing[0]}", _HOW_TO
-        )
+    sizes = _ask(numerics, "roundoff", workspace, gated)
     return Oracle(outputs, {name: _checked_size(op, name, sizes[name], outputs[name]) for name in gated})
 
 
-def _ask(function: Callable[..., dict[str, torch.Tensor]], workspace: Workspace) -> dict[str, torch.Tensor]:
-    """Calls an oracle or a roundoff, with `workload` if it has that parameter, for ops whose inputs do not imply it."""
-    more = {"workload": workspace.workload} if "workload" in signature(function).parameters else {}
-    return function(workspace.inputs, workspace.scalars, **more)
+def _ask(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
+    """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
+    more = {"workload": workspace.workload} if "workload" in signature(getattr(numerics, name)).parameters else {}
+    given: dict[str, torch.Tensor] = ask(workspace.op, numerics, name, workspace.inputs, workspace.scalars, **more)
+    check_named(workspace.op, name, given, wanted)
+    return given
+
+
+def _check_oracle(workspace: Workspace, outputs: Mapping[str, torch.Tensor]) -> None:
+    """A kernel is held to this: it is not charged with what no kernel could give."""
+    told = f"oracle() in {workspace.op.numerics} of {workspace.op.name}"
+    for name, output in workspace.outputs.items():
+        right = outputs[name]
+        if (right.shape, right.device) != (output.shape, output.device):
+            given, wanted = (f"{tuple(each.shape)} on {each.device}" for each in (right, output))
+            raise DeclarationError(f"{told}: {name} is {given}, and must be {wanted}")
+    for gate in workspace.op.gates:
+        right = outputs[gate.tensor]
+        if right.isnan().any() or (right.isinf().any() and not isinstance(gate, ExactGate)):
+            raise DeclarationError(f"{told}: {gate.tensor} has elements that are infinite or NaN; it must be finite")
 
 
 def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
