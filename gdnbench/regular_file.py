@@ -14,6 +14,9 @@ from pathlib import Path
 MOST_BYTES = 1 << 28
 """Of a stored file: the largest that verbs wrote, the samples of a long sweep, have a tenth of that."""
 
+MOST_SOURCE_BYTES = 1 << 24
+"""Of a file that people write: sources, declarations, tables."""
+
 _CHUNK = 1 << 20
 
 

@@ -19,7 +19,7 @@ from gdnbench.model.code import CodeState
 from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload, WorkloadSpec
-from gdnbench.places import is_file, is_folder
+from gdnbench.places import is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -128,12 +128,12 @@ def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
     """The files that `_find` runs."""
     ops: set[str] = set()
     for op_folder in chain.from_iterable(map(_folders, filter(is_folder, roots))):
-        if isinstance(op_folder, Path) and is_file(op_folder / "op.py"):
+        if isinstance(op_folder, Path) and os.path.lexists(op_folder / "op.py"):
             ops.add(op_folder.name)
             yield op_folder / "op.py"
         if isinstance(op_folder, Path) and op_folder.name in ops:
             variants = (folder / "variant.py" for folder in _folders(op_folder) if isinstance(folder, Path))
-            yield from filter(is_file, variants)
+            yield from filter(os.path.lexists, variants)
 
 
 def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | Broken]:
@@ -154,7 +154,7 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | B
             for folder in _folders(op_folder):
                 if isinstance(folder, Broken):
                     yield folder
-                elif is_file(folder / "variant.py"):
+                elif os.path.lexists(folder / "variant.py"):
                     yield load_kernel(folder, op)
 
 
@@ -173,7 +173,7 @@ def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
 
 
 def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
-    if is_file(folder / "op.py"):
+    if os.path.lexists(folder / "op.py"):
         op = load_op(folder)
         if isinstance(op, LoadedOp):
             ops.setdefault(op.op.name, op)

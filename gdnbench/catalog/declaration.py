@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from gdnbench.errors import raised_at
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 
 class SourceLoader(SourceFileLoader):
@@ -23,7 +24,7 @@ class SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Compiles the source."""
         path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
+        code: CodeType = self.source_to_code(read_regular(Path(path), MOST_SOURCE_BYTES), path)
         return code
 
 

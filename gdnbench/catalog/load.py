@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -37,8 +38,7 @@ from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeEr
 from gdnbench.model.kernel import DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape, Workload
-from gdnbench.places import is_file
-from gdnbench.regular_file import read_regular
+from gdnbench.regular_file import MOST_SOURCE_BYTES, check_regular, read_regular, read_regular_text
 
 T = TypeVar("T")
 _WEIGHT, _NAME = "weight", "name"
@@ -66,6 +66,7 @@ def _declared_op(folder: Path) -> Op:
     op = _declared(_run_file(folder / "op.py"), "op", Op)
     check_fields(op)
     check_inside(op.numerics, "numerics")
+    _check_sources(folder, below=False)
     if op.macro_prefix and not op.macro_prefix.isidentifier():
         raise DeclarationError(f"macro_prefix: {op.macro_prefix!r} begins no name of a macro, as GDN_ does")
     for name, declared in op.suites.items():
@@ -82,8 +83,10 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         check_fields(kernel)
         check_inside(kernel.source, "source", below=1)
         _check_entries(kernel)
-        if not is_file(folder / kernel.source):
+        if not os.path.lexists(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
+        _check_source(folder / kernel.source)
+        _check_sources(folder)
         _check_names(kernel, op.op)
         _check_by_shape(kernel, op.op)
         _check_in_place(kernel, op.op)
@@ -91,6 +94,30 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return Entry(kernel, op.op, folder, op.folder, idea)
+
+
+_SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")
+
+
+def _check_sources(folder: Path, *, below: bool = True) -> None:
+    """Refuses a folder with a source that would never end: compilers and Python open what is included and imported.
+
+    Args:
+        folder: of a kernel or an op.
+        below: whether folders in it are its own.
+    """
+    for place, folders, names in os.walk(folder):
+        for name in (*names, *folders):
+            if name.endswith(_SOURCES):
+                _check_source(Path(place, name))
+        folders[:] = [name for name in folders if below and name[0] not in "._"]
+
+
+def _check_source(path: Path) -> None:
+    try:
+        check_regular(path, MOST_SOURCE_BYTES)
+    except OSError as error:
+        raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
 
 
 def _check_entries(kernel: Kernel) -> None:
@@ -269,7 +296,7 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
         DeclarationError: if it is no such table, or names what does not exist or is a dispatcher itself.
     """
     try:
-        document = tomllib.loads(path.read_text())
+        document = tomllib.loads(read_regular_text(path, MOST_SOURCE_BYTES))
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
     picks: dict[str, dict[Workload, Pick]] = {}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gdnbench.errors import MachineError
 from gdnbench.places import cache_root
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 if TYPE_CHECKING:
     from gdnbench.catalog.trial_child import Answer
@@ -55,9 +56,9 @@ class Declaration:
         """Reads a file.
 
         Raises:
-            OSError: if it cannot be read.
+            OSError: if it cannot be read, or is no source file: see `read_regular`.
         """
-        return cls(path, path.read_bytes(), path.stat().st_mtime_ns)
+        return cls(path, read_regular(path, MOST_SOURCE_BYTES), path.stat().st_mtime_ns)
 
     @cached_property
     def key(self) -> str:

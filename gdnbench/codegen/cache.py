@@ -28,6 +28,7 @@ from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.code import Build
 from gdnbench.places import CACHE_VARIABLE, cache_root
+from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
 LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
@@ -62,11 +63,11 @@ def load_build(key: str) -> Build | None:
     """
     stored = cache_folder() / f"{key}.json"
     try:
-        fields = json.loads(stored.read_text())
+        fields = json.loads(read_regular(stored))
         digest = fields.pop("digest")
         build = Build(**fields)
         path = cache_folder() / build.cubin
-        intact = _digest(path.read_bytes()) == digest
+        intact = _digest(read_regular(path)) == digest
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     if not intact:
@@ -215,7 +216,7 @@ def _remove_orphans(grace_s: float) -> None:
 
 def _cubin_of(build: Path) -> str:
     try:
-        return decode_json(build.read_bytes(), _Names)["cubin"]
+        return decode_json(read_regular(build), _Names)["cubin"]
     except (OSError, SchemaError):
         return ""
 

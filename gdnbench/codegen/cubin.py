@@ -17,6 +17,7 @@ from gdnbench.codegen.arch import capability
 from gdnbench.errors import MachineError
 from gdnbench.model.code import NO_CLUSTER
 from gdnbench.process.command import describe_exit, run_tool
+from gdnbench.regular_file import read_regular_text
 
 _LIMIT_S = 60.0
 # From Hopper on the system keeps 1 KiB of every block's shared memory for itself (CUDA programming guide, "Shared
@@ -66,7 +67,7 @@ def disassemble(cubin: Path, symbol: str) -> str:
     # A cached cubin is named by its content, so SASS beside it cannot be of another.
     kept = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return kept.read_text()
+        return read_regular_text(kept)
     sass = run_cuobjdump(cubin, "-sass", "-fun", symbol)
     with contextlib.suppress(OSError):  # a read-only cache costs time, and nothing else
         with tempfile.NamedTemporaryFile("w", dir=kept.parent, prefix=".", suffix=".tmp", delete=False) as file:

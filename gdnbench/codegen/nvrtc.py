@@ -17,6 +17,7 @@ from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 # NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
 # No fast-math: a kernel that wants __expf writes __expf.
@@ -129,7 +130,7 @@ def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> 
 
 
 def _text_in(source: Path) -> str:
-    content = source.read_bytes()
+    content = read_regular(source, MOST_SOURCE_BYTES)
     try:
         return content.decode()
     except UnicodeDecodeError as error:

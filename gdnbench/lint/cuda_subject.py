@@ -13,6 +13,7 @@ from gdnbench.lint.launch_setting import LaunchSetting
 from gdnbench.lint.settings import settings_of
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def read_cuda_subjects(entry: Entry, variant: Variant) -> Iterator[CudaSubject]:
 def read_source(path: Path) -> str:
     """Returns a source's text; raises BuildError if it cannot be read."""
     try:
-        return path.read_text()
+        return read_regular_text(path, MOST_SOURCE_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
 
