@@ -13,7 +13,7 @@ import pytest
 from committed import HOME, RESULTS
 from faults import answer
 
-from gdnbench.cli.outcome import exit_code_of
+from gdnbench.cli.outcome import WIDEST, exit_code_of
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
 
 GDNBENCH = [sys.executable, "-m", "gdnbench"]
@@ -126,6 +126,34 @@ def test_a_full_disk_behind_stdout_is_told(words):
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(("words", "code"), [(["list", "decode-v4"], 0), (["show", "no-such-run"], 2), (["--no"], 2)])
+def test_a_full_disk_behind_stderr_changes_no_exit_code(words, code):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        command = [sys.executable, "-m", "gdnbench", *words]
+        done = subprocess.run(command, cwd=HOME, stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=60)
+    assert done.returncode == code
+
+
+def test_a_terminal_of_ten_million_columns_takes_no_longer():
+    assert 0 < max(map(len, answer("list", folder=HOME, COLUMNS="10000000").out.splitlines())) <= WIDEST
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["runs", "--json", "--csv"], "--json and --csv are two formats"),
+        (["cache", "--json", "--csv"], "--json and --csv are two formats"),
+        (["targets", "--json", "--csv"], "--json and --csv are two formats"),
+        (["report", "main", "--profiles", "missing"], "there is no folder missing"),
+    ],
+)
+def test_what_contradicts_itself_or_is_not_there_is_told(words, said):
+    done = answer(*words, folder=HOME)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert said in done.err
 
 
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])

@@ -195,12 +195,37 @@ def test_stdout_has_the_protocol_alone(project):
             talk.answer(number)
         process.stdin.write("this is no message\n")
         process.stdin.flush()
+        assert talk.answer(None)["error"]["code"] == -32700
         talk.call(5, "list", op="decode")
         talk.answer(5)
         process.stdin.close()
         assert process.wait(30) == 0
         assert all(json.loads(line)["jsonrpc"] == "2.0" for line in talk.lines)
         assert "Traceback" not in process.stderr.read()
+
+
+REFUSED = {
+    "no message": -32700,
+    '{"jsonrpc": "2.0", "id": 7, "method": "pi': -32700,
+    "\\ud800": -32700,
+    "[" * 100_000: -32700,
+    "\x00": -32700,
+    "[]": -32600,
+    "3": -32600,
+    "null": -32600,
+    '{"id": 7}': -32600,
+    '{"jsonrpc": "1.0", "id": 7, "method": "ping"}': -32600,
+}
+
+
+def test_a_line_that_is_no_message_is_answered_as_json_rpc_says(project):
+    with by_hand(project) as (process, talk):
+        process.stdin.write("\n".join(REFUSED) + '\n\n{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}\n')
+        process.stdin.flush()
+        talk.answer("\ufffd")
+        told = [line for line in map(json.loads, talk.lines) if "error" in line]
+        assert [line["id"] for line in told] == [None] * len(REFUSED)
+        assert [line["error"]["code"] for line in told] == list(REFUSED.values())
 
 
 @pytest.mark.parametrize("end", ["stdin", signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TextIO, cast
 
@@ -14,15 +14,22 @@ from anyio import CapacityLimiter, Lock, create_task_group
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
+    JSONRPCError,
     ListToolsResult,
     TextContent,
     ToolAnnotations,
+    jsonrpc_message_adapter,
 )
 from mcp.types import Tool as ListedTool
+from pydantic import ValidationError
 
 from gdnbench import __version__
 from gdnbench.codec import SchemaError, convert
@@ -79,7 +86,9 @@ class ToolsServer:
         )
         async with create_task_group() as tasks:
             tasks.start_soon(self._end_at_signal)
-            async with stdio_server(_requests()) as (read, write):
+            lines = _requests()
+            async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (read, write):
+                lines.answer = write.send
                 await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
@@ -129,11 +138,28 @@ class _Lines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = anyio.wrap_file(stream)
+        self.answer: Callable[[SessionMessage], Awaitable[None]] | None = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """One after the other."""
+        """One after the other; what is no message is answered here, for the protocol's library is silent."""
         async for line in self._stream:
-            yield with_whole_characters(line)
+            whole = with_whole_characters(line)
+            error = _fault_of(whole)
+            if error is None:
+                yield whole
+            elif self.answer and whole.strip():
+                await self.answer(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+
+
+def _fault_of(line: str) -> ErrorData | None:
+    try:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        told = error.errors(include_url=False)[0]
+        if told["type"] == "json_invalid":
+            return ErrorData(code=PARSE_ERROR, message=f"the line is no JSON: {told['msg']}")
+        return ErrorData(code=INVALID_REQUEST, message="the line is no message of JSON-RPC 2.0")
+    return None
 
 
 def with_whole_characters(line: str) -> str:
@@ -141,14 +167,14 @@ def with_whole_characters(line: str) -> str:
     return _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
 
 
-def _requests() -> anyio.AsyncFile[str]:
+def _requests() -> _Lines:
     """Standard input for the protocol alone: a handler, or what it starts, reads the end of a file there."""
     wire, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
     # The thread that reads may still be in a call when the server ends.
     stream = os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
-    return cast("anyio.AsyncFile[str]", _Lines(stream))
+    return _Lines(stream)
 
 
 def _listed(tool: type[Tool]) -> ListedTool:
