@@ -17,6 +17,7 @@ from gdnbench.catalog.entry import Entry
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
+from gdnbench.model.arguments import call_of
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.tensor import FACTS
@@ -136,8 +137,9 @@ def signature_of(
     types |= {tensor.name: f"*{FACTS[tensor.dtype_at(workload.axes)].triton}" for tensor in (*op.tensors, *scratch)}
     unknown = [name for name in names if name not in types]
     if unknown:
-        known = f"it may take {', '.join(types)}"
-        raise BuildError(f"the Triton function takes {', '.join(unknown)}, which nothing provides", known)
+        every = dict.fromkeys([*(spec.name for spec in op.tensors), *op.scalars, *reversed(types)])
+        expected = f"expected, or a part of it: {call_of(op, entry.kernel, '', every)}"
+        raise BuildError(f"the Triton function takes {', '.join(unknown)}, which nothing provides; {expected}")
     return {name: types[name] for name in names}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from inspect import signature
 from math import prod
 from typing import Any
 
@@ -16,7 +18,7 @@ from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.arguments import argument_names
+from gdnbench.model.arguments import argument_names, call_of, check_arguments
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 from gdnbench.model.op import Op
@@ -131,6 +133,8 @@ def _load_cuda_launch(
     if code is None:
         code = modules[built.cubin] = ObjectCode.from_cubin(Path(built.cubin).read_bytes())
     function = code.get_kernel(built.symbol)
+    with suppress(NotImplementedError):  # drivers before CUDA 12.4 do not tell
+        check_arguments(entry.op, entry.kernel, launch, [each.size for each in function.arguments_info])
     shared_bytes = launch.shared_bytes(workload, variant.params)
     allow_shared(int(function.handle), shared_bytes, device.device_id)
     config = LaunchConfig(
@@ -257,8 +261,37 @@ def _load_torch(entry: Entry, params: Params) -> Binder:
     function = getattr(module, entry.kernel.entry, None)
     if not callable(function):
         raise DeclarationError(f"{entry.source} must define {entry.kernel.entry}(tensors, workload, params)")
+    name, source = entry.kernel.entry, entry.source.name
+    if not _takes(function, 3):
+        told = f"{name}{signature(function)} in {source}; expected: {name}(tensors, workload, params)"
+        held = [*(spec.name for spec in entry.op.tensors), *entry.op.scalars]
+        raise DeclarationError(f"{told}, where tensors has {call_of(entry.op, entry.kernel, '', held)}")
     bind_to: Callable[..., Launcher] = function
-    return lambda workspace: bind_to(workspace.namespace, workspace.workload, params)
+
+    def bind(workspace: Workspace) -> Launcher:
+        launcher = bind_to(workspace.namespace, workspace.workload, params)
+        if not callable(launcher) or not _takes(launcher, 0):
+            given = f"a function of {signature(launcher)}" if callable(launcher) else f"a {type(launcher).__name__}"
+            outputs = call_of(entry.op, entry.kernel, "", workspace.outputs)
+            raise DeclarationError(
+                f"{name}() in {source} gives {given}; expected: a function () that returns {outputs}"
+            )
+        return launcher
+
+    return bind
+
+
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Whether a function may be called with so many arguments; one that does not tell may."""
+    try:
+        found = signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        found.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def three(grid: tuple[int, ...]) -> tuple[int, int, int]:

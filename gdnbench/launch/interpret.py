@@ -16,7 +16,7 @@ from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.arguments import argument_names
+from gdnbench.model.arguments import argument_names, check_arguments
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
 from gdnbench.model.params import Params
@@ -129,6 +129,8 @@ class InterpretedCuda:
         before = self._module.content()
         for launch, program in self._programs:
             names = argument_names(self._entry.op, self._entry.kernel, launch)
+            sizes = [parameter.nbytes for parameter in program.parameters]
+            check_arguments(self._entry.op, self._entry.kernel, launch, sizes)
             arguments = [
                 self._argument(name, named[name], is_written=name not in unwritten, is_input=name in workspace.inputs)
                 for name in names

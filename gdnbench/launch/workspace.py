@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -131,7 +131,7 @@ class Workspace:
     @property
     def namespace(self) -> SimpleNamespace:
         """Everything by name, for a torch kernel's `bind`."""
-        return SimpleNamespace(**self.inputs, **self.scalars, **self.outputs)
+        return _Named(**self.inputs, **self.scalars, **self.outputs)
 
     @property
     def output_tensors(self) -> tuple[torch.Tensor, ...]:
@@ -162,6 +162,11 @@ class Workspace:
     def _begin(self, outputs: Mapping[str, torch.Tensor], in_place: Mapping[str, str]) -> None:
         for name, source in in_place.items():
             outputs[name].copy_(self.pristine[source])
+
+
+class _Named(SimpleNamespace):
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"there is no {name}; expected: {', '.join(vars(self))}")
 
 
 def _pair_of(op: Op, drawn: object) -> tuple[dict[str, torch.Tensor], dict[str, float]]:

@@ -12,6 +12,7 @@ from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
 from gdnbench.launch.numerics import ask, check_named
 from gdnbench.launch.workspace import is_poison
+from gdnbench.model.arguments import call_of
 from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
 from gdnbench.model.op import ExactGate, Gate, Op, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status
@@ -297,7 +298,9 @@ def name_outputs(
     """
     names = [spec.name for spec in op.outputs]
     if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):
-        raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {type(outputs).__name__}")
+        given = type(outputs).__name__ + (f" of {len(outputs)}" if isinstance(outputs, tuple | list) else "")
+        expected = call_of(op, None, "", names)
+        raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {given}; expected: {expected}")
     named = dict(zip(names, outputs, strict=True))
     for spec in op.outputs:
         tensor, wanted = named[spec.name], tuple(sizes[spec.name])
