@@ -72,7 +72,7 @@ def test_verify_has_the_outcome_that_is_right(name):
     assert not any(word in said for word in expected.silent), said
 
 
-@pytest.mark.parametrize("kernel", ["plain", "pointer"])
+@pytest.mark.parametrize("kernel", ["plain", "pointer", "helper"])
 def test_an_offset_that_may_pass_32_bits_is_found(kernel):
     _, said = tried("int-offset-batch", "lint", f"accum-{kernel}")
     assert "C5" in said

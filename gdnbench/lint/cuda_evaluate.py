@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gdnbench.lint import span as spans
@@ -60,11 +61,14 @@ class _Follower:
         self._blocks = program_spans(setting.grid or (1,))
         self.found: list[NarrowOffset] = []
         self._expanding: set[str] = set()
+        self._constants: Names = {}
+        self._members: dict[str, list[CudaNumber]] = {}  # of variables whose braces give each member
 
     def declare_constants(self, source: CudaSource, names: Names) -> None:
         """Records the file-wide constants of a file, including those in namespaces."""
         for node in source.constants:
             self._declare(node, names)
+        self._constants = dict(names)
 
     def parameter(self, name: str, type_name: str, *, is_pointer: bool) -> CudaNumber:
         """Returns what is known of a kernel's parameter: the value of an axis."""
@@ -116,6 +120,8 @@ class _Follower:
                         break
                 continue
             found = self.value(value, names)
+            if value.type == "initializer_list":
+                self._members[text_of(inner)] = [self.value(each, names) for each in value.named_children]
             if inner.type == "identifier":
                 names[text_of(inner)] = of_type(found, type_name, value) if not found.is_pointer else found
             elif inner.type == "pointer_declarator":
@@ -253,7 +259,35 @@ class _Follower:
         cast, bracket, kind = written.partition("<")
         if cast in {"static_cast", "reinterpret_cast"} and bracket and len(given) == 1:
             return self._cast(given[0], kind.rstrip(">"), node)
-        return UNKNOWN_NUMBER
+        owner, _, name = written.rpartition(".")
+        return self._returned(name, self._members.get(owner, []), given)
+
+    @cached_property
+    def _functions(self) -> list[Node]:
+        return [each for each in walk(self._source.root) if each.type == "function_definition"]
+
+    def _returned(self, name: str, members: list[CudaNumber], given: list[CudaNumber]) -> CudaNumber:
+        """What a function of this file returns that does nothing else, where no other has its name."""
+        named = [each for each in self._functions if _name(each) == name]
+        returned = _only_return(named[0]) if len(named) == 1 else None
+        if returned is None or name in self._expanding:
+            return UNKNOWN_NUMBER
+        owner = named[0].parent
+        fields = owner.named_children if owner is not None and owner.type == "field_declaration_list" else []
+        known = dict(self._constants)
+        for kind, values in (("field_declaration", members), ("parameter_declaration", given)):
+            nodes = fields if kind == "field_declaration" else list(walk(named[0]))
+            for node, value in zip((each for each in nodes if each.type == kind), values, strict=False):
+                declarator, typed = node.child_by_field_name("declarator"), node.child_by_field_name("type")
+                if declarator is not None and typed is not None:
+                    known[text_of(declarator)] = value if value.is_pointer else of_type(value, text_of(typed), node)
+        self._expanding.add(name)
+        try:
+            found = self.value(returned, known)
+        finally:
+            self._expanding.discard(name)
+        typed = named[0].child_by_field_name("type")
+        return found if found.is_pointer or typed is None else of_type(found, text_of(typed), returned)
 
     def _cast(self, value: CudaNumber, kind: str, node: Node) -> CudaNumber:
         if "*" in kind:
@@ -282,3 +316,18 @@ class _Follower:
         for each in parts:
             if each.wide is not None:
                 self.found.append(NarrowOffset(*each.wide))
+
+
+def _name(function: Node) -> str:
+    declarator = function.child_by_field_name("declarator")
+    found = declarator.child_by_field_name("declarator") if declarator is not None else None
+    return text_of(found) if found is not None else ""
+
+
+def _only_return(function: Node) -> Node | None:
+    """What a function returns, where that is all that it does."""
+    body = function.child_by_field_name("body")
+    statements = [each for each in body.named_children if each.type != "comment"] if body is not None else []
+    if len(statements) != 1 or statements[0].type != "return_statement" or not statements[0].named_children:
+        return None
+    return statements[0].named_children[0]
