@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -59,6 +59,15 @@ def convert_cells(cells: Mapping[str, str], schema: type[T]) -> T:
         SchemaError: as `decode_json`.
     """
     return _convert({name: text for name, text in cells.items() if text}, schema, strict=False)
+
+
+def convert_rows(rows: Iterable[Sequence[str]], schema: type[T]) -> list[T]:
+    """Rows of cells, none of them empty, each as an array-like schema has it: quicker than one by one.
+
+    Raises:
+        SchemaError: as `decode_json`; it does not tell the row.
+    """
+    return _convert(list(rows), list[schema], strict=False)  # type: ignore[valid-type]
 
 
 def _convert(value: Any, schema: type[T], *, strict: bool) -> T:

@@ -99,6 +99,12 @@ def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
         RunFormatError: if it is missing, no text, lacks one of `columns`, has one twice, or was cut off.
         UnreadableError: if it is there, and cannot be read.
     """
+    header, lines = read_lines(path, columns)
+    return [dict(zip(header, cells, strict=True)) for cells in lines]
+
+
+def read_lines(path: Path, columns: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    """The header of a CSV file and the cells of its rows; raises as `read_table`, and is for files of many rows."""
     (_, header), *lines = _lines(path)
     missing = [column for column in columns if column not in header]
     if missing:
@@ -107,13 +113,11 @@ def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
         raise RunFormatError(lacking, "was it written by this gdnbench?")
     if twice := [column for column, count in Counter(header).items() if count > 1]:
         raise RunFormatError(f"{path} has the column {twice[0]} twice", DAMAGED)
-    rows = []
     for number, (_, cells) in enumerate(lines, start=2):
         if len(cells) != len(header):
             many = f"has {len(cells)} cells of {len(header)}" if len(cells) > len(header) else "is cut off"
             raise RunFormatError(f"{path} line {number} {many}", DAMAGED)
-        rows.append(dict(zip(header, cells, strict=True)))
-    return rows
+    return header, [cells for _, cells in lines]
 
 
 def quick_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
