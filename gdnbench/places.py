@@ -39,6 +39,11 @@ def cache_root() -> Path:
     return user_cache_path("gdnbench")
 
 
+def index_folder() -> Path:
+    """Where the indexes of folders of runs are kept."""
+    return cache_root() / "runs"
+
+
 def is_file(path: Path) -> bool:
     """Whether there is such a file; a name that none can have, or that may not be looked up, is none."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for those

@@ -33,6 +33,9 @@ def history(
     profile: ProfileOption = None,
     margin: Annotated[float, typer.Option(help="Relative change of the time that counts as none.")] = 0.01,
     results: ResultsOption = RESULTS,
+    every: Annotated[
+        bool, typer.Option("--all", help="Rows for all runs, not the newest 30 alone, as --json and --csv have.")
+    ] = False,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
@@ -60,7 +63,7 @@ def history(
     from gdnbench.compare.runs import load_stored_runs
     from gdnbench.measuring.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.report.console import message_console
-    from gdnbench.report.history import print_histories
+    from gdnbench.report.history import SHOWN, print_histories
     from gdnbench.wording import plural
 
     check_margin(margin)
@@ -78,7 +81,8 @@ def history(
     workloads = asked if shape or profile else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
     chosen = of_gpu(runs, model)
-    found = [history_of(chosen, label, each, gpu=model, margin=margin) for each in workloads]
+    newest = None if every or json or csv else SHOWN
+    found = [history_of(chosen, label, each, gpu=model, margin=margin, newest=newest) for each in workloads]
     print_histories(found, results, json=json, csv=csv)
     others = other_gpus(runs, label, model)
     if gpu in ("", "auto") and others:

@@ -27,7 +27,7 @@ from gdnbench.catalog.trial import forget_trials
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.code import Build
-from gdnbench.places import CACHE_VARIABLE, cache_root
+from gdnbench.places import CACHE_VARIABLE, cache_root, index_folder
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
@@ -175,11 +175,12 @@ def evict() -> int:
 def clean(older_s: float = 0.0) -> int:
     """Removes builds and revisions not used for `older_s` seconds, all by default; returns the bytes freed.
 
-    Removing all also removes byte code and trials of declarations.
+    Removing all also removes byte code, indexes of runs and trials of declarations.
     """
     before = cache_use().total_bytes
     if older_s == 0:
         shutil.rmtree(byte_code_folder(), ignore_errors=True)
+        shutil.rmtree(index_folder(), ignore_errors=True)
         forget_trials()
     horizon = time.time() - older_s
     for item in (*_builds(), *_revisions()):

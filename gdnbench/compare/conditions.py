@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from gdnbench.compare.figure import Figure, FigureSource, differing_parts
 from gdnbench.compare.grid import FigureGrid, GridEntry, workload_keys
-from gdnbench.compare.runs import StoredRun
+from gdnbench.compare.runs import StoredCase, StoredRun
 from gdnbench.stats.estimators import INTERQUARTILE
 
+Timed = Figure | StoredCase
 CARD = "card"
 SOURCE = "source"
 PARAMS = "params"
@@ -137,9 +138,9 @@ def changes_between(
         SOURCE: ConditionChange(figure.source_hash, now.source_hash),
         PARAMS: ConditionChange(str(figure.params), str(now.params)),
         METHOD: ConditionChange(method_of(run, figure), method_of(later, now)),
-        ANCHOR: ConditionChange(_source_of(run, anchor), _source_of(later, anchor)),
+        ANCHOR: ConditionChange(run.source_hash(anchor), later.source_hash(anchor)),
         CARD: ConditionChange(card_of(run), card_of(later)),
-        **_condition_changes(run.source.conditions, later.source.conditions),
+        **_condition_changes(run.conditions, later.conditions),
     }
     return {
         name: change
@@ -154,19 +155,19 @@ def _condition_changes(before: Mapping[str, str], after: Mapping[str, str]) -> d
     return {name: ConditionChange(before.get(name, ""), after.get(name, "")) for name in names}
 
 
-def same_method(before: StoredRun, old: Figure, after: StoredRun, new: Figure) -> bool:
+def same_method(before: StoredRun, old: Timed, after: StoredRun, new: Timed) -> bool:
     """Whether two runs measured in the same way, so that a change between them is not the method's."""
     return method_of(before, old) == method_of(after, new)
 
 
-def method_of(run: StoredRun, figure: Figure) -> str:
+def method_of(run: StoredRun, figure: Timed) -> str:
     """How a time was measured: the timer's name, or for NVBench `default` or `plain`. Empty without a time.
 
     Includes the trim, unless that is a quarter at either end.
     """
     if not figure.timer:
         return ""
-    conditions = run.source.conditions
+    conditions = run.conditions
     trim = conditions.get("trim", _DEFAULTS["trim"])
     trimmed = "" if trim == _DEFAULTS["trim"] else f", {trim} trimmed"
     if figure.timer != "nvbench":
@@ -176,8 +177,4 @@ def method_of(run: StoredRun, figure: Figure) -> str:
 
 def card_of(run: StoredRun) -> str:
     """The first eight digits of the card's UUID; empty if unknown."""
-    return run.source.conditions.get("GPU", "").removeprefix("GPU-")[:8]
-
-
-def _source_of(run: StoredRun, label: str) -> str:
-    return next((figure.source_hash for figure in run.figures if figure.label == label), "")
+    return run.conditions.get("GPU", "").removeprefix("GPU-")[:8]

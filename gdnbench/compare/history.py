@@ -20,9 +20,9 @@ import numpy as np
 from gdnbench.catalog.entry import label_parts
 from gdnbench.compare.conditions import ConditionChange, changes_between, same_method
 from gdnbench.compare.figure import Figure
-from gdnbench.compare.run_change import RunPair, TimeKind
-from gdnbench.compare.runs import StoredRun
-from gdnbench.compare.within_run import ratio_within_run
+from gdnbench.compare.run_answers import read_in_run, read_since
+from gdnbench.compare.run_change import TimeKind
+from gdnbench.compare.runs import StoredCase, StoredRun
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.op import DEFAULT_SUITE, Op
@@ -30,13 +30,10 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats.comparison import Comparison, Verdict, judge
 from gdnbench.stats.interval import Interval
-from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01
 """One percent: ratios at batch 1 repeat that closely."""
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +77,7 @@ class History:
         scatter: relative standard deviation of one run's time where nothing changed, without the change of the whole
             run; NaN if no two runs could be compared.
         margin: changes up to this ratio are not steps.
+        left_out: the number of older runs with the kernel that have no row.
     """
 
     label: str
@@ -89,6 +87,7 @@ class History:
     scatter: float
     margin: float
     rows: tuple[HistoryRow, ...]
+    left_out: int = 0
 
     @property
     def largest_step(self) -> HistoryRow | None:
@@ -98,64 +97,77 @@ class History:
 
 
 def history_of(
-    runs: Sequence[StoredRun], label: str, workload: Workload, *, gpu: str, margin: float = DEFAULT_STEP_MARGIN
+    runs: Sequence[StoredRun],
+    label: str,
+    workload: Workload,
+    *,
+    gpu: str,
+    margin: float = DEFAULT_STEP_MARGIN,
+    newest: int | None = None,
 ) -> History:
-    """The history of a kernel at one workload over runs of one GPU model, oldest first; see `History`."""
-    having = [(run, figure) for run in runs if (figure := _find(run, label, workload))]
+    """The history of a kernel at one workload over runs of one GPU model, oldest first; see `History`.
+
+    Only the `newest` runs that have the kernel get a row; None for all of them.
+    """
+    having = [(run, case) for run in runs if (case := run.case(label, workload))]
     anchor = _choose_anchor([run for run, _ in having], label, workload)
-    rows: list[HistoryRow] = []
-    for run, figure in having:
-        rows.append(_row(run, figure, rows, anchor, margin))
+    followed = _Followed(having, label, workload, anchor)
+    first = 0 if newest is None else max(len(having) - newest, 0)
+    rows = [followed.row(place, margin) for place in range(first, len(having))]
+    if having:
+        having[0][0].index.save()
     scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
     scatter = median(scatters) if scatters else math.nan
     return History(
-        label=label, gpu=gpu, workload=workload, anchor=anchor, scatter=scatter, margin=margin, rows=tuple(rows)
+        label=label,
+        gpu=gpu,
+        workload=workload,
+        anchor=anchor,
+        scatter=scatter,
+        margin=margin,
+        rows=tuple(rows),
+        left_out=first,
     )
 
 
-def _row(run: StoredRun, figure: Figure, earlier: list[HistoryRow], anchor: str, margin: float) -> HistoryRow:
-    paired = _paired(run, figure, anchor)
-    changes = {}
-    if earlier:
-        last = earlier[-1]
-        changes = changes_between((last.run, last.figure), (run, figure), anchor)
-    if paired is None:
-        return HistoryRow(run=run, figure=figure, changes=changes)
-    row = HistoryRow(run=run, figure=figure, changes=changes, ratio=paired.speedup(CONFIDENCE))
-    peer = next(
-        (each for each in reversed(earlier) if each.ratio and same_method(each.run, each.figure, run, figure)), None
-    )
-    return _with_change(row, peer, anchor, margin) if peer else row
+class _Followed:
+    """The runs that have a kernel at a workload, oldest first; what rows need of them is read when it is asked for."""
 
+    def __init__(
+        self, having: Sequence[tuple[StoredRun, StoredCase]], label: str, workload: Workload, anchor: str
+    ) -> None:
+        self._having, self._label, self._workload, self._anchor = having, label, workload, anchor
+        self._read: dict[int, tuple[Figure, Interval | None]] = {}
 
-def _with_change(row: HistoryRow, peer: HistoryRow, anchor: str, margin: float) -> HistoryRow:
-    runs = RunPair(peer.run.source, row.run.source)
-    kind = runs.kind_of(peer.figure, row.figure)
-    change = runs.change(peer.figure, row.figure, kind)
-    assert change  # both rows have a ratio, and so rounds
-    speedup = change.log_ratio.speedup(CONFIDENCE)
-    return replace(
-        row,
-        since=peer.run.source.name,
-        change=Comparison(speedup, judge(speedup, margin)),
-        kind=kind,
-        # The components after those of the rounds are those of a difference of two runs.
-        scatter=math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0),
-        causes=changes_between((peer.run, peer.figure), (row.run, row.figure), anchor),
-    )
+    def row(self, place: int, margin: float) -> HistoryRow:
+        run, case = self._having[place]
+        figure, ratio = self._in_run(place)
+        changes = self._changes(place - 1, place) if place else {}
+        row = HistoryRow(run=run, figure=figure, ratio=ratio, changes=changes)
+        peers = (each for each in reversed(range(place)) if same_method(*self._having[each], run, case))
+        peer = next((each for each in peers if self._in_run(each)[1]), None) if ratio else None
+        if peer is None:
+            return row
+        before = self._having[peer][0]
+        since = read_since(before, run, self._label, self._workload)
+        speedup = Interval(*since.ends)
+        return replace(
+            row,
+            since=before.name,
+            change=Comparison(speedup, judge(speedup, margin)),
+            kind=since.kind,
+            scatter=since.scatter,
+            causes=self._changes(peer, place),
+        )
 
+    def _changes(self, before: int, after: int) -> dict[str, ConditionChange]:
+        old, new = ((self._having[each][0], self._in_run(each)[0]) for each in (before, after))
+        return changes_between(old, new, self._anchor)
 
-def _paired(run: StoredRun, figure: Figure, anchor: str) -> PairedLogRatio | None:
-    """log(kernel / anchor) over the rounds that both have."""
-    other = _find(run, anchor, figure.workload)
-    if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
-        return None
-    paired = ratio_within_run(run.source, [figure], [other])
-    return paired if paired.n else None
-
-
-def _find(run: StoredRun, label: str, workload: Workload) -> Figure | None:
-    return next((each for each in run.figures if each.label == label and each.workload == workload), None)
+    def _in_run(self, place: int) -> tuple[Figure, Interval | None]:
+        if place not in self._read:
+            self._read[place] = read_in_run(self._having[place][0], self._label, self._workload, self._anchor)
+        return self._read[place]
 
 
 def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
@@ -163,16 +175,19 @@ def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) ->
 
     An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
     """
-    here = [each for run in runs for each in run.figures if each.workload == workload and each.rounds_us.size]
-    here = [each for each in here if each.label != label]
-    floors = Counter(each.label for each in here if each.role is Role.FLOOR and each.nbytes > 0)
-    baselines = Counter(each.label for each in here if each.role is Role.BASELINE)
+    floors, baselines = Counter[str](), Counter[str]()
+    for cases, count in Counter(run.cases for run in runs).items():
+        for each in cases.every:
+            if each.has_rounds and each.workload == workload and each.label != label:
+                floors[each.label] += count if each.role is Role.FLOOR and each.moves_bytes else 0
+                baselines[each.label] += count if each.role is Role.BASELINE else 0
     (floor, with_floor), (baseline, with_baseline) = (_most_common(floors), _most_common(baselines))
     return floor if 2 * with_floor >= with_baseline else baseline
 
 
 def _most_common(labels: Counter[str]) -> tuple[str, int]:
-    return labels.most_common(1)[0] if labels else ("", 0)
+    label, count = labels.most_common(1)[0] if labels else ("", 0)
+    return (label, count) if count else ("", 0)
 
 
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
@@ -180,7 +195,7 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
 
     UnknownNameError is raised if no run has it; the hint has the nearest labels.
     """
-    labels = list(dict.fromkeys(figure.label for run in reversed(runs) for figure in run.figures))
+    labels = list(dict.fromkeys(label for run in reversed(runs) for label in run.cases.by_label))
     if wanted in labels:
         return wanted
     for label in labels:
@@ -193,7 +208,7 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
 
 def choose_op(runs: Sequence[StoredRun], label: str) -> str:
     """The op whose runs have a label; UsageError if runs of several ops have it."""
-    having = list(dict.fromkeys(run.op for run in runs if any(figure.label == label for figure in run.figures)))
+    having = list(dict.fromkeys(run.op for run in runs if label in run.cases.by_label))
     if len(having) > 1:
         raise UsageError(f"runs of {' and '.join(having)} have {label}", f"say which with --op: {' or '.join(having)}")
     return having[0]
@@ -205,11 +220,9 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
     Without such a run, it is that of the latest run that timed the kernel, or else of the latest run that has it.
     UnknownNameError is raised if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
     """
-    having = [run.source.gpu for run in runs if any(figure.label == label for figure in run.figures)]
+    having = [run.gpu for run in runs if label in run.cases.by_label]
     if wanted in ("", "auto"):
-        timed = [
-            run.source.gpu for run in runs if any(figure.label == label and figure.has_time for figure in run.figures)
-        ]
+        timed = [run.gpu for run in runs if _has_time(run, label)]
         return next((gpu for gpu in reversed(timed) if gpu != CPU), (timed or having)[-1])
     slug = wanted.lower() if wanted.lower() in having else gpu_slug(wanted)
     if slug not in having:
@@ -220,9 +233,7 @@ def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
 
 def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, int]:
     """The other GPU models on which runs timed the kernel, with their number of runs, the most first."""
-    timed = Counter(
-        run.source.gpu for run in runs if any(figure.label == label and figure.has_time for figure in run.figures)
-    )
+    timed = Counter(run.gpu for run in runs if _has_time(run, label))
     return {gpu: count for gpu, count in timed.most_common() if gpu not in {chosen, CPU}}
 
 
@@ -243,7 +254,7 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
     profile where it has none of the default one.
     """
     default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
-    timed = {figure.workload for figure in _figures(runs, label, gpu) if figure.has_time}
+    timed = {case.workload for case in _cases(runs, label, gpu) if case.has_time}
     for profile in dict.fromkeys((op.profile, "")):
         for suite in (DEFAULT_SUITE, *op.suites):
             workloads = tuple(workload.at(profile) for workload in op.suite(suite).workloads)
@@ -253,11 +264,15 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
 
 
 def _known_workloads(runs: Sequence[StoredRun], label: str, gpu: str) -> set[Workload]:
-    return {figure.workload for figure in _figures(runs, label, gpu)}
+    return {case.workload for case in _cases(runs, label, gpu)}
 
 
-def _figures(runs: Sequence[StoredRun], label: str, gpu: str) -> list[Figure]:
-    return [figure for run in of_gpu(runs, gpu) for figure in run.figures if figure.label == label]
+def _cases(runs: Sequence[StoredRun], label: str, gpu: str) -> list[StoredCase]:
+    return [case for cases in {run.cases for run in of_gpu(runs, gpu)} for case in cases.by_label.get(label, ())]
+
+
+def _has_time(run: StoredRun, label: str) -> bool:
+    return any(case.has_time for case in run.cases.by_label.get(label, ()))
 
 
 def check_margin(margin: float) -> None:
@@ -273,12 +288,13 @@ def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
 
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
-    return [replace(run, source=run.source.with_axes_of(op.name, op.workloads)) for run in runs]
+    completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
+    return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
 
 
 def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:
     """The runs on one GPU model."""
-    return [run for run in runs if run.source.gpu == gpu]
+    return [run for run in runs if run.gpu == gpu]
 
 
 def _parts(label: str) -> tuple[str, frozenset[str]]:

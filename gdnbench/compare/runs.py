@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
@@ -13,11 +16,14 @@ from gdnbench.model.case import Variant
 from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.params import Params
 from gdnbench.model.status import Clock, Role
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.find import list_runs, readable
+from gdnbench.store.index import RunIndex, stamp_of
+from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import NAME as MEASUREMENTS
 from gdnbench.store.measurements import read_by_clock
-from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
@@ -29,23 +35,121 @@ KERNEL_CLOCK: Clock = "cupti"
 _NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
 
+class StoredCase(NamedTuple):
+    """A case of a stored run, in brief.
+
+    Attributes:
+        label: the variant's label.
+        kernel: the kernel's name.
+        workload: one setting of the op's axes.
+        role: why it is in its run; no control.
+        timer: what measured it; empty where it has no time.
+        has_time: whether it has a time, of whatever status.
+        has_rounds: whether there is a time of some round.
+        moves_bytes: whether the kernel must move any.
+    """
+
+    label: str
+    kernel: str
+    workload: Workload
+    role: Role
+    timer: str
+    has_time: bool
+    has_rounds: bool
+    moves_bytes: bool
+
+
+@dataclass(frozen=True, eq=False)
+class StoredCases:
+    """The cases of a run in the order of its file. Runs that have the same ones share them."""
+
+    every: tuple[StoredCase, ...]
+
+    @cached_property
+    def by_label(self) -> dict[str, list[StoredCase]]:
+        """The cases of each label."""
+        found: dict[str, list[StoredCase]] = {}
+        for case in self.every:
+            found.setdefault(case.label, []).append(case)
+        return found
+
+    def with_axes_of(self, axes: WorkloadSpec) -> StoredCases:
+        """The cases at workloads of these axes: those that they lack were at their defaults."""
+        return StoredCases(tuple(case._replace(workload=axes.completed(case.workload)) for case in self.every))
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
     """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
 
     `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for.
+
+    Attributes:
+        stamp: of its files, as `index` takes it.
+        index: what is known of the runs beside it.
+        raw_conditions: `conditions` as they are stored.
+        raw_sources: `sources` as they are stored.
+        axes: the axes that workloads are told by; None for those that it was measured with.
     """
 
-    source: FigureSource
+    folder: Path
+    stamp: str
+    index: RunIndex
+    name: str
+    gpu: str
     op: str
     timestamp: str
-    dirty: bool = False
-    complete: bool = True
+    dirty: bool
+    complete: bool
+    cases: StoredCases
+    raw_conditions: msgspec.Raw
+    raw_sources: msgspec.Raw
+    axes: WorkloadSpec | None = None
 
-    @property
-    def figures(self) -> tuple[Figure, ...]:
-        """Its source's figures."""
-        return self.source.figures
+    @cached_property
+    def conditions(self) -> dict[str, str]:
+        """The conditions that it was measured under, as `conditions_of` gives them."""
+        return msgspec.msgpack.decode(self.raw_conditions, type=dict[str, str])
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The hash of each kernel's sources, by the kernel's name."""
+        return msgspec.msgpack.decode(self.raw_sources, type=dict[str, str])
+
+    @cached_property
+    def source(self) -> FigureSource:
+        """Its figures with their rounds, which takes a tenth of a second to read."""
+        found = _load_kept(self.folder, self.stamp)
+        return found.with_axes_of(self.op, self.axes) if self.axes else found
+
+    def case(self, label: str, workload: Workload) -> StoredCase | None:
+        """A label's case at a workload; None where it has none."""
+        return next((each for each in self.cases.by_label.get(label, ()) if each.workload == workload), None)
+
+    def source_hash(self, label: str) -> str:
+        """The hash of the sources of a label's kernel; empty where it is not known."""
+        case = next(iter(self.cases.by_label.get(label, ())), None)
+        return self.sources.get(case.kernel, "") if case else ""
+
+
+class _Document(msgspec.Struct, array_like=True):
+    """What the index keeps of a run. Fields that all histories need of few runs, or that runs share, are raw."""
+
+    name: str
+    gpu: str
+    op: str
+    timestamp: str
+    dirty: bool
+    complete: bool
+    conditions: msgspec.Raw
+    sources: msgspec.Raw
+    cases: msgspec.Raw
+
+
+class _CasesDocument(msgspec.Struct, array_like=True):
+    axes: msgspec.Raw
+    workloads: tuple[msgspec.Raw, ...]
+    cases: tuple[tuple[str, str, int, tuple[Role, str, bool, bool, bool]], ...]
 
 
 def load_stored_runs(results: Path) -> list[StoredRun]:
@@ -58,21 +162,85 @@ def load_stored_runs(results: Path) -> list[StoredRun]:
     folders = list_runs(results)
     if not folders:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all, or name --out")
-    runs = list(readable(folders, _load_stored_run))
+    index = RunIndex(results, folders)
+    runs = list(readable(folders, lambda folder: _load_stored_run(folder, index)))
+    index.save()
     if not runs:
         raise RunFormatError(f"none of the {len(folders)} runs in {results} can be read", "measure anew")
-    return sorted(runs, key=lambda run: (run.timestamp, run.source.name))
+    return sorted(runs, key=lambda run: (run.timestamp, run.name))
 
 
-def _load_stored_run(folder: Path) -> StoredRun:
-    info, source = read_info(folder), load_run(folder)
+def _load_stored_run(folder: Path, index: RunIndex) -> StoredRun:
+    stamp = stamp_of(folder, (INFO, MEASUREMENTS, ROUNDS))
+    found = index.answer("run", folder, stamp, _Document, lambda folder: _document(folder, stamp))
     return StoredRun(
-        source=source,
-        op=info.op,
-        timestamp=str(info.timestamp),
-        dirty=bool(info.git.get("dirty")),
-        complete=info.complete,
+        folder=folder,
+        stamp=stamp,
+        index=index,
+        name=found.name,
+        gpu=found.gpu,
+        op=found.op,
+        timestamp=found.timestamp,
+        dirty=found.dirty,
+        complete=found.complete,
+        cases=_cases(bytes(found.cases)),
+        raw_conditions=found.conditions,
+        raw_sources=found.sources,
     )
+
+
+def _document(folder: Path, stamp: str) -> _Document:
+    info, source = read_info(folder), _load_kept(folder, stamp)
+    workloads = {workload: at for at, workload in enumerate(dict.fromkeys(each.workload for each in source.figures))}
+    cases = [
+        (
+            each.label,
+            each.kernel,
+            workloads[each.workload],
+            (each.role, each.timer, each.has_time, each.has_rounds, each.nbytes > 0),
+        )
+        for each in source.figures
+    ]
+    return _Document(
+        source.name,
+        source.gpu,
+        info.op,
+        str(info.timestamp),
+        bool(info.git.get("dirty")),
+        info.complete,
+        _raw(source.conditions),
+        _raw(info.sources),
+        _raw((_raw(asdict(info.workloads)), [_raw(workload.place) for workload in workloads], cases)),
+    )
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(value))
+
+
+@cache
+def _cases(document: bytes) -> StoredCases:
+    found = msgspec.msgpack.decode(document, type=_CasesDocument)
+    axes = bytes(found.axes)
+    workloads = [_workload(axes, bytes(each)) for each in found.workloads]
+    cases = (StoredCase(label, kernel, workloads[at], *more) for label, kernel, at, more in found.cases)
+    return StoredCases(tuple(cases))
+
+
+@cache
+def _workload(axes: bytes, place: bytes) -> Workload:
+    return _axes(axes).stored_case(msgspec.msgpack.decode(place))
+
+
+@cache
+def _axes(document: bytes) -> WorkloadSpec:
+    return msgspec.msgpack.decode(document, type=WorkloadSpec)
+
+
+@lru_cache(maxsize=32)
+def _load_kept(folder: Path, stamp: str) -> FigureSource:
+    """A run's figures, of the files of a stamp: the newest runs, which a history reads after all, are read once."""
+    return load_run(folder)
 
 
 def load_run(folder: Path) -> FigureSource:

@@ -20,7 +20,7 @@ from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import TimeUnit, time_text, time_unit
-from gdnbench.store.find import LastTime, last_times, newest_of_ops
+from gdnbench.store.find import LastTime, LastTimes
 from gdnbench.store.info import read_info
 
 WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
@@ -67,9 +67,11 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, there, term, op)}
     entries = tuple(chosen.values()) if terms else tuple(there)
     in_full = bool(terms) and not any(set("*?[") & set(term) or term in {"all", *catalog.ops} for term in terms)
-    times = _times(entries, results)
-    untimed = {entry.op.name for entry in entries} - {catalog.entries[name].op.name for name in times}
-    elsewhere = newest_of_ops(results, untimed) if untimed else {}
+    stored = LastTimes(results)
+    ops = {entry.op.name: entry.op for entry in entries}
+    names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
+    times = stored.at({op: found.default for op, found in ops.items()}, names)
+    elsewhere = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
     return KernelList(entries, broken, times, elsewhere, codes, _codes_of_picks(catalog, results), in_full)
@@ -91,15 +93,6 @@ def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> l
     ]
     if not found:
         select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, and names those there are
-    return found
-
-
-def _times(entries: Sequence[Entry], results: Path) -> dict[str, LastTime]:
-    found: dict[str, LastTime] = {}
-    for op in {entry.op.name: entry.op for entry in entries}.values():
-        names = [entry.kernel.name for entry in entries if entry.op.name == op.name]
-        times = last_times(results, op.name, op.default, names)
-        found |= {name: times[name] for name in names if name in times}
     return found
 
 

@@ -22,6 +22,9 @@ from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
 from gdnbench.report.units import TimeUnit, plus_minus, relative_half_width, time_unit
 from gdnbench.stats.comparison import Verdict
 
+SHOWN = 30
+"""Rows of a table: what follows from the rounds of two runs is worked out for each, and Rich takes its time, too."""
+
 WIDE_ENOUGH_FOR_DATES = 120  # characters; there, the table has dates, whole ids and cards
 WIDE_ENOUGH_FOR_CHANGES = 72  # characters; there, what changed is folded beside the ratio
 _SHOWN = ("driver", "triton", "cuda-bench")  # changes that a table has room for, besides those of the kernel
@@ -60,8 +63,8 @@ def _next(histories: Sequence[History]) -> tuple[str, ...]:
     for history in histories:
         row = history.largest_step
         if row:
-            return _compare(history, row.since, row.run.source.name)
-    names = [row.run.source.name for row in histories[0].rows if row.figure.status is Status.OK]
+            return _compare(history, row.since, row.run.name)
+    names = [row.run.name for row in histories[0].rows if row.figure.status is Status.OK]
     if len(names) > 1:
         return _compare(histories[0], names[0], names[-1])
     return "run", "--kernel", histories[0].label, *histories[0].workload.options
@@ -84,6 +87,10 @@ def _print_history(console: Console, history: History) -> None:
     table = _table(history, wide=console.width >= WIDE_ENOUGH_FOR_DATES)
     narrow = console.width < WIDE_ENOUGH_FOR_CHANGES  # until there, what changed is folded
     console.print(FittedTable(table, ("changed", "commit", "step", f"/ {_anchor(history)}") if narrow else ()))
+    if history.left_out:
+        shown = len(history.rows)
+        told = f"the last {shown} of {shown + history.left_out} runs: --all shows the others, too"
+        console.print(Text(told, style="dim"))
     for row in history.rows:
         if row.is_step:
             console.print(_step_line(row))
@@ -121,7 +128,7 @@ def _table(history: History, *, wide: bool) -> Table:
         table.add_column("card", no_wrap=True)
     table.add_column("changed", overflow="fold")
     for row in history.rows:
-        cells = [Text(row.run.source.name if wide else short_id(row)), _commit(row), _time(row, unit), _ratio(row)]
+        cells = [Text(row.run.name if wide else short_id(row)), _commit(row), _time(row, unit), _ratio(row)]
         cells += [_step(row)] + ([Text(card_of(row.run))] if wide else []) + [_changed(row)]
         table.add_row(*([Text(row.run.timestamp[:16].replace("T", " "))] if wide else []), *cells)
     return table
@@ -134,7 +141,7 @@ def _anchor(history: History) -> str:
 
 
 def _commit(row: HistoryRow) -> Text:
-    commit = row.run.source.conditions.get("commit", "")
+    commit = row.run.conditions.get("commit", "")
     return Text(f"{commit[:7] or '-'}{'*' if commit and row.run.dirty else ''}")
 
 
@@ -206,15 +213,15 @@ def _document(history: History) -> dict[str, Any]:
 
 
 def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
-    figure, source = row.figure, row.run.source
+    figure = row.figure
     speedup = row.change.speedup if row.change else None
     return {
         "timestamp": row.run.timestamp,
-        "run_id": source.name,
-        "commit": source.conditions.get("commit"),
+        "run_id": row.run.name,
+        "commit": row.run.conditions.get("commit"),
         "dirty": row.run.dirty,
         "complete": row.run.complete,
-        "gpu": source.gpu,
+        "gpu": row.run.gpu,
         "card": card_of(row.run),
         "label": figure.label,
         "params": str(figure.params),

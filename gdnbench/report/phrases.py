@@ -51,7 +51,7 @@ def params_text(params: Params, names: Iterable[str]) -> str:
 
 def short_id(row: HistoryRow) -> str:
     """The start of the id of a run in a history, which names it."""
-    return row.run.source.name[:RUN_ID_START]
+    return row.run.name[:RUN_ID_START]
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:

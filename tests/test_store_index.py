@@ -1,0 +1,167 @@
+"""The index of runs: verbs print with it what they print without, whatever became of it or of the runs."""
+
+import multiprocessing
+import shutil
+import sqlite3
+
+import pytest
+from history_data import KERNEL, TIMES, store_run
+
+from gdnbench.errors import RunFormatError
+from gdnbench.store import index
+from gdnbench.store.index import RunIndex, stamp_of
+
+VERBS = (("history", KERNEL, "--json"), ("list", "decode-fla"))
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Four runs with a step, and a damaged one; the cache is this test's own."""
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(index, "FEWEST_RUNS", 1)
+    for day in range(4):
+        store_run(tmp_path / "results", day, {**TIMES, KERNEL: 4.4 if day < 2 else 4.8}, card=f"GPU-{day // 2}")
+    file = store_run(tmp_path / "results", 4) / "measurements.csv"
+    file.write_bytes(file.read_bytes()[:-40])
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def told(command_line, results, monkeypatch):
+    def tell():
+        return [command_line(*verb, "--out", results) for verb in VERBS]
+
+    def tell_without():
+        with monkeypatch.context() as patch:
+            patch.setattr(index, "FEWEST_RUNS", 100)
+            return tell()
+
+    tell.without = tell_without
+    return tell
+
+
+def file_of():
+    (file,) = index.index_folder().glob("*.sqlite")
+    return file
+
+
+def test_what_is_known_is_told_as_what_is_read_and_no_run_is_read_again(told, monkeypatch):
+    expected = told.without()
+    assert all("is left out" in err for _, _, err in expected)
+    assert told() == expected
+
+    def fail(*_):
+        raise AssertionError("a run was read")
+
+    for reader in ("compare.runs.load_run", "store.find.read_document", "store.find.quick_rows"):
+        monkeypatch.setattr(f"gdnbench.{reader}", fail)
+    assert told() == expected
+
+
+def test_a_run_that_changed_is_read_again(told, results):
+    before = told()
+    newest = sorted(results.iterdir())[3]
+    for name in ("measurements.csv", "rounds.csv"):
+        text = (newest / name).read_text()
+        (newest / name).write_text(text.replace(",nvbench,", ",cpu,", 1) if name == "rounds.csv" else text)
+    shutil.rmtree(sorted(results.iterdir())[0])
+    found = told()
+    assert found == told.without()
+    assert found != before
+    with sqlite3.connect(file_of()) as file:
+        assert file.execute("SELECT count(DISTINCT run) FROM answers").fetchone() == (4,)
+
+
+def of_an_older_schema(file):
+    with sqlite3.connect(file) as connection:
+        connection.executescript("DROP TABLE answers; CREATE TABLE answers (run TEXT); PRAGMA user_version = 1")
+
+
+def with_answers_of_another_form(file):
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE answers SET answer = x'c1'")
+
+
+def of_no_database(file):
+    file.write_bytes(b"no database" * 1000)
+
+
+def cut_off(file):
+    file.write_bytes(file.read_bytes()[:6000])
+
+
+def in_place_of_a_folder(file):
+    file.unlink()
+    file.mkdir()
+
+
+def where_nothing_can_be_written(file):
+    shutil.rmtree(file.parent)
+    file.parent.write_text("a file, which no folder replaces")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "heals"),
+    [
+        (of_an_older_schema, True),
+        (with_answers_of_another_form, True),
+        (of_no_database, True),
+        (cut_off, True),
+        (in_place_of_a_folder, False),
+        (where_nothing_can_be_written, False),
+    ],
+)
+def test_an_index_that_does_not_fit_is_thrown_away_in_silence(told, spoil, heals, monkeypatch):
+    expected = told()
+    spoil(file_of())
+    assert told() == expected
+    assert told() == expected
+    if heals:
+        monkeypatch.setattr("gdnbench.compare.runs.load_run", None)
+        assert told() == expected
+
+
+def write(results, name, barrier):
+    runs = sorted(results.iterdir())
+    for number in range(20):
+        barrier.wait()
+        found = RunIndex(results, runs)
+        found.answer(f"{name} {number}", runs[0], "stamp", int, lambda _, number=number: number)
+        found.save()
+
+
+def test_two_processes_may_write_at_once(results):
+    processes = multiprocessing.get_context("fork")
+    barrier = processes.Barrier(2)
+    writers = [processes.Process(target=write, args=(results, name, barrier)) for name in "ab"]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    with sqlite3.connect(file_of()) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert file.execute("SELECT count(*) FROM answers").fetchone() == (40,)
+
+
+def test_a_damage_is_told_by_the_folder_that_was_asked_for(results, monkeypatch):
+    def read(folder):
+        raise RunFormatError(f"{folder}/run.json is damaged")
+
+    monkeypatch.chdir(results.parent)
+    for place in (results, results.relative_to(results.parent)):
+        run = sorted(place.iterdir())[0]
+        found = RunIndex(place, [run])
+        with pytest.raises(RunFormatError, match=f"^{run}/run.json is damaged"):
+            found.answer("what", run, stamp_of(run, ("run.json",)), str, read)
+        found.save()
+
+
+def test_the_newest_rows_are_as_among_all(command_line, results, monkeypatch):
+    monkeypatch.setattr("gdnbench.report.history.SHOWN", 2)
+    code, out, _ = command_line("history", KERNEL, "--out", results)
+    whole = command_line("history", KERNEL, "--all", "--out", results)[1]
+    rows, of_all = ([line for line in text.splitlines() if line.startswith("202601")] for text in (out, whole))
+    assert (code, rows, len(of_all)) == (0, of_all[-2:], 4)
+    assert "the last 2 of 4 runs: --all shows the others, too" in out
+    assert "--all" not in whole
+    assert command_line("history", KERNEL, "--csv", "--out", results)[1].count("\n") == 5
