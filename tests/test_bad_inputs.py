@@ -4,7 +4,7 @@ import os
 from itertools import count
 
 import pytest
-from committed import RESULTS, ROOT
+from committed import RESULTS
 from exchange_data import DECODE, GOLDEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,7 +54,6 @@ HOSTILE = (
     "run.json",
 )
 DEFINITION = str(GOLDEN / "set" / "definitions" / "decode" / f"{DECODE}.json")
-PIPELINE = ROOT / "docs" / "pipelines" / "decode-v9-ring.toml"
 BASE = {
     "show": ["main"],
     "report": ["main", "-o", "r.html"],
@@ -73,7 +72,6 @@ BASE = {
     "phases": ["decode-v4"],
     "proton": ["decode-triton"],
     "nsys": ["decode-v4"],
-    "project": [str(PIPELINE)],
     "lint": ["decode-v4"],
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],

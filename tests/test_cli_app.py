@@ -15,6 +15,7 @@ from run_data import case, measured, store
 from gdnbench import __version__
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.cli import app as cli
+from gdnbench.cli.moved import MOVED
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 
@@ -96,6 +97,13 @@ def test_an_error_comes_with_a_hint(run):
     _, _, err = run("verify", "decode-v44")
     assert "error:" in err
     assert "did you mean decode-v4" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("word", MOVED)
+def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(run, word):
+    code, out, err = run(word, "--some", "thing")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
 
 
 @pytest.mark.parametrize("verb", ["run", "verify"])

@@ -174,7 +174,6 @@ def test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code(made, tm
         ("compare", "{}"),
         ("ncu", "--import", "{}"),
         ("worker", "{}", "--out", "out"),
-        ("project", "{}"),
     ],
     ids=lambda words: words[0],
 )

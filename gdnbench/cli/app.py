@@ -24,13 +24,13 @@ from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.mcp import mcp
 from gdnbench.cli.merge import merge
+from gdnbench.cli.moved import check_moved
 from gdnbench.cli.ncu import ncu
 from gdnbench.cli.new import new
 from gdnbench.cli.nsys import nsys
 from gdnbench.cli.outcome import ended_by_none, exit_code_of, prepare_streams
 from gdnbench.cli.phases import phases
 from gdnbench.cli.plot import plot
-from gdnbench.cli.project import project
 from gdnbench.cli.proton import proton
 from gdnbench.cli.ready import ready
 from gdnbench.cli.report import report
@@ -71,7 +71,6 @@ VERBS = (
     listed_verb(phases, cls=GpuVerb),
     listed_verb(proton, cls=GpuVerb),
     listed_verb(nsys),
-    listed_verb(project),
     listed_verb(show),
     listed_verb(merge),
     listed_verb(report),
@@ -95,6 +94,11 @@ class _Verbs(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": (*VERBS, *_FOR_MACHINES)})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was typed; raises UnknownNameError for one that was removed or renamed."""
+        check_moved(args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb that was named."""
