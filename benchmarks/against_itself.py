@@ -24,7 +24,7 @@ from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 CONFIDENCE = 0.95
 
 

@@ -31,7 +31,7 @@ LEAST_COVERED = 0.93
 MARGIN, CONFIDENCE = 0.005, 0.95
 COMPILED = "-compiled"  # ends the names of kernels through torch.compile
 CLAIMS = {Verdict.FASTER, Verdict.SLOWER}
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 _Judged = tuple[str, bool, float, str]
 """The kind of time, whether the interval holds no difference, half its width, and the false claim, if it is one."""
 

@@ -1,8 +1,8 @@
 """Which mean of a round's samples reads a kernel the same in every process?
 
-Of the calibrations in `results/calibration` whose samples are kept, prints for each share that a mean leaves out at
-either end by how much the slowdowns that were planted differ from process to process, beside what the noise of their
-rounds explains. A mean under which processes differ no more than that adds nothing of its own.
+Of the calibrations in `results/evidence/calibration` whose samples are kept, prints for each share that a mean leaves
+out at either end by how much the slowdowns that were planted differ from process to process, beside what the noise of
+their rounds explains. A mean under which processes differ no more than that adds nothing of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import SAMPLES, read_case_rounds
 
-RESULTS = Path(__file__).parents[1] / "results" / "calibration"
+RESULTS = Path(__file__).parents[1] / "results" / "evidence" / "calibration"
 TRIMS = (INTERQUARTILE, 0.1, GPU_TRIM, 0.02, 0.0)
 _PLANTED, _KERNEL = "decode-planted:CHAIN=", "decode-planted"
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from gdnbench.report.console import data_console, plain_table
 
 ROOT = Path(__file__).parents[1]
-RUN = ROOT / "results" / "20261123-014131-h200-decode-hopper"
+RUN = ROOT / "results" / "evidence" / "20261123-014131-h200-decode-hopper"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-SHARED = ("measurements.csv", "rounds.csv", "builds.csv")
+SHARED = ("measurements.csv", "rounds.csv.gz", "builds.csv")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -70,7 +70,7 @@ def make_runs(results: Path, count: int) -> None:
 
 def make_ledger(path: Path, count: int) -> Path:
     """The first committed entry, under many numbers."""
-    first = json.loads((ROOT / "ledger.jsonl").read_text().splitlines()[0])
+    first = json.loads((ROOT / "results" / "evidence" / "ledger.jsonl").read_text().splitlines()[0])
     lines = (json.dumps({**first, "id": number, "gates": [], "after": 0}) for number in range(1, count + 1))
     path.write_text("".join(f"{line}\n" for line in lines))
     return path

@@ -28,7 +28,7 @@ from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.step import is_step
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 FEWEST_PROCESSES = 3
 KINDS = ("one launch each", "one and several", "several each")
 

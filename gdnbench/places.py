@@ -13,6 +13,9 @@ PROFILES = Path("profiles")
 LEDGER = Path("ledger.jsonl")
 """Beside the folder of runs; it is meant to be kept in the project's repository."""
 
+EVIDENCE = "evidence"
+"""The folder in the one of runs that holds those which pages quote; verbs read in it only what is named."""
+
 CALIBRATIONS = "calibration"
 """The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
 

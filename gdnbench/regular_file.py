@@ -72,6 +72,22 @@ def read_regular_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     return io.StringIO(read_regular(path, most_bytes).decode("utf-8"), newline=None).read()
 
 
+def unpack(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """What gzip packed; of more than `most_bytes`, so many and one.
+
+    Raises:
+        ValueError: if it is damaged or cut off.
+    """
+    import gzip  # on demand, like zlib: most verbs read nothing packed
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+            return packed.read(most_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(str(error)) from error
+
+
 def _check(found: os.stat_result, path: Path, most_bytes: int) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise NotRegularError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -1,6 +1,7 @@
 """Sources made up for the tests of `compare`, and stored runs with a change planted in them."""
 
 import csv
+import io
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.compare.ratio import CompareSettings
 from gdnbench.model.params import Params
 from gdnbench.model.status import Role, Status
+from gdnbench.store.files import read_file
 
 MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
@@ -100,8 +102,7 @@ def plant(folder, kernel, factor, run=MAIN):
 
 
 def _scale(run, folder, name, columns, key, kernel, factor):
-    with (run / name).open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(io.StringIO(read_file(run / name).decode(), newline="")))
     for row in rows:
         if row[key].partition("/")[0] == kernel:
             row.update({column: f"{float(row[column]) * factor:.6g}" for column in columns if row[column]})

@@ -4,15 +4,15 @@ import csv
 import io
 import json
 import math
-import shutil
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from committed import RESULTS, results_until
+from committed import RESULTS, copy_run, results_until
 from faults import answer
 
 from gdnbench.errors import ExitCode
+from gdnbench.store.files import read_file
 
 RUNS = Path(__file__).parent / "data" / "runs"
 HOPPER = "20261123-014131-h200-decode-hopper"
@@ -30,11 +30,10 @@ TIMING = (
 def round_times(folder, timer):
     """Microseconds by label, workload's key and round."""
     times = defaultdict(dict)
-    with (folder / "rounds.csv").open() as file:
-        for row in csv.DictReader(file):
-            if row["timer"] == timer:
-                label, _, key = row["case"].rpartition("/")
-                times[label, key][row["round"]] = float(row["time_us"])
+    for row in csv.DictReader(io.StringIO(read_file(folder / "rounds.csv").decode())):
+        if row["timer"] == timer:
+            label, _, key = row["case"].rpartition("/")
+            times[label, key][row["round"]] = float(row["time_us"])
     return times
 
 
@@ -81,8 +80,7 @@ def asked(ask):
 def copy_of(name, tmp_path):
     """A copy of a committed run that may be changed."""
     folder = tmp_path / "results" / name
-    shutil.copytree(RESULTS / name, folder, ignore=shutil.ignore_patterns("samples*"))
-    return folder
+    return copy_run(name, folder)
 
 
 def change_info(folder, **changes):

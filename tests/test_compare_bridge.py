@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from committed import ROOT
+from committed import EVIDENCE, ROOT
 from faults import answer
 
 from gdnbench.compare.bridge import move_rounds, side_by_side
@@ -93,7 +93,7 @@ def test_a_stored_run_tells_a_library_from_a_compiled_kernel_by_the_baseline_bes
 
 
 def test_the_mean_over_a_suite_is_over_the_better_library_wherever_it_was_timed():
-    folder = ROOT / "results" / RUN
+    folder = EVIDENCE / RUN
     rows = read_measurements(folder)
     rounds = {case: each for (case, clock), each in read_case_rounds(folder).items() if clock is None}
     workloads = [row.case.workload for row in rows if row.case.label == "prefill-v3"]

@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 from cards_data import CASES_US, store_card_run, uuid_of
-from committed import ROOT
+from committed import EVIDENCE
 
 from gdnbench.compare.cards import join_runs
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role
 from gdnbench.store.info import read_info, write_info
 
-AGAIN = [ROOT / "results" / name for name in (
+AGAIN = [EVIDENCE / name for name in (
     "20261122-215641-h200-decode-again-1",
     "20261122-215810-h200-decode-again-2",
     "20261122-215931-h200-decode-again-3",
 )]  # fmt: skip
-OTHER_CARD = ROOT / "results" / "20261122-215641-h200-decode-processes"
+OTHER_CARD = EVIDENCE / "20261122-215641-h200-decode-processes"
 
 
 @pytest.fixture

@@ -343,7 +343,7 @@ def test_a_file_of_neither_format_is_told_what_is_understood(tmp_path, data):
 
 
 @needs_runs
-@pytest.mark.parametrize("name", ["measurements.csv", "rounds.csv"])
+@pytest.mark.parametrize("name", ["measurements.csv", "rounds.csv.gz"])
 def test_a_part_of_a_run_points_to_its_folder(name):
     with pytest.raises(UsageError, match="gdnbench run") as caught:
         load_foreign(RUN / name)

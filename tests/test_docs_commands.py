@@ -18,6 +18,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"step", "calibrate", "phases", "proton", "nsys", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on", "lint-c2-bad")  # a gate's answer is an answer
+OF_ONES_OWN = {"show", "history", "compare", "report", "merge"}  # runs by no name, a GPU's, or one of the reader's
 PLACEHOLDERS = re.compile(r"…|\b(FILE|ID|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
 ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader has
@@ -105,8 +106,9 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     said = " ".join(err.split())
     if ELSEWHERE.search(name):
         assert "no such file" in said or "cannot be read" in said
-    elif words[0] == "merge":
-        assert "no run part1of4" in said, err  # the reader's own
+    elif "no runs in results" in said:
+        assert (code, words[0] in OF_ONES_OWN) == (ExitCode.USAGE, True), err
+        assert "gdnbench run --kernel all" in said
     elif words[:2] == ["targets", "check"]:
         assert PLANNED in said, err
     elif words[0] in {"run", "sweep", "score", "verify", "ready"} and "--dry-run" not in words:

@@ -356,6 +356,7 @@ FORGED = {
     "results/published/nvidia/figures.csv": "published figures",
     "results/published/run.json": "a run that has their name",
     "results/calibration/20260102-030405-h200/run.json": "a calibration",
+    "results/evidence/20260102-030405-h200-decode/run.json": "evidence",
     "results/notes.txt": "a file beside runs",
     "results/20260102-030405-h200-decode": "a file with a run's name",
     "profiles/ncu/decode-v9/a.csv": "a profile of a kernel that was not named",

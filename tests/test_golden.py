@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from committed import ROOT
+from committed import EVIDENCE, ROOT
 
 from gdnbench.compare.runs import load_stored_runs
 
@@ -123,12 +123,12 @@ def read_once():
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A folder whose `results` holds the runs that are named above, and what others published."""
-    if not (ROOT / "results" / RUNS[0]).is_dir():
+    if not (EVIDENCE / RUNS[0]).is_dir():
         pytest.skip("the checkout's results are not here")
     home = tmp_path_factory.mktemp("golden")
     (home / "results").mkdir()
     for name in (*RUNS, "published"):
-        (home / "results" / name).symlink_to(ROOT / "results" / name)
+        (home / "results" / name).symlink_to(EVIDENCE / name)
     return home
 
 

@@ -7,11 +7,10 @@ import shutil
 import subprocess
 import sys
 import zlib
-from pathlib import Path
 from random import Random
 
 import pytest
-from committed import RESULTS
+from committed import EVIDENCE, RESULTS
 from faults import REPOSITORY, python_path
 
 from gdnbench.catalog.catalog import load_catalog
@@ -535,7 +534,7 @@ def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line)
 
 
 def test_what_was_tried_is_shown_when_the_draft_is_gone(home, command_line):
-    shutil.copy(Path(__file__).parents[1] / "ledger.jsonl", home)
+    shutil.copy(EVIDENCE / "ledger.jsonl", home)
     code, out, _ = command_line("ledger", "9")
     assert code == 0
     assert "+++ measured/next_large/kernel.cu" in out.splitlines()

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shutil
 from contextlib import nullcontext
 from xml.etree import ElementTree as ET
 
@@ -20,6 +19,7 @@ from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
 from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart, split_words
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us
 from gdnbench.report.charts.theme import BASELINE_MARKER, DARK, LIGHT, MARKERS
+from gdnbench.store.files import read_file
 from gdnbench.store.info import read_info
 from gdnbench.store.samples import RoundSamples, read_rounds, write_samples
 
@@ -42,7 +42,7 @@ def long_names(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long") / DISPATCH.name
     folder.mkdir()
     for name in ("run.json", "measurements.csv", "rounds.csv"):
-        shutil.copy(DISPATCH / name, folder)
+        (folder / name).write_bytes(read_file(DISPATCH / name))
     write_samples(
         folder, (RoundSamples(case, 1, times[np.isfinite(times)]) for case, times in read_rounds(folder).items())
     )

@@ -1,5 +1,6 @@
 """Runs are found by what one remembers of them; of many that a name may mean, the newest that serves."""
 
+import gzip
 import os
 import shutil
 
@@ -9,9 +10,11 @@ from sweep_data import JOINT
 
 from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
 from gdnbench.model.status import Role
+from gdnbench.places import EVIDENCE
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
 from gdnbench.store.folder import RunFolder
 from gdnbench.store.info import write_info
+from gdnbench.store.samples import read_rounds
 from gdnbench.store.sweep import write_sweep
 
 RUNS = (
@@ -217,3 +220,71 @@ def test_a_results_folder_that_may_not_be_read_is_no_empty_one(tmp_path, monkeyp
     monkeypatch.setattr("os.scandir", denied)
     with pytest.raises(RunFormatError, match="Permission denied"):
         find_run(tmp_path)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A folder of runs with one of the user's, and two in the evidence beside it."""
+    (tmp_path / EVIDENCE).mkdir()
+    for name in (RUNS[1], f"{RUNS[0]}-pool-main"):
+        add(tmp_path / EVIDENCE, name)
+    add(tmp_path, RUNS[2])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (RUNS[1], RUNS[1]),
+        (f"{EVIDENCE}/{RUNS[1]}", RUNS[1]),
+        ("20260102", RUNS[1]),
+        ("before", RUNS[1]),
+        ("decode-before", RUNS[1]),
+        ("main", f"{RUNS[0]}-pool-main"),
+    ],
+)
+def test_what_is_named_and_is_not_the_users_is_found_in_the_evidence(kept, wanted, found):
+    assert find_run(kept, wanted) == kept / EVIDENCE / found
+    assert find_run(kept, str(kept / found)) == kept / EVIDENCE / found
+    assert find_run(kept, str(kept / EVIDENCE / found)) == kept / EVIDENCE / found
+
+
+def test_a_users_run_comes_before_one_of_the_evidence(kept):
+    again = add(kept, "20260106-000000-h200-decode-before")
+    assert find_run(kept, "before") == again
+    assert find_run(kept, "2026") == again
+
+
+@pytest.mark.parametrize("wanted", ["b200", "pool", "decode-pool", EVIDENCE, f"{EVIDENCE}/"])
+def test_a_gpus_or_an_ops_name_means_no_evidence(kept, wanted):
+    with pytest.raises(UnknownNameError):
+        find_run(kept, wanted)
+
+
+def test_evidence_is_listed_nowhere_and_resumed_by_nobody(kept):
+    assert [run.name for run in list_runs(kept)] == [RUNS[2]]
+    assert find_run(kept) == kept / RUNS[2]
+    with pytest.raises(UnknownNameError):
+        name_runs(kept, RUNS[1], stopped=True)
+
+
+def test_a_name_that_is_almost_one_of_the_evidence_is_told(kept):
+    shutil.rmtree(kept / RUNS[2])
+    with pytest.raises(UnknownNameError) as caught:
+        find_run(kept, f"{RUNS[1]}x")
+    assert RUNS[1] in caught.value.hint
+
+
+def test_a_file_that_gzip_packed_is_read_as_if_it_were_plain(results):
+    path = results / RUNS[0] / "rounds.csv"
+    path.write_text(f"case,timer,round,time_us\n{case('decode-v4').id},nvbench,1,3.5\n")
+    plain = path.read_bytes()
+    expected = read_rounds(path.parent)
+    packed = path.with_name("rounds.csv.gz")
+    packed.write_bytes(gzip.compress(plain))
+    path.unlink()
+    assert read_rounds(path.parent) == expected
+    for damage in (gzip.compress(plain)[:-9], b"plain"):
+        packed.write_bytes(damage)
+        with pytest.raises(RunFormatError, match=r"rounds\.csv\.gz cannot be unpacked"):
+            read_rounds(path.parent)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from committed import ROOT
+from committed import EVIDENCE, ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
 from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
@@ -216,7 +216,7 @@ def test_an_experiment_is_written_down_read_and_closed(client):
 def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept = client.project / "ledger.jsonl"
     before = kept.read_text() if kept.exists() else ""
-    kept.write_text((ROOT / "ledger.jsonl").read_text())
+    kept.write_text((EVIDENCE / "ledger.jsonl").read_text())
     entries = []
     while True:
         told = client.call("ledger", offset=len(entries)).document

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from committed import ROOT
+from committed import EVIDENCE, ROOT
 from faults import ADVERSARIAL, python_path
 from lint_data import SPECIMENS
 from mcp.client.session import ClientSession
@@ -82,7 +82,7 @@ def make_project(folder: Path) -> Path:
     """A project with some of the committed runs and profiles: copies, for links that lead out are refused."""
     for run in (RUN, H100_RUN, *CARDS, SWEEP, STEP, LAUNCHES, SUITE, "published"):
         left_out = shutil.ignore_patterns("*.parquet", "nvbench*")
-        shutil.copytree(ROOT / "results" / run, folder / "results" / run, ignore=left_out)
+        shutil.copytree(EVIDENCE / run, folder / "results" / run, ignore=left_out)
     shutil.copytree(ROOT / "profiles" / "ncu", folder / "profiles" / "ncu")
     (folder / "tmp").mkdir()
     return folder

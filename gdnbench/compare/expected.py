@@ -4,7 +4,7 @@ The model: time = fixed part + bytes / peak bandwidth. The fixed part is the lau
 microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
 
 - The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
-  H200 the copying floor moves 67 MB at 68 % of it, launch included (results/20261121-101900-h200-decode-main). But some
+  H200 the copying floor moves 67 MB at 68 % of it, launch included (20261121-101900-h200-decode-main). But some
   of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
 - A kernel time has no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
   measured. An empty kernel's own time is the start and end of a grid, which the latency of other kernels does not

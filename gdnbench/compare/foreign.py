@@ -7,11 +7,9 @@ A file is NVBench's JSON, or CSV with a kernel and a time in each row; a publish
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import math
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
@@ -37,7 +35,8 @@ from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.params import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.regular_file import MOST_BYTES, read_regular
+from gdnbench.places import EVIDENCE
+from gdnbench.regular_file import MOST_BYTES, read_regular, unpack
 from gdnbench.store.files import read_table
 from gdnbench.store.find import PUBLISHED_FOLDER
 
@@ -81,9 +80,8 @@ def _read_text(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", _UNDERSTOOD) from error
     if data.startswith(_GZIP):
         try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-                data = packed.read(MOST_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
+            data = unpack(data)
+        except ValueError as error:
             raise RunFormatError(f"{path} is damaged: {error}", "copy it again from where it was written") from error
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} holds more than {MOST_BYTES >> 20} MiB, which no table of figures does", _UNDERSTOOD)
@@ -217,21 +215,28 @@ def _warnings(columns: list[str], ops: Collection[str]) -> Iterator[str]:
 PUBLISHED_NAME = "figures.csv"
 _CITED = ("published_in", "published_on", "note")
 PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # beside the axes of the op
-_RESTORE = "correct it from what was published, or restore it: git checkout results/published"
+_RESTORE = "correct it from what was published, or restore it"
 
 
 def list_published(results: Path) -> list[str]:
-    """The names of the published tables in a results folder, sorted."""
-    return sorted(path.parent.name for path in (results / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
+    """The names of the published tables in a results folder and its evidence, sorted."""
+    return sorted(_published_folders(results))
+
+
+def _published_folders(results: Path) -> dict[str, Path]:
+    """The published tables by name; one beside the runs stands for one of that name in the evidence."""
+    places = (results / EVIDENCE, results)
+    found = (path.parent for place in places for path in (place / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
+    return {folder.name: folder for folder in found}
 
 
 def find_published(results: Path, name: str) -> Path:
     """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
-    known = list_published(results)
+    known = _published_folders(results)
     bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
     if bare in known:
-        return results / PUBLISHED_FOLDER / bare
-    near = get_close_matches(bare, known, n=3, cutoff=0.4) or known
+        return known[bare]
+    near = get_close_matches(bare, known, n=3, cutoff=0.4) or sorted(known)
     hint = f"there are {', '.join(near)}" if near else "a table is a folder there with a figures.csv"
     raise UnknownNameError(f"no published table {bare} in {results / PUBLISHED_FOLDER}", hint)
 

@@ -4,7 +4,7 @@ gdnbench's own runs have such a file, too. Their benchmarks are named for a roun
 `r03/decode-v4/B1_HQ4_HV8_K128_V128`, and the rounds of a case make one figure.
 
 Times are means over a state's samples, the "GPU Time" of NVBench's own table. It gives medians as well, but in whole
-ticks of 32 ns, which is 1 % of 3 µs. Over the 36 cases of results/20261121-101900-h200-decode-main the means are 0.0 to
+ticks of 32 ns, which is 1 % of 3 µs. Over the 36 cases of 20261121-101900-h200-decode-main the means are 0.0 to
 1.0 % above the run's interquartile means, the medians 0.6 % below to 1.8 % above.
 """
 

@@ -15,12 +15,12 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, Entry, Pick, label_parts
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import RunFormatError
+from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import TimeUnit, time_text, time_unit
-from gdnbench.store.find import LastTime, LastTimes
+from gdnbench.store.find import LastTime, LastTimes, find_run
 from gdnbench.store.info import read_info
 
 WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
@@ -99,14 +99,14 @@ def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> l
 def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
     """Whether picked kernels are as they were timed; not known if the run is not there."""
     picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
-    timed = {source: _sources(results / source) for source in {pick.source for pick in picks}}
+    timed = {source: _sources(results, source) for source in {pick.source for pick in picks}}
     return {pick: catalog.code_state(pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
 
 
-def _sources(folder: Path) -> dict[str, str]:
+def _sources(results: Path, run_id: str) -> dict[str, str]:
     try:
-        return read_info(folder).sources
-    except RunFormatError:
+        return read_info(find_run(results, run_id)).sources
+    except (UnknownNameError, RunFormatError):
         return {}
 
 

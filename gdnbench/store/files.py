@@ -1,12 +1,14 @@
 """Reads and writes stored files: JSON documents and CSV tables.
 
 A file that the machine refuses to hand over (`UnreadableError`) is told from one that is damaged (`RunFormatError`).
+A file that is there only as `NAME.gz` is unpacked as it is read: so the repository keeps the rounds of its evidence.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from typing import Any, TypeVar
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import RunFormatError, ShapeError, UnreadableError
-from gdnbench.regular_file import read_regular
+from gdnbench.places import is_file
+from gdnbench.regular_file import MOST_BYTES, read_regular, unpack
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -31,12 +34,33 @@ def read_file(path: Path) -> bytes:
         RunFormatError: if there is no such file.
         UnreadableError: if there is, and it cannot be read, or is no regular file of a size that verbs write.
     """
+    packed = _packed(path)
     try:
-        return read_regular(path)
+        return _unpacked(packed) if is_file(packed) and not os.path.lexists(path) else read_regular(path)
     except FileNotFoundError as error:
         raise RunFormatError(f"{path} is missing", "is this the folder of a gdnbench run?") from error
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def is_stored(path: Path) -> bool:
+    """Whether `read_file` finds something there."""
+    return path.exists() or is_file(_packed(path))
+
+
+def _packed(path: Path) -> Path:
+    return Path(f"{path}.gz")
+
+
+def _unpacked(path: Path) -> bytes:
+    """The bytes that gzip packed into a regular file, of which no more are ever held than of a plain one."""
+    try:
+        content = unpack(read_regular(path))
+    except ValueError as error:
+        raise RunFormatError(f"{path} cannot be unpacked: {error}", DAMAGED) from error
+    if len(content) > MOST_BYTES:
+        raise RunFormatError(f"{path} unpacks to more than any such file holds", DAMAGED)
+    return content
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:

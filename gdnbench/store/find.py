@@ -1,5 +1,6 @@
 """Finds stored runs by what a user calls them, and the last known time of each kernel in them.
 
+What is named and is not among a user's runs is looked for in the evidence beside them: the runs that pages quote.
 A run that cannot be read is left out with a warning.
 """
 
@@ -23,7 +24,7 @@ from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.places import out_option
+from gdnbench.places import EVIDENCE, out_option
 from gdnbench.store.files import DAMAGED, quick_rows, read_document, unreadable
 from gdnbench.store.folder import PARTIAL
 from gdnbench.store.index import RunIndex, stamp_of
@@ -62,6 +63,7 @@ def find_run(results: Path, wanted: str = "", *, serves: Callable[[Path], bool] 
     Args:
         results: where runs are.
         wanted: empty for the latest; else a folder, a run id, the start of one, the label, or a GPU's or an op's name.
+            Of the evidence, all but the latter two.
         serves: which of several is meant, as `find_newest` takes it. By default the latest that compared kernels; where
             no name was given, the latest.
 
@@ -109,17 +111,26 @@ def name_runs(results: Path, wanted: str, *, stopped: bool = False) -> Named:
     runs = _runs(results, stopped=stopped)
     if not wanted and runs:
         return Named(_newest_first(runs, runs), is_one=False)
-    for matches in (
-        [name for name in runs if name == wanted],
-        [name for name in runs if _label_in(name) == wanted],  # `main` is not the start of `main-again`
-        [name for name in runs if name.startswith(wanted)],
-    ):
-        if wanted and matches:
-            return Named(_newest_first(runs, matches), is_one=True)
-    matches = [name for name in runs if f"-{wanted.lower()}-" in f"{name}-"]
-    if not matches:
-        raise _unknown(results, wanted, runs)
-    return Named(_newest_first(runs, matches), is_one=False)
+    if wanted and (matches := _called(runs, wanted)):
+        return Named(_newest_first(runs, matches), is_one=True)
+    if matches := [name for name in runs if wanted and f"-{wanted.lower()}-" in f"{name}-"]:
+        return Named(_newest_first(runs, matches), is_one=False)
+    evidence = {} if stopped or not wanted else _runs(results / EVIDENCE, stopped=False)
+    bare = Path(wanted).name if Path(wanted).parent in {results, Path(EVIDENCE)} else ""
+    if matches := _called(evidence, bare or wanted) or _ending(evidence, wanted):
+        return Named(_newest_first(evidence, matches), is_one=True)
+    raise _unknown(results, wanted, runs, evidence)
+
+
+def _called(runs: Collection[str], wanted: str) -> list[str]:
+    """The ids of the runs that an id, a label or the start of an id means."""
+    by_label = [name for name in runs if _label_in(name) == wanted]  # `main` is not the start of `main-again`
+    return [name for name in runs if name == wanted] or by_label or [name for name in runs if name.startswith(wanted)]
+
+
+def _ending(runs: Collection[str], wanted: str) -> list[str]:
+    """The ids that end in an op and a label, or in a part of them that has the label."""
+    return [name for name in runs if wanted and _label_in(name) and name.endswith(f"-{wanted}")]
 
 
 def list_runs(results: Path, *, stopped: bool = False) -> list[Path]:
@@ -217,7 +228,7 @@ def _label_in(run_id: str) -> str:
     return "-".join(run_id.split("-")[4:])
 
 
-def _unknown(results: Path, wanted: str, runs: Collection[str]) -> UnknownNameError:
+def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collection[str]) -> UnknownNameError:
     stopped = _runs(results, stopped=True).keys() - set(runs)
     meant = max((name for name in stopped if name.startswith(wanted)), default="") if wanted or not runs else ""
     if meant:
@@ -228,9 +239,9 @@ def _unknown(results: Path, wanted: str, runs: Collection[str]) -> UnknownNameEr
         return UnknownNameError(
             f"{wanted} is a table of published figures, and no run", f"set a run beside it: {beside}"
         )
-    if not runs:
+    near = nearest_names(wanted, [*runs, *evidence], most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
+    if not near:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
-    near = nearest_names(wanted, runs, most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
 
 

@@ -47,7 +47,7 @@ _Answer = tuple[str, bytes, str]
 
 def stamp_of(folder: Path, names: Sequence[str]) -> str:
     """What tells whether files of a run are still those that were read."""
-    return "|".join(_stamp(f"{folder}/{name}") for name in names)
+    return "|".join(_stamp(f"{folder}/{name}") or _stamp(f"{folder}/{name}.gz") for name in names)
 
 
 def _stamp(path: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.places import LEDGER, PROFILES, RESULTS
+from gdnbench.places import EVIDENCE, LEDGER, PROFILES, RESULTS
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
 
 FOLDERS = (RESULTS, PROFILES, Path("kernels"))
@@ -129,7 +129,7 @@ def check_path(value: str, what: str) -> str:
 
 
 def check_run(value: str, what: str) -> str:
-    """A run as `show` takes it: a name, or a path in the project's folder of runs.
+    """A run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
 
     A name that no run has is passed on: the command has the error, with the names that are near.
 
@@ -137,7 +137,7 @@ def check_run(value: str, what: str) -> str:
         UsageError: if what it names lies elsewhere.
     """
     _check_text(value, what)
-    if "/" in value or Path(value).exists():
+    if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():
         return check_path(value, what)
     try:
         found = name_runs(RESULTS, value).runs
@@ -172,7 +172,8 @@ def check_source(value: str, what: str) -> str:
         return check_revision(value, what)
     if value.startswith(f"{PUBLISHED_FOLDER}/"):
         _check_text(value, what)
-        _check_inside(RESULTS / value, value, what)
+        for place in (RESULTS, RESULTS / EVIDENCE):
+            _check_inside(place / value, value, what)
         return value
     return check_run(value, what)
 

@@ -119,7 +119,7 @@ op = Op(
     ),
     numerics="numerics.py",
     scenarios=("typical", "padded", "saturated-gates", "large-state", "small-inputs"),
-    process_sd=(0.003, 0.02),  # of results/20261126-003538-h100-layer-processes
+    process_sd=(0.003, 0.02),  # of results/evidence/20261126-003538-h100-layer-processes
     profiles=DECODE_PROFILES,
     drawn_together=(("A_log", "dt_bias", "a"),),
     alike=("HQ", "HV"),

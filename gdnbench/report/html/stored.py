@@ -15,6 +15,7 @@ from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, read_builds
+from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
@@ -75,7 +76,7 @@ def read_stored(folder: Path) -> ReportedRun:
         folder=folder,
         info=info,
         rows=tuple(rows),
-        rounds=read_rounds(folder) if (folder / ROUNDS).exists() else {},
+        rounds=read_rounds(folder) if is_stored(folder / ROUNDS) else {},
         builds=tuple(read_builds(folder)),
         sweep=read_sweep(folder),
     )

@@ -10,7 +10,7 @@ kernel = CudaKernel(
         "ROWS": Param(default=1, choices=(1, 2, 4, 8), doc="rows per warp, all loaded before any is stored"),
         "BULK": Param(default=0, choices=(0, 1), doc="1: one bulk copy through shared memory for all the block's rows"),
     },
-    # On an NVIDIA H200: results/20261121-221410-h200-decode-candidates.
+    # On an NVIDIA H200: results/evidence/20261121-221410-h200-decode-candidates.
     by_shape={
         Shape(B=1): {"ROWS": 2},
         Shape(B=4): {"BULK": 1},

@@ -10,8 +10,8 @@ kernel = TritonKernel(
         "WARPS": Param(default=8, choices=(1, 2, 4, 8, 16), doc="warps per program"),
         "STAGES": Param(default=1, choices=(1, 2, 3, 4), doc="pipeline depth; this kernel has no loop to pipeline"),
     },
-    # On an NVIDIA H200: results/20261121-180544-h200-decode-sweep-joint, and for the batch sizes between and beyond
-    # results/20261121-182329-h200-decode-sweep-batches. STAGES makes no difference.
+    # On an NVIDIA H200: 20261121-180544-h200-decode-sweep-joint, and for the batch sizes between and beyond
+    # 20261121-182329-h200-decode-sweep-batches. STAGES makes no difference.
     by_shape={
         Shape(B=1): {"BV": 16, "WARPS": 16},
         Shape(B=2): {"BV": 8, "WARPS": 8},

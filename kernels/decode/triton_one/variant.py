@@ -10,7 +10,7 @@ kernel = TritonKernel(
         "WARPS": Param(default=8, choices=(1, 2, 4, 8, 16), doc="warps per program"),
         "STAGES": Param(default=1, choices=(1, 2, 3, 4), doc="pipeline depth; this kernel has no loop to pipeline"),
     },
-    # On an NVIDIA H200: results/20261122-023027-h200-decode-triton-one.
+    # On an NVIDIA H200: results/evidence/20261122-023027-h200-decode-triton-one.
     by_shape={
         Shape(B=1): {"BV": 16, "WARPS": 16},
         Shape(B=2): {"BV": 8, "WARPS": 8},

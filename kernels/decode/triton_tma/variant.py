@@ -21,7 +21,7 @@ kernel = TritonKernel(
         ),
     },
     presets={"decode-triton-ws": {"TILES": 4, "STAGES": 3, "WS": 1}},
-    # On an NVIDIA H200: results/20261121-182434-h200-decode-sweep-tma.
+    # On an NVIDIA H200: results/evidence/20261121-182434-h200-decode-sweep-tma.
     by_shape={
         Shape(B=1): {"BV": 8, "TILES": 1, "WARPS": 8},
         Shape(B=8): {"BV": 16, "TILES": 1, "WARPS": 8},

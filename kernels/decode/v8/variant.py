@@ -11,7 +11,7 @@ kernel = CudaKernel(
         "GATHER": Param(default=0, choices=(0, 1), doc="1: the outputs of a block leave by one store"),
         "CLUSTER": Param(default=1, choices=(1, 2), doc="blocks that are launched together, from Hopper on"),
     },
-    # On an NVIDIA H200: results/20261122-003003-h200-decode-dispatch.
+    # On an NVIDIA H200: results/evidence/20261122-003003-h200-decode-dispatch.
     by_shape={
         Shape(B=1): {"TILE": 16, "WARPS": 4, "GATHER": 1},
         Shape(B=4): {"TILE": 8, "WARPS": 2, "CLUSTER": 2},

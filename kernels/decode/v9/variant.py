@@ -14,7 +14,7 @@ kernel = CudaKernel(
         "LANES": Param(default=8, choices=(8, 16, 32), doc="lanes that share a row of the state"),
         "WARPS": Param(default=4, choices=(4, 8, 16), doc="warps per block"),
     },
-    # On an NVIDIA H200: results/20261122-003003-h200-decode-dispatch.
+    # On an NVIDIA H200: results/evidence/20261122-003003-h200-decode-dispatch.
     by_shape={
         Shape(B=32): {"LANES": 8, "WARPS": 4},
         Shape(B=64): {"LANES": 16, "WARPS": 16},

@@ -27,7 +27,7 @@ kernel = CudaKernel(
         "STAGES": Param(default=4, choices=(2, 3, 4), doc="steps of A in shared memory, 128 columns each"),
         "AHEAD": Param(default=4, choices=(2, 3, 4), doc="steps of B in shared memory, all but one under way"),
     },
-    # On an NVIDIA H200: results/20261125-032341-h200-nvfp4-gemm-points.
+    # On an NVIDIA H200: results/evidence/20261125-032341-h200-nvfp4-gemm-points.
     by_shape={
         Shape(M=128, N=7168, K=16384): {"SPLIT": 4, "AHEAD": 4},
         Shape(M=128, N=4096, K=7168): {"SPLIT": 8, "AHEAD": 3},

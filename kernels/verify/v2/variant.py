@@ -17,7 +17,7 @@ kernel = CudaKernel(
             default=4, choices=(2, 4), doc="warps per block; fewer where a tile's rows are shared by few"
         ),
     },
-    # On an NVIDIA H200 at T=4: results/20261124-043328-h200-verify-verify-last and …-043407-h200-verify-verify-bf16.
+    # On an NVIDIA H200 at T=4: 20261124-043328-h200-verify-verify-last and …-043407-h200-verify-verify-bf16.
     by_shape={Shape(B=1): {"TILE": 32, "MOST_WARPS": 4}, Shape(B=8): {"TILE": 32, "MOST_WARPS": 2}},
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // p.TILE,),
     block=lambda shape, p: min(32 * p.MOST_WARPS, p.TILE * lanes(shape)),

@@ -34,7 +34,7 @@ kernel = CudaKernel(
     },
     since="sm_80",
     check=check,
-    # On an NVIDIA H200 at T=4: results/20261125-021738-h200-verify-bf16-small and …-021758-h200-verify-bf16-large.
+    # On an NVIDIA H200 at T=4: 20261125-021738-h200-verify-bf16-small and …-021758-h200-verify-bf16-large.
     by_shape={
         Shape(B=1): {"ROWS": 8, "MOST_SHARES": 2},
         Shape(B=8): {"ROWS": 8, "MOST_SHARES": 2},
