@@ -1,4 +1,4 @@
-"""Where the time goes inside a kernel: a line a phase."""
+"""The table of a kernel's phases and their durations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ _COLUMNS = {"avg": "average", "min": "minimum", "p95": "p95", "max": "maximum", 
 
 
 def breakdown_table(breakdown: Breakdown, heading: str) -> FittedTable:
-    """A line for each phase, the time between them, and the total.
-
-    Args:
-        breakdown: the durations.
-        heading: what the phases are called, `scope`.
-    """
+    """Makes a line per phase, for the time between phases, and for the total; `heading` names the phases, `scope`."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(heading, no_wrap=True, overflow="ellipsis")
     table.add_column("share", justify="right", no_wrap=True)
@@ -36,7 +31,7 @@ def breakdown_table(breakdown: Breakdown, heading: str) -> FittedTable:
 
 
 def breakdown_rows(breakdown: Breakdown) -> list[dict[str, Any]]:
-    """The same numbers, as JSON and CSV hold them; the unit is in the names."""
+    """Returns the same numbers as rows for JSON and CSV, with the unit in the names."""
     unit = "us" if breakdown.unit == "µs" else breakdown.unit
     return [_row(row, unit) for row in breakdown.rows()]
 

@@ -1,4 +1,4 @@
-"""What the build cache holds, and how much cleaning it freed."""
+"""Prints the contents of the build cache, and the space that cleaning freed."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def print_cache(use: CacheUse, *, json: bool, csv: bool) -> None:
 
 
 def print_freed(freed_bytes: int) -> None:
-    """Prints how many bytes cleaning removed."""
+    """Prints the bytes that cleaning freed."""
     data_console().print(f"freed {megabytes(freed_bytes)}", markup=False)

@@ -1,4 +1,4 @@
-"""A calibration on stdout: how often equal kernels were called different, and planted slowdowns found; or JSON."""
+"""Prints a calibration: how often equal kernels were called different, and planted slowdowns found; or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdnbench.wording import plural
 
 
 def plan_line(subject: CalibrationSubject) -> str:
-    """What is about to be measured, and how long that takes."""
+    """Describes the measurement and its longest duration."""
     settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))
     return (
         f"a pilot and {plural(subject.runs, 'run')} at {workloads}: "
@@ -28,13 +28,7 @@ def plan_line(subject: CalibrationSubject) -> str:
 
 
 def print_calibration(calibration: Calibration, gpu: str, *, json: bool) -> None:
-    """Prints a calibration.
-
-    Args:
-        calibration: what was found.
-        gpu: the `--gpu` that it is of, which the next command repeats.
-        json: as a JSON document: the stored one, and what follows from it.
-    """
+    """Prints a calibration; the next command repeats `gpu`, the `--gpu` that it is of."""
     if json:
         print_json(_document(calibration))
         return

@@ -1,4 +1,4 @@
-"""Kernels as `gdnbench list` shows them: language, last known time, idea; in full where they are named."""
+"""Prints kernels for `gdnbench list`: language, last known time, idea; in full if they are named."""
 
 from __future__ import annotations
 
@@ -29,16 +29,11 @@ WIDE_ENOUGH_FOR_RUNS = 110  # characters; in a narrower terminal ideas would be 
 
 @dataclass(frozen=True)
 class KernelList:
-    """The kernels to list, and what is known of them.
+    """The kernels to list; `in_full` if they were named one by one, and are shown with all that is known.
 
-    Attributes:
-        entries: the kernels.
-        broken: the folders that did not load.
-        times: the last known time of each kernel at its op's default workload, by name; without those never timed.
-        elsewhere: by op, its newest run, of ops that have kernels here and no time of any at the default workload.
-        codes: whether each of those times was measured with the kernel's code as it is now, by name.
-        picks: for each row of a dispatcher's table, whether the run that it names timed the kernel's code as it is now.
-        in_full: whether the kernels were named one by one, and are shown with everything that is known of them.
+    By kernel name, `times` has the last known time at the op's default workload, and `codes` whether that is of the
+    current code. `elsewhere` has the newest run of ops whose kernels here have no such time. `picks` tells, per row of
+    a dispatcher's table, whether its run timed the kernel's current code.
     """
 
     entries: tuple[Entry, ...]
@@ -51,16 +46,10 @@ class KernelList:
 
 
 def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
-    """The kernels that names and globs match, names of presets too; without any, all kernels and the broken folders.
+    """Returns the kernels whose names or presets match; without terms, all kernels and the broken folders.
 
-    Args:
-        catalog: what there is.
-        wanted: names and globs, separated by commas or one by one; an op's name means its kernels.
-        results: the folder of the runs that the last times come from.
-        op: the op whose kernels are meant; those of every op if empty.
-
-    Raises:
-        UnknownNameError: for an op that does not exist, and for a name or glob that matches none of its kernels.
+    `wanted` has names and globs, separated by commas or one by one; an op's name means its kernels. `op` restricts to
+    one op's kernels. Raises UnknownNameError for an unknown op, or a term that matches none of its kernels.
     """
     there = catalog.of_op(find_op(catalog, op).name) if op else tuple(catalog.entries.values())
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
@@ -78,7 +67,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
-    """A dispatcher's time is current only if both its table and the kernel that it picked are."""
+    """Returns the joint state of a kernel's code; for a dispatcher, of its table and of the kernel that it picked."""
     names = dict.fromkeys((name, time.kernel))
     return CodeState.together(catalog.code_state(each, time.sources.get(each, "")) for each in names)
 
@@ -92,12 +81,12 @@ def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> l
         or any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
     ]
     if not found:
-        select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, and names those there are
+        select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, naming the known kernels
     return found
 
 
 def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
-    """Whether picked kernels are as they were timed; not known if the run is not there."""
+    """Returns, for each pick, whether the kernel is as it was timed; unknown if the run is missing."""
     picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
     timed = {source: _sources(results, source) for source in {pick.source for pick in picks}}
     return {pick: catalog.code_state(pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
@@ -111,14 +100,7 @@ def _sources(results: Path, run_id: str) -> dict[str, str]:
 
 
 def print_kernels(kernels: KernelList, *, long: bool, json: bool, csv: bool) -> None:
-    """Prints a line for each kernel; with `long`, or if kernels were named, everything that is known of each.
-
-    Args:
-        kernels: what to list.
-        long: everything that is known.
-        json: as a JSON list, a document for each kernel.
-        csv: the same as rows of CSV.
-    """
+    """Prints a line per kernel, or with `long`, or if kernels were named, all that is known of each."""
     if json:
         print_json(_documents(kernels))
     elif csv:
@@ -133,7 +115,7 @@ def _print_table(kernels: KernelList, *, long: bool) -> None:
         console.print(_long_table(kernels))
     else:
         console.print(_short_table(kernels, console.width))
-        for broken in kernels.broken:  # in full, which a cell cannot hold
+        for broken in kernels.broken:  # here, because a cell cannot hold the full reason
             console.print(Text(f"broken  {broken.name}: {broken.reason}", style="red"))
     if kernels.times:
         console.print(Text(_legend(kernels), style="dim"))
@@ -180,7 +162,7 @@ def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
 
 
 def _run_of(entry: Entry, kernels: KernelList) -> str:
-    """As much of the run's id as names it: its start and the GPU, `20261124-173621-h200`."""
+    """Returns the part of the run's id that names it: its start and the GPU, `20261124-173621-h200`."""
     last = kernels.times.get(entry.kernel.name)
     return "-".join(last.run_id.split("-")[:3]) if last else ""
 
@@ -250,7 +232,6 @@ def _values(values: Any) -> str:
 
 
 def _documents(kernels: KernelList) -> list[dict[str, Any]]:
-    """A document for each kernel, the broken ones last."""
     healthy = [_document(entry, kernels) for entry in kernels.entries]
     empty = dict.fromkeys(healthy[0], "") if healthy else {}
     broken = [

@@ -1,4 +1,4 @@
-"""The two streams, data on stdout, progress and messages on stderr, and tables that fit a terminal of any width.
+"""The two streams, data on stdout, progress and messages on stderr, and tables that fit any terminal.
 
 Rich honours `NO_COLOR` and pipes by itself; a width is set only where a pipe would cut a table. Control characters in
 stored text are dropped everywhere: an escape sequence in a run's label must not move the terminal's cursor.
@@ -40,12 +40,12 @@ _DROPPED = dict.fromkeys(_C0 | _C1 | _BIDIRECTIONAL)
 
 
 def data_console() -> Console:
-    """The console for tables: stdout."""
+    """Returns the console for tables: stdout."""
     return _Console(width=_width(sys.stdout), highlight=False)
 
 
 def message_console(*, quiet: bool = False) -> Console:
-    """The console for progress, warnings and errors: stderr; silent if `quiet`."""
+    """Returns the console for progress, warnings and errors: stderr; silent if `quiet`."""
     return _Console(stderr=True, quiet=quiet, width=_width(sys.stderr), highlight=False)
 
 
@@ -54,14 +54,12 @@ def _width(stream: Any) -> int | None:
 
 
 class _Console(Console):
-    """A console that drops control characters from text."""
-
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.push_render_hook(_DropControls())
 
     def on_broken_pipe(self) -> None:
-        """If nobody reads messages, the command goes on without them; if nobody reads data, it ends."""
+        """Goes on without messages if nobody reads them; ends the command if nobody reads data."""
         if self.stderr:
             self.quiet = True
         else:
@@ -72,7 +70,7 @@ class _DropControls(RenderHook):
     """Drops control characters from everything that a console prints, except the console's own."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """Each of them, cleaned where it is rendered."""
+        """Wraps each renderable, so that it is cleaned where it is rendered."""
         return [_Cleaned(renderable) for renderable in renderables]
 
 
@@ -86,23 +84,23 @@ class _Cleaned:
 
 
 def without_controls(text: str) -> str:
-    """The text without characters that a terminal obeys instead of printing; line feeds and tabs stay."""
+    """Drops characters that a terminal obeys instead of printing; line feeds and tabs stay."""
     return text.translate(_DROPPED)
 
 
 def without_commands(text: str) -> str:
-    """As `without_controls`, of text that another machine has coloured: colours stay."""
+    """Drops control characters of text that another machine has coloured, but keeps its colours."""
     parts = _COLOUR.split(text)
     return "".join(part if _COLOUR.fullmatch(part) else without_controls(part) for part in parts)
 
 
 def print_json(document: Any) -> None:
-    """Writes one JSON document to stdout; NaN and infinities, which JSON does not have, become null."""
+    """Writes one JSON document to stdout; NaN and infinities become null."""
     print(json.dumps(finite(document), indent=2, default=str))
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes rows as CSV to stdout; cells that are lists or objects as JSON, missing ones empty; no rows, no output."""
+    """Writes rows as CSV to stdout: lists and objects as JSON, missing cells empty; nothing without rows."""
     if not rows:
         return  # without rows there are no columns: the header would be an empty line
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -113,18 +111,18 @@ def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Writes lines to stdout as they are, whatever the terminal's width, without control characters."""
+    """Writes text to stdout without control characters, whatever the terminal's width."""
     print(without_controls(text))
 
 
 def print_next(console: Console, words: Sequence[str]) -> None:
-    """Prints the command to run next, in one line that can be copied."""
+    """Prints the next command in one line that can be copied."""
     told = [*words, *on_option(words)]
     console.print(f"next: {shlex.join(told)}", markup=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> Any:
-    """A cell as text; an apostrophe in front keeps a spreadsheet from reading text as a formula."""
+    """Formats a cell; a leading apostrophe keeps a spreadsheet from reading text as a formula."""
     if isinstance(value, (dict, list, tuple)):
         return json.dumps(value)
     if isinstance(value, float):
@@ -136,12 +134,7 @@ def _cell(value: Any) -> Any:
 
 
 def plain_table(*, header: bool = True, gap: int = 2) -> Table:
-    """An empty table without lines.
-
-    Args:
-        header: whether the columns have headings.
-        gap: blanks between two columns.
-    """
+    """Makes an empty table without lines; `gap` is the number of blanks between two columns."""
     return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold", show_header=header)
 
 
@@ -151,10 +144,10 @@ def fits(console: Console, table: Table) -> bool:
 
 
 class NameText(Text):
-    """A kernel's name, or a launch's: a line that has no room for it ends behind a part of it, and not in a word."""
+    """A name of a kernel or launch, which wraps between its parts, not inside a word."""
 
     def wrap(self, console: Console, width: int, **options: Any) -> Lines:
-        """The lines of it that a column of this width holds."""
+        """Returns the lines that a column of this width holds."""
         lines = Lines()
         for line in self.split(allow_blank=True):
             for part in line.divide(_breaks(line.plain, width)):
@@ -163,7 +156,7 @@ class NameText(Text):
 
 
 def _breaks(name: str, width: int) -> list[int]:
-    """Where to break a name so that no line is longer than `width`, unless one part of it is."""
+    """Returns where to break a name so that no line exceeds `width`, unless one part does."""
     found, begin, last = [], 0, 0
     for end in (*(match.start() for match in _PART_OF_NAME.finditer(name)), len(name)):
         if end - begin > width and last > begin:
@@ -174,13 +167,9 @@ def _breaks(name: str, width: int) -> list[int]:
 
 
 class FittedTable:
-    """A table that drops its least important columns where the terminal is too narrow, and says which.
+    """A table that drops the columns `droppable`, in this order, on a narrow terminal, and says which.
 
-    Names in its first column, where they may be folded, are folded between their parts.
-
-    Args:
-        table: with all of its columns.
-        droppable: headings of the columns to drop, the first one first; headings that the table lacks are ignored.
+    Names in a first column that folds are folded between their parts; unknown headings are ignored.
     """
 
     def __init__(self, table: Table, droppable: Sequence[str]) -> None:
@@ -202,7 +191,7 @@ class FittedTable:
 
 
 def _table_width(console: Console, options: ConsoleOptions, table: Table) -> int:
-    """The table's width, with names that may be folded counted as LONGEST_NAME at most."""
+    """Returns the table's width; foldable names count as LONGEST_NAME at most."""
     unlimited = options.update(width=_UNLIMITED)
     names = table.columns[0]
     longest = max((console.measure(cell, options=unlimited).maximum for cell in names.cells), default=0)
@@ -235,6 +224,5 @@ def _without(table: Table, heading: str) -> Table:
 
 
 def _heading(header: object) -> str:
-    """A column's heading in one line."""
     text = header.plain if isinstance(header, Text) else str(header)
     return " ".join(text.split()).replace(" /", "/")

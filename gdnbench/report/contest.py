@@ -1,4 +1,4 @@
-"""What `gdnbench contest` prints: the contest's verdict and score of each kernel, beside ours."""
+"""Prints `gdnbench contest`: the contest's verdict and score of each kernel, beside gdnbench's."""
 
 from __future__ import annotations
 
@@ -30,13 +30,7 @@ _BY_CUPTI = "by CUPTI"
 
 
 def print_contest(scored: Sequence[ContestRun], *, json: bool, csv: bool) -> None:
-    """Prints the scores of each run, and of one run of each of several ops what they come to together.
-
-    Args:
-        scored: the runs.
-        json: as a JSON document.
-        csv: as rows of CSV, a kernel each.
-    """
+    """Prints the scores of each run, and, for several ops, their joint score."""
     together = score_together(scored)
     if json:
         print_json({"runs": [_document(each) for each in scored], "together": together})
@@ -56,7 +50,7 @@ def print_contest(scored: Sequence[ContestRun], *, json: bool, csv: bool) -> Non
 
 
 def score_together(scored: Sequence[ContestRun]) -> dict[str, Any] | None:
-    """The mean of the best score of each op: of decode and prefill, the contest's for Gated Delta Net.
+    """Returns the mean of each op's best score, or None; of decode and prefill, the contest's for Gated Delta Net.
 
     None unless there are several ops, each with a kernel that passes and has a score.
     """
@@ -80,7 +74,7 @@ def _print_run(console: Console, scored: ContestRun) -> None:
 
 
 def _extent(result: ContestResult) -> str:
-    """`25 of the 54 workloads of contest`, a workload counted as often as it is listed."""
+    """Returns `25 of the 54 workloads of contest`; a workload counts as often as it is listed."""
     lines = f"{result.lines:g} workloads of {result.suite.name}"
     return f"{result.scored_lines:g} of the {lines}" if result.missing else f"all {lines}"
 
@@ -126,7 +120,7 @@ def _mean(row: ContestRow, result: ContestResult, op: str) -> Text:
 
 
 def _notes(scored: ContestRun) -> Iterator[Text]:
-    """Where each kernel does best and worst, what the columns are, and what is not known."""
+    """Yields each kernel's best and worst workload, the meanings of the columns, and what is unknown."""
     info, result = scored.info, scored.result
     for row in result.rows:
         if row.passes_there_alone:
@@ -187,7 +181,7 @@ def _unknown(result: ContestResult) -> Iterator[str]:
 
 
 def _next_words(scored: Sequence[ContestRun]) -> list[str]:
-    """What is missing or unknown is measured; else the best of ours goes to the contest's tool."""
+    """Returns the command that measures missing or unknown values, else exports the best kernel for the contest."""
     for each in scored:
         result = each.result
         if result.missing or any(row.tolerance == "unknown" for row in result.rows):

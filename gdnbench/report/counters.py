@@ -1,4 +1,4 @@
-"""How counters of Nsight Compute are written: short enough for four kernels in eighty columns."""
+"""Formats counters of Nsight Compute, short enough for four kernels in eighty columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdnbench.profilers.ncu.profile import RuleResult
 from gdnbench.profilers.ncu.quantities import NcuQuantity
 from gdnbench.report.units import percent
 
-COLUMN_WIDTH = 11  # four of them, a gap after each, and the titles make eighty
+COLUMN_WIDTH = 11  # four columns with gaps and the titles make eighty
 _WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others stand beside the title
 _DECIMALS = {"µs": 2, "%": 1, "MHz": 0, "cycles": 2}  # ncu's clock ticks every 32 ns
 _PREFIXES = ("", "k", "M", "G", "T")
@@ -26,12 +26,12 @@ NOT_A_TIME = (
 
 
 def titled(title: str, unit: str) -> str:
-    """A quantity's title, with its unit where that is the same in every cell."""
+    """Returns a quantity's title, with its unit if every cell has the same."""
     return f"{title}, {unit}" if unit and unit not in _WITH_VALUE else title
 
 
 def value_text(value: float | None, unit: str) -> str:
-    """A value; a dash where the report lacks it, `nan` where ncu could not read it."""
+    """Formats a value; a dash if the report lacks it, `nan` if ncu could not read it."""
     if value is None:
         return "-"
     if math.isnan(value):
@@ -45,7 +45,7 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def stall_text(cycles: float, total: float) -> str:
-    """Cycles per instruction, and their share of all; empty where there were none."""
+    """Returns cycles per instruction and their share of all; empty for 0."""
     return f"{cycles:.2f} {cycles / total:4.0%}" if cycles else ""
 
 
@@ -55,16 +55,11 @@ def _prefixed(value: float, unit: str) -> str:
 
 
 SUM = "(sum)"
-"""What stands for the function above a kernel's sum over its functions."""
+"""The heading of a kernel's sum over its functions."""
 
 
 def heading(column: Function | CallSum, everything: Sequence[Function]) -> list[str]:
-    """The lines above a column, each as narrow: the kernel without its op's name, and what tells it from the others.
-
-    Args:
-        column: a function, or a kernel's sum.
-        everything: every function of the table.
-    """
+    """Returns narrow heading lines of a column: the kernel without its op, and what tells it from `everything`."""
     function = column.functions[0] if isinstance(column, CallSum) else column
     lines = [function.label.removeprefix(f"{function.profiles[0].op}-") or function.name]
     siblings = [one for one in everything if one.path == function.path and one.label == function.label]
@@ -82,39 +77,38 @@ def heading(column: Function | CallSum, everything: Sequence[Function]) -> list[
 
 
 def _looks_like(one: Function, other: Function) -> bool:
-    """Whether only their reports tell two columns apart."""
     return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
 
 
 def quantity_text(column: Function | CallSum, quantity: NcuQuantity) -> str:
-    """A quantity of a function, the median over its launches; or of a kernel, the sum of its functions' medians."""
+    """Formats a quantity: a function's median over its launches, or a kernel's sum of its functions' medians."""
     return value_text(column.median(quantity), quantity.unit)
 
 
 def rule_text(result: RuleResult) -> str:
-    """One of NVIDIA's rules in a line: the speedup that it estimates, its title, and its message's first sentence."""
+    """Formats one of NVIDIA's rules in a line: its estimated speedup, title, and the message's first sentence."""
     sentence = _SENTENCE.match(result.message)
     said = sentence.group() if sentence else result.message
     return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
 
 
 def workload_text(workload: Workload | None) -> str:
-    """A workload in a table's head."""
+    """Returns a workload for a table's heading."""
     return str(workload) if workload else "workload not told"
 
 
 def subject(function: Function) -> str:
-    """What was launched where: `decode-v4 B=1 qk4_v8 on NVIDIA H200`."""
+    """Describes a launch: `decode-v4 B=1 qk4_v8 on NVIDIA H200`."""
     return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
 
 
 def change_title(change: CounterChange) -> str:
-    """What changed, with its unit where that is the same on both sides."""
+    """Returns the changed quantity, with its unit if both sides share it."""
     return change.title if change.unit == "cycles" else titled(change.title, change.unit)
 
 
 def change_text(change: CounterChange) -> str:
-    """By how much: in points for a per cent, else as a share, or a factor where it is large."""
+    """Formats a change: in points for per cent, else as a share, or a factor if large."""
     before, after = change.medians
     if change.unit == "%":
         return f"{after - before:+.1f} pt"
@@ -126,7 +120,7 @@ def change_text(change: CounterChange) -> str:
 
 
 def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
-    """The stalls worth a row, most of the first function's first."""
+    """Yields the stalls worth a row, in order of the first function's."""
     found = [function.stalls() for function in functions]
     for reason in dict.fromkeys(reason for stalls in found for reason in stalls):
         if any(stalls.get(reason, 0.0) >= _LEAST_SHARE * sum(stalls.values()) for stalls in found if stalls):

@@ -1,4 +1,4 @@
-"""The best point of each workload as text to paste: into a kernel's declaration, or into a dispatcher's table."""
+"""Formats the best point of each workload to paste into a kernel's declaration or a dispatcher's table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from gdnbench.store.info import RunInfo
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
-    """The best point of each workload, and the run that found it.
+    """Returns the best point of each workload, and the run that found it; raises UsageError if no point has a time.
 
-    If several kernels raced it is TOML for `dispatch.toml`, a table for each head layout, where a comment names the
-    kernels that tie with the one of the row, or may. If one did, or a floor, which no dispatcher picks, it is Python
-    for the kernel's `variant.py`.
-
-    Raises:
-        UsageError: if no point has a time.
+    If several kernels raced it is TOML for `dispatch.toml`: a table per head layout, with the kernels that tie or may
+    tie in a comment. For one kernel, or a floor, which no dispatcher picks, it is Python for the kernel's `variant.py`.
     """
     if not sweep.plateaus:
         raise UsageError(f"no point of {info.run_id} has a time", f"gdnbench show {info.run_id} says why")
@@ -49,7 +45,7 @@ def _declaration(info: RunInfo, sweep: Sweep, kernel: str) -> str:
 
 
 def _needed(points: dict[Workload, str]) -> dict[Workload, str]:
-    """The workloads without those whose neighbours both have the same point: a kernel takes that of the nearest."""
+    """Drops workloads between two with the same point: a kernel takes the point of the nearest workload."""
     workloads = sorted(points, key=lambda workload: (workload.size, workload))
     neighbours = zip([None, *workloads], workloads, [*workloads[1:], None], strict=False)
     return {

@@ -1,4 +1,4 @@
-"""The findings of `gdnbench doctor`: a table, a summary, and the command to run next."""
+"""Prints the findings of `gdnbench doctor`: a table, a summary, and the next command."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 def print_checks(checks: Sequence[Check], gpu: str, *, json: bool) -> None:
-    """Prints the findings.
-
-    Args:
-        checks: the findings.
-        gpu: the `--gpu` that they are for, which the next command repeats.
-        json: as a JSON list.
-    """
+    """Prints the findings; the next command repeats `gpu`, the `--gpu` that they are for."""
     if json:
         print_json([asdict(check) for check in checks])
         return
@@ -37,7 +31,7 @@ def print_checks(checks: Sequence[Check], gpu: str, *, json: bool) -> None:
 
 
 def doctor_table(checks: Sequence[Check]) -> Table:
-    """A row for each check: its name, its level and what was found; a remedy follows on a row of its own."""
+    """Makes a row per check: name, level and finding; a remedy has a row of its own."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -1,4 +1,4 @@
-"""What was exported and imported: the files, notes, and what to do next."""
+"""Prints what was exported and imported: the files, notes, and what to do next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def print_exported(written: Written, to: Path, *, json: bool, quiet: bool) -> No
 
 
 def print_imported(imported: Imported, *, json: bool, quiet: bool) -> None:
-    """Prints what was made of files."""
+    """Prints what was made of imported files."""
     _print_notes(imported.notes, quiet=quiet)
     if json:
         told = {"ops": imported.ops, "kernels": imported.kernels, "published": imported.published}

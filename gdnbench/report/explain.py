@@ -1,4 +1,4 @@
-"""The causes that `gdnbench explain` found: as text, each with its evidence and what to try, as JSON or as CSV."""
+"""Prints the causes that `gdnbench explain` found: as text with evidence and what to try, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -37,16 +37,9 @@ def print_explained(
     json: bool,
     csv: bool,
 ) -> None:
-    """Prints what was found, most important first.
+    """Prints the findings, most important first; `of_launches` has those of each launch of a kernel that makes several.
 
-    Args:
-        evidence: what it was found in.
-        findings: the causes, ranked.
-        of_launches: those of each launch, for a kernel that makes several.
-        results: where runs lie, for the commands that are proposed.
-        profiles: where profiles lie, likewise.
-        json: as a JSON document.
-        csv: as rows of CSV.
+    `results` and `profiles` are the folders for the proposed commands.
     """
     following = in_places(_next(evidence, findings, of_launches), results, profiles)
     findings = [_placed(finding, results, profiles) for finding in findings]
@@ -73,10 +66,7 @@ def _placed(finding: Finding, results: Path, profiles: Path) -> Finding:
 
 
 def _next(evidence: Evidence, findings: Sequence[Finding], of_launches: Sequence[Sequence[Finding]]) -> tuple[str, ...]:
-    """What would sharpen the answer; the first experiment where all evidence is there, and of the code as it is now.
-
-    Of several launches that is one for the launch that takes the most, which stands first.
-    """
+    """Returns the command that adds or renews evidence, else an experiment, for the slowest launch of several."""
     profiled = all(launch.profile for launch in evidence.launches) if evidence.launches else evidence.profile
     if not profiled or evidence.profile_code is CodeState.CHANGED:
         return profile(evidence).command
@@ -104,7 +94,7 @@ _CLOCKS = {
 
 
 def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
-    """Prints the answer, top to bottom; commands are never broken, so that they can be copied."""
+    """Prints the answer, top to bottom; commands stay in one line, so that they can be copied."""
     console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
     _print_known(console, evidence)
     if evidence.launches:
@@ -116,7 +106,6 @@ def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Fin
 
 
 def _print_launch(console: Console, launch: Evidence, findings: Sequence[Finding]) -> None:
-    """Prints the answer for one launch of several."""
     times = launch.launch_times
     share = f"  {times.share(launch.entry_name):.0%} of the launches' time" if times else ""
     console.print(Text.assemble((launch.entry_name, "bold"), share))
@@ -136,7 +125,6 @@ def _print_known(console: Console, evidence: Evidence) -> None:
 
 
 def _print_launch_times(console: Console, evidence: Evidence) -> None:
-    """How long each launch takes, which share of their time that is, and what says so."""
     room, times = min(console.width, _WIDEST), evidence.launch_times
     if times is None:
         names = ", ".join(launch.entry_name for launch in evidence.launches)
@@ -176,11 +164,11 @@ def _print_prose(console: Console, text: str, room: int, indent: int, style: str
 
 
 def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """What is known, and what it is called; a line without a name qualifies the one above."""
+    """Yields name and text of each known fact; a line without a name qualifies the one above."""
     profile, compiled, measured, cycles = evidence.profile, evidence.compiled, evidence.measured, evidence.cycles
     if profile:
         duration = value_text(evidence.counter("duration_us"), "µs")
-        where = "" if evidence.entry_name else f": {evidence.profile_path}"  # which stands once, above the launches
+        where = "" if evidence.entry_name else f": {evidence.profile_path}"  # it stands once, above the launches
         yield ("ncu", f"{profile.gpu}, {profile.function}, {duration} µs{where}")
     elif evidence.launches and evidence.profile_path:
         yield ("ncu", str(evidence.profile_path))
@@ -229,7 +217,6 @@ def _gain(measured: RunTimes) -> str:
 
 
 def _whose(code: CodeState) -> str:
-    """A word behind a number that is not of the code as it is now."""
     return f", {OTHER_CODE}" if code is CodeState.CHANGED else ""
 
 
@@ -253,7 +240,6 @@ def _identity(evidence: Evidence) -> dict[str, Any]:
 
 
 def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
-    """What is known of a kernel, and what was found in it, most important first."""
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
     times, launches = evidence.launch_times, evidence.launches
     profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
@@ -280,12 +266,11 @@ def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[
 
 
 def _run_document(measured: RunTimes) -> dict[str, Any]:
-    """What a run says of whole calls; what it says of their launches stands with those."""
+    """Returns a run's data on whole calls; the data on launches stand with the launches."""
     return {name: value for name, value in asdict(measured).items() if name not in {"functions_us", "folder"}}
 
 
 def _launch_document(launch: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
-    """One launch of several: how long it takes, as far as that is known, and what was found in it."""
     times, document = launch.launch_times, _findings_document(launch, findings)
     evidence = {name: value for name, value in document["evidence"].items() if name != "run"}
     return {
@@ -312,7 +297,6 @@ def _rows(evidence: Evidence, findings: Sequence[Finding]) -> list[dict[str, Any
 
 
 def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict[str, Any]]:
-    """A row for each line of evidence, with the finding that it belongs to, and of several launches with the launch."""
     launch, times = evidence.entry_name, evidence.launch_times
     told = {"entry": launch, "launch_share": times.share(launch) if times and launch else None}
     return [

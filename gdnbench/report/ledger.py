@@ -1,4 +1,4 @@
-"""The ledger of experiments on stdout: a row an entry, or one in full with what it changed in its sources."""
+"""Prints the ledger of experiments: a row per entry, or one in full with the changes of its sources."""
 
 from __future__ import annotations
 
@@ -28,15 +28,7 @@ SHOWN = 100
 
 
 def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, every: bool = False) -> None:
-    """Prints a row for each of the newest entries, oldest first.
-
-    Args:
-        entries: what the ledger has.
-        ledger: its file.
-        results: the folder of the runs, for the next command.
-        json: as a JSON document, of all of them.
-        every: whether to print the older ones, too.
-    """
+    """Prints a row per entry, oldest first: of the newest `SHOWN`, or of all with `every`; JSON always has all."""
     gates = gates_of(entries)
     if json:
         documents = [_document(entry, gates[number]) for number, entry in entries.items()]
@@ -63,7 +55,7 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
 
 
 def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
-    """Prints what was written down, and how to measure it, or what that waits for."""
+    """Prints a new entry, and how to measure it, or the gate that it waits for."""
     if json:
         print_json(_document(entry, gate_of(entry, entries)))
         return
@@ -82,7 +74,7 @@ def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) ->
 
 
 def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
-    """Prints what a run said of an entry."""
+    """Prints a run's findings on an entry."""
     if json:
         print_json(_document(entry, gate_of(entry, entries)))
         return
@@ -95,16 +87,7 @@ def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) ->
 def print_entry(
     entry: Entry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool
 ) -> None:
-    """Prints an entry in full.
-
-    Args:
-        entry: the entry.
-        entries: all of the ledger's, among which its gates are.
-        current: its kernel as it is now; None where it is gone.
-        ledger: the file that it is in.
-        results: the folder of the runs, for the next command.
-        json: as a JSON document.
-    """
+    """Prints an entry in full; `current` is its kernel now, or None if it is gone."""
     opened = entry.opened
     change = change_of(entry, current)
     if json:
@@ -163,17 +146,16 @@ def _table(entries: Sequence[tuple[Entry, Gate]]) -> FittedTable:
 
 
 def _state(entry: Entry, gate: Gate) -> str:
-    """`open`, `confirmed`; of one that is not decided, what it waits for."""
+    """Returns `open` or `confirmed`; for an undecided entry, what it waits for."""
     return entry.state.value if entry.is_decided or gate.is_open else str(gate)
 
 
 def _telling(findings: Sequence[Finding], outcome: Outcome) -> Finding:
-    """The finding that decided an entry: the first with its outcome."""
     return next((each for each in findings if each.outcome is outcome), findings[0])
 
 
 def _measured(finding: Finding) -> str:
-    """`0.961x (0.945 to 0.978)` of a speedup, `4.55us (4.51 to 4.59)` of a time."""
+    """Returns `0.961x (0.945 to 0.978)` for a speedup, `4.55us (4.51 to 4.59)` for a time."""
     if finding.value is None:
         return finding.reason
     low = "-" if finding.low is None else f"{finding.low:.4g}"

@@ -1,4 +1,4 @@
-"""The findings of `gdnbench lint`: a line each with its remedy below it, as JSON, or as SARIF."""
+"""Prints the findings of `gdnbench lint`: a line each with its remedy below, as JSON, or as SARIF."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ LintFormat = Literal["text", "json", "sarif"]
 
 
 def parse_form(name: str) -> LintFormat:
-    """How findings are printed, as `--format` names it.
-
-    Raises:
-        UsageError: for a name of none.
-    """
+    """Returns the format of `--format`; raises UsageError for an unknown one."""
     forms: tuple[LintFormat, ...] = get_args(LintFormat)
     for form in forms:
         if form == name:
@@ -33,13 +29,7 @@ def parse_form(name: str) -> LintFormat:
 
 
 def print_findings(result: LintResult, rules: Sequence[LintRule], *, form: LintFormat) -> None:
-    """Prints what was found.
-
-    Args:
-        result: the findings.
-        rules: those that were looked for.
-        form: `text`, `json` or `sarif`.
-    """
+    """Prints the findings of these rules as `text`, `json` or `sarif`."""
     if form == "sarif":
         print_json(sarif_document(result.findings, rules))
     elif form == "json":
@@ -57,7 +47,7 @@ def print_findings(result: LintResult, rules: Sequence[LintRule], *, form: LintF
 
 
 def print_rules(rules: Sequence[LintRule], *, json: bool) -> None:
-    """Prints what each rule finds, and what to do about it."""
+    """Prints what each rule finds, and its remedy."""
     if json:
         print_json(
             [
@@ -84,7 +74,7 @@ def print_rules(rules: Sequence[LintRule], *, json: bool) -> None:
 
 
 def short_path(path: Path) -> str:
-    """The path from here, where it lies below; else as it is."""
+    """Returns the path relative to the current folder if it lies below, else as it is."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

@@ -1,4 +1,4 @@
-"""What `gdnbench ncu` prints: a column for each GPU function, or what changed between two; as tables, JSON or CSV."""
+"""Prints `gdnbench ncu`: a column per GPU function, or the changes between two; as tables, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STYLES = {"better": "green", "worse": "red", "": ""}
 
 
 def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints functions side by side, and which of them are of other code than their kernels' is now."""
+    """Prints functions side by side, and which of them are not of their kernels' current code."""
     if json:
         print_json([function_document(column, code_of) for column in with_sums(functions)])
     elif csv:
@@ -67,7 +67,7 @@ def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: boo
 
 
 def print_differences(differences: Sequence[FunctionDifference], code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints what changed, pair by pair."""
+    """Prints the changes, pair by pair."""
     if json:
         print_json([difference_document(difference, code_of) for difference in differences])
     elif csv:
@@ -92,7 +92,7 @@ def _print_end(console: Console, functions: Sequence[Function], code_of: CodeOf,
 
 
 def _after_table(functions: Sequence[Function]) -> list[str]:
-    """The next command: `explain` for one kernel, `--diff` for several; empty where neither applies."""
+    """Returns the next command: `explain` for one kernel, `--diff` for several; empty if neither applies."""
     first, paths = functions[0], _paths(functions)
     if len(paths) > 1:
         both = [str(function.path) for function in functions if str(function.path) in paths[:2]]
@@ -108,7 +108,6 @@ def _paths(functions: Sequence[Function]) -> list[str]:
 
 
 def _tables(console: Console, functions: Sequence[Function]) -> Group:
-    """Every quantity of every function, in as many tables as the width asks for."""
     most = max(1, (console.width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
     columns = with_sums(functions)
     blocks = [columns[start : start + most] for start in range(0, len(columns), most)]
@@ -119,7 +118,6 @@ def _tables(console: Console, functions: Sequence[Function]) -> Group:
 
 
 def _headline(functions: Sequence[Function]) -> str:
-    """What all columns have in common."""
     first = functions[0]
     ops = {function.profiles[0].op for function in functions}
     parts = [next(iter(ops))] if len(ops) == 1 else []
@@ -148,7 +146,7 @@ def _cell(column: Function | CallSum, quantity: NcuQuantity) -> str:
 
 
 def _add_stalls(table: Table, block: Sequence[Function | CallSum], everything: Sequence[Function]) -> None:
-    """Rows of the stalls, most of the first function's first, so that every block has the same rows."""
+    """Adds rows of the stalls of all functions, most of the first's first, so that every block has the same rows."""
     reasons = list(stall_reasons(everything))
     if not reasons:
         return
@@ -160,7 +158,7 @@ def _add_stalls(table: Table, block: Sequence[Function | CallSum], everything: S
 
 
 def _rules(functions: Sequence[Function], width: int) -> Iterator[Text]:
-    """What NVIDIA's rules estimate for each function, the most first; nothing where the reports hold none."""
+    """Yields the estimates of NVIDIA's rules per function, largest first; nothing if the reports hold none."""
     for function in functions:
         if results := estimated_speedups(function.profiles)[:_MOST_RULES]:
             name = " ".join(dict.fromkeys(filter(None, (function.label, function.name))))
@@ -183,7 +181,7 @@ def _legend(functions: Sequence[Function]) -> Iterator[Text]:
 
 
 def _difference(difference: FunctionDifference, *, named: bool) -> Group:
-    """One pair: what changed by more than its launches spread, by mechanism; with `named`, of which function."""
+    """Describes one pair: what changed by more than its launches spread, by mechanism; `named` adds the function."""
     which = f"{difference.after.name}: " if named else ""
     title = Text(f"{which}{subject(difference.before)}  ->  {subject(difference.after)}", style="bold")
     if not difference.changes:
@@ -219,7 +217,7 @@ def _notes(difference: FunctionDifference) -> list[Text]:
 
 
 def _no_axes(op: str) -> dict[str, None]:
-    """The axes of a launch whose workload is not known: those of its op, or of the one that others measure."""
+    """Returns the empty axes of a launch of an unknown workload: its op's, or the default op's."""
     try:
         return dict.fromkeys(axes_of(op or DEFAULT_OP).names)
     except UnknownNameError:
@@ -227,7 +225,6 @@ def _no_axes(op: str) -> dict[str, None]:
 
 
 def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
-    """What was launched where, of which code, and the report that says so."""
     return {
         "kernel": function.label,
         "op": function.profiles[0].op,
@@ -243,11 +240,10 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
 
 
 def function_document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
-    """One function as JSON has it: medians over its launches; null for what the report lacks, and for NaN.
+    """Returns one function for JSON: medians over its launches; null for missing values and NaN.
 
-    A sum has null for what does not add up, and no stalls.
-
-    `rules` are what NVIDIA's rules say of the first launch; it is there if the file holds them.
+    A sum has null for quantities that do not add up, and no stalls. `rules`, what NVIDIA's rules say of the first
+    launch, is there if the file holds them.
     """
     rules = column.profiles[0].rules if isinstance(column, Function) else ()
     return {
@@ -259,7 +255,6 @@ def function_document(column: Function | CallSum, code_of: CodeOf) -> dict[str, 
 
 
 def _row(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
-    """One function as CSV has it, or a kernel's sum."""
     found = column.stalls() if isinstance(column, Function) else {}
     stalls = {f"stall_{reason}": cycles for reason, cycles in found.items()}
     return {**_column_identity(column, code_of), **_quantities(column), **stalls}
@@ -276,12 +271,12 @@ def _quantities(column: Function | CallSum) -> dict[str, float | None]:
 
 
 def _exact(value: float | None) -> float | None:
-    """A whole number as such: a CSV rounds fractions to six digits, and counts have more."""
+    """Returns a whole number as int: CSV rounds fractions to six digits, and counts have more."""
     return int(value) if value is not None and value.is_integer() else value
 
 
 def difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict[str, Any]:
-    """Two functions and what changed, as JSON has it."""
+    """Returns two functions and their changes, for JSON."""
     return {
         "before": _identity(difference.before, code_of),
         "after": _identity(difference.after, code_of),
@@ -292,7 +287,6 @@ def difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict
 
 
 def _difference_rows(difference: FunctionDifference, code_of: CodeOf) -> list[dict[str, Any]]:
-    """What changed, a row each, as CSV has it."""
     sides = {"before": difference.before, "after": difference.after}
     told = {f"{key}_{side}": value for side, one in sides.items() for key, value in _identity(one, code_of).items()}
     return [{**_change(change), **told} for change in difference.changes]

@@ -1,4 +1,4 @@
-"""What `--dry-run` prints: what a command would build and measure, and for how long."""
+"""Prints `--dry-run`: what a command would build and measure, and for how long."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ _FIRST_SHAPES = 6
 
 
 def print_outlook(outlook: Outlook, command: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
-    """Prints the outlook of a run or a sweep.
-
-    Args:
-        outlook: what is to be built and measured.
-        command: the command line; without `--dry-run` it is the next command.
-        json: as a JSON document.
-        csv: as a row of CSV.
-        cards: on how many cards at once; the outlook is that of one.
-    """
+    """Prints the outlook of a run or sweep on each of `cards` cards; the next command lacks `--dry-run`."""
     if json or csv:
         document = asdict(outlook) | ({"cards": cards} if cards > 1 else {})
         print_json(document) if json else print_csv([document])
@@ -77,7 +69,6 @@ def _by_reason(left_out: dict[str, str]) -> dict[str, list[str]]:
 
 
 def _workloads(shapes: Sequence[str]) -> str:
-    """All of them up to `_MOST_SHAPES`; of a longer suite how many, and the first."""
     if len(shapes) <= _MOST_SHAPES:
         return ", ".join(shapes)
     return f"{len(shapes)}: {first_of(shapes, _FIRST_SHAPES)}, which --json names"

@@ -1,4 +1,4 @@
-"""A file that the user named with an option: refused before the work begins, or written whole."""
+"""An output file that an option names: refused before the work begins, or written whole."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ from gdnbench.errors import MachineError, UsageError
 
 
 def check_output_file(path: Path, option: str, suffixes: Sequence[str], example: str) -> None:
-    """Refuses a file that could not be written.
+    """Refuses a file, named by `option`, that could not be written.
 
-    Args:
-        path: the file; one that is there may be replaced, and a symbolic link stands for what it leads to.
-        option: what the file was named with.
-        suffixes: what its name may end in, in lower case.
-        example: a name that can be taken, for hints.
-
-    Raises:
-        UsageError: for another suffix, a folder that does not exist, or what is there and is no regular file.
-        MachineError: for a folder or a file that this user cannot write.
+    An existing file may be replaced, and a symbolic link stands for its target. `suffixes` are in lower case; `example`
+    is a valid name for hints. Raises UsageError for another suffix, a missing folder, or anything but a regular file;
+    MachineError for a folder or file that this user cannot write.
     """
     try:
         if path.is_dir():
@@ -44,15 +38,10 @@ def check_output_file(path: Path, option: str, suffixes: Sequence[str], example:
 
 
 def write_output_file(path: Path, content: bytes) -> None:
-    """Writes a file in one step: if that fails, what was there stays, and nothing is left beside it.
+    """Writes a file in one step; on failure an existing file stays, and nothing is left beside it.
 
-    Args:
-        path: the file; one that is there is replaced and keeps its permissions, a symbolic link keeps leading to it.
-        content: all that it is to hold.
-
-    Raises:
-        UsageError: for what is there and is no regular file.
-        MachineError: if it cannot be written.
+    A replaced file keeps its permissions, a symbolic link its target. Raises UsageError for anything but a regular
+    file, MachineError if it cannot be written.
     """
     try:
         target = _target(path)
@@ -60,7 +49,7 @@ def write_output_file(path: Path, content: bytes) -> None:
         try:
             with temporary.open("xb") as file:
                 file.write(content)
-            with suppress(OSError):  # there is none yet, or its file system has no permissions
+            with suppress(OSError):  # no file yet, or a file system without permissions
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
         except BaseException:
@@ -72,7 +61,7 @@ def write_output_file(path: Path, content: bytes) -> None:
 
 
 def _target(path: Path) -> Path:
-    """Where symbolic links lead; refused if that is there and is no regular file, which replacing would destroy."""
+    """Resolves symbolic links; raises UsageError for anything but a regular file, which replacing would destroy."""
     target = Path(os.path.realpath(path))
     try:
         regular = stat.S_ISREG(target.stat().st_mode)

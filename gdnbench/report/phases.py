@@ -1,4 +1,4 @@
-"""The phases of a CUDA kernel, as `gdnbench phases` prints them: a line each, the launch, and what stamping cost."""
+"""Prints `gdnbench phases`: a line per phase of a CUDA kernel, the launch, and the cost of stamping."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ _SUM_LEGEND = (
 
 
 def print_profiles(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path, *, json: bool, csv: bool) -> None:
-    """Prints the stamps of each file, and whether they are of other code than the kernel's is now.
-
-    Raises:
-        ProfilerError: if a file's stamps tell nothing.
-    """
+    """Prints each file's stamps, and whether its code is current; raises ProfilerError if the stamps tell nothing."""
     analysed = {path: (stamps.about, analyse(stamps)) for path, stamps in found.items()}
     if json:
         print_json([_document(path, kernel, profile, code_of) for path, (kernel, profile) in analysed.items()])
@@ -68,7 +64,7 @@ StampedLaunch = tuple[StampedKernel, PhaseProfile]
 
 
 def _calls(analysed: Iterable[StampedLaunch]) -> Iterator[list[StampedLaunch]]:
-    """The stamped launches of each kernel that makes several, where more than one of them is shown."""
+    """Yields the stamped launches of each kernel that has several of them here."""
     calls: dict[tuple[str, Workload, str, str], dict[str, StampedLaunch]] = {}
     for kernel, profile in analysed:
         if kernel.entry:
@@ -78,7 +74,7 @@ def _calls(analysed: Iterable[StampedLaunch]) -> Iterator[list[StampedLaunch]]:
 
 
 def _print_sum(console: Console, launches: Sequence[StampedLaunch]) -> None:
-    """Prints how long each launch was, and all together; and the phases that none of them passed."""
+    """Prints each launch's time and their sum, and the phases that none of them passed."""
     kernel, total_us = launches[0][0], sum(profile.timeline.span_us for _, profile in launches)
     console.print(Text(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", style="bold"))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -97,7 +93,6 @@ def _print_sum(console: Console, launches: Sequence[StampedLaunch]) -> None:
 
 
 def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile, path: Path, code: CodeState) -> None:
-    """Prints one kernel's phases, and where the stamps are."""
     launches, warps = profile.breakdown.launches, profile.breakdown.warps
     console.print(Text(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", style="bold"))
     cold = "cold L2 before each call" if kernel.entry else "cold L2"
@@ -118,7 +113,7 @@ def _print_phases(console: Console, kernel: StampedKernel, profile: PhaseProfile
 
 
 def _warps_text(role: WarpRole, block_warps: int) -> str:
-    """`warps 0-7 of each block's 12, 1056 in all`; how many alone where their numbers are not known."""
+    """Returns `warps 0-7 of each block's 12, 1056 in all`; only the number if their places are unknown."""
     count = role.breakdown.warps
     if not role.places:
         return plural(count, "warp")
@@ -131,16 +126,15 @@ def _places_text(places: Sequence[int], block_warps: int) -> str:
 
 
 BENDING = 0.25
-"""Stamping that adds more than this share of the kernel's time bends it too far to be read by the digit."""
+"""Overhead of stamping, as a share of the kernel's time, above which shares are only approximate."""
 
 
 def _warnings(kernel: StampedKernel, profile: PhaseProfile, code: CodeState) -> list[str]:
-    """What qualifies the numbers."""
     found = [other_code(kernel.label)] if code is CodeState.CHANGED else []
     launches = profile.breakdown.launches
     if launches < kernel.asked:
         found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
-    if profile.unpassed and not kernel.entry:  # those of another launch are declared with this one's
+    if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
         found.append(f"no warp passed {', '.join(profile.unpassed)}")
     if profile.crossed:
         told = f"the clock at the end of {', '.join(profile.crossed)} was read before that at its beginning"
@@ -155,7 +149,6 @@ def _warnings(kernel: StampedKernel, profile: PhaseProfile, code: CodeState) -> 
 
 
 def _timeline_lines(line: Timeline) -> tuple[str, ...]:
-    """How long a launch was, how far apart its warps began, and at which clock."""
     return (
         f"launch: {time_text(line.span_us)} µs from the first warp's begin to the last one's end,",
         f"  begins {time_text(line.skew_us)} µs apart (medians; the global timer steps by {line.step_ns} ns)",
@@ -164,7 +157,6 @@ def _timeline_lines(line: Timeline) -> tuple[str, ...]:
 
 
 def _overhead_text(kernel: StampedKernel, cost: Overhead) -> str:
-    """What stamping adds to the kernel's time and registers."""
     change = f"costs {percent(cost.share)}" if cost.share >= 0 else f"saves {percent(-cost.share)}"
     times = f"stamped {time_text(cost.stamped_us)} µs, plain {time_text(cost.plain_us)} µs"
     whole = ", of whole calls" if kernel.entry else ""
@@ -172,7 +164,6 @@ def _overhead_text(kernel: StampedKernel, cost: Overhead) -> str:
 
 
 def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> dict[str, Any]:
-    """One kernel as JSON has it: its phases in µs, the launch, what stamping cost, and what qualifies the numbers."""
     code = code_of(kernel.label, kernel.source)
     return {
         **kernel.to_dict(),
@@ -194,7 +185,7 @@ def _document(path: Path, kernel: StampedKernel, profile: PhaseProfile, code_of:
 
 
 def _rows(kernel: StampedKernel, profile: PhaseProfile, code_of: CodeOf) -> list[dict[str, Any]]:
-    """One kernel as CSV has it: a row for each phase of each role; the role is the numbers of its warps in a block."""
+    """Returns a row per phase of each role, for CSV; the role is the numbers of its warps in a block."""
     code = code_of(kernel.label, kernel.source).value
     subject = {"op": kernel.op, "label": kernel.label, "entry": kernel.entry, **kernel.workload.cells}
     subject |= {"gpu": kernel.gpu, "source": kernel.source, "code": code}

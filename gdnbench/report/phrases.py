@@ -1,4 +1,4 @@
-"""Commands and words that several reports share: what to run next, how a run is named, changed code, what bounds."""
+"""Commands and texts that several reports share: next commands, run names, changed code, and bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
 
 CodeOf = Callable[[str, str], CodeState]
-"""Takes a label and a hash of sources; says whether that is the label's code as it is now: `Catalog.code_state`."""
+"""Takes a label and a hash of sources; returns whether that is the label's current code: `Catalog.code_state`."""
 
 OTHER_CODE = "of other code"
 
@@ -32,7 +32,7 @@ def flops_bind(rows: Iterable[Measurement]) -> bool:
 
 
 def settling_notes(versus: Versus | None) -> list[str]:
-    """How many rounds would decide an UNCLEAR comparison, or that none would; after one round neither is known."""
+    """Returns how many rounds would decide an UNCLEAR comparison, or that none would; empty after one round."""
     if versus is None or versus.verdict != "unclear" or not math.isfinite(versus.high):
         return []
     more = versus.more_rounds
@@ -40,28 +40,22 @@ def settling_notes(versus: Versus | None) -> list[str]:
 
 
 def other_code(label: str) -> str:
-    """A line that says that a stored result of a label was measured with other sources than the kernel has now."""
+    """Returns a line that says that a stored result was measured with other sources than the kernel has now."""
     return f"{OTHER_CODE}: {label.partition(':')[0]}'s sources have changed since"
 
 
 def params_text(params: Params, names: Iterable[str]) -> str:
-    """The values of some params: `BV=8 WARPS=4`."""
+    """Formats the values of some params: `BV=8 WARPS=4`."""
     return " ".join(f"{name}={params[name]}" for name in names)
 
 
 def short_id(row: HistoryRow) -> str:
-    """The start of the id of a run in a history, which names it."""
+    """Returns the start of a run's id, which names it."""
     return row.run.name[:RUN_ID_START]
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """The command that shows a run in another form; one that was stopped is resumed instead.
-
-    Args:
-        info: the run.
-        folder: where it is stored.
-        option: the form, `--csv`.
-    """
+    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
     return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]

@@ -1,4 +1,4 @@
-"""A recording of Proton, or a trace alone: the shares of scopes and the kernel's times, as text, JSON or CSV."""
+"""Prints a recording of Proton, or a trace alone: shares of scopes and the kernel's times, as text, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NO_SCOPES = {
 }
 _SEVERAL = "of {} launches, so their times are told and no scopes: those are traced in kernels of one launch"
 SUM = "(sum)"
-"""What stands for the function beside the time of all functions of a call."""
+"""The name of all functions of a call together."""
 
 
 def print_profile(profile: ProtonProfile, code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints a recording, or a trace alone, and whether it is of other code than the kernel's is now."""
+    """Prints a recording, or a trace alone, and whether it is of the kernel's current code."""
     code = code_of(profile.origin.label, profile.origin.source)
     if json:
         print_json(_document(profile, code))
@@ -66,24 +66,21 @@ def _next(profile: ProtonProfile) -> list[str]:
     return ["gdnbench", "ncu", case.variant.label, *case.workload.options]
 
 
-_NAME_WIDTH = 40  # of a GPU function; those of C++ templates are longer than a line
+_NAME_WIDTH = 40  # of a GPU function; names of C++ templates exceed a line
 
 
 def _warnings(profile: ProtonProfile, code: CodeState) -> list[str]:
-    """What qualifies the numbers."""
     changed = [other_code(profile.origin.label)] if code is CodeState.CHANGED else []
     return [*changed, *(profile.recording.notes if profile.recording else ())]
 
 
 def _title(recording: Recording) -> str:
-    """What was recorded: kernel, workload, params and GPU."""
     case = recording.case
     params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
     return f"{case.label}  {case.workload}{params}  on {recording.gpu}"
 
 
 def _counts(profile: ProtonProfile) -> str:
-    """How much the trace holds; the profile has a breakdown."""
     breakdown, recording = profile.breakdown, profile.recording
     assert breakdown
     text = f"{breakdown.launches} launches of {breakdown.warps} warps"
@@ -93,7 +90,6 @@ def _counts(profile: ProtonProfile) -> str:
 
 
 def _time_lines(recording: Recording) -> list[str]:
-    """The kernel's times in words, a clock a line; medians."""
     plain = median(recording.times_us[PLAIN])
     line = f"kernel by CUDA events, cold: {time_text(plain)} µs"
     if INSTRUMENTED in recording.times_us:
@@ -105,7 +101,6 @@ def _time_lines(recording: Recording) -> list[str]:
 
 
 def _cupti_times(recording: Recording) -> dict[str, list[float]]:
-    """By CUPTI, the times of each function, and of all functions of a call."""
     call_us = recording.call_us
     return {**recording.cupti_us, **({SUM: call_us} if call_us else {})}
 
@@ -115,7 +110,7 @@ def _short(name: str) -> str:
 
 
 def _document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
-    """A profile as JSON has it: scopes in µs, or cycles where the clock is not known; times of launches in µs."""
+    """Returns a profile for JSON: scopes in µs, or cycles if the clock is unknown; times of launches in µs."""
     recording, breakdown = profile.recording, profile.breakdown
     return {
         "file": str(profile.path),
@@ -131,13 +126,12 @@ def _document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
 
 
 def _without_samples(recording: Recording) -> dict[str, Any]:
-    """The recording without its single times, which stay in the file."""
+    """Returns the recording without its single times, which stay in the file."""
     document = {**asdict(recording), "case": recording.case.to_dict()}
     return {name: value for name, value in document.items() if name not in ("times_us", "cupti_us")}
 
 
 def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
-    """A profile as CSV has it: a row for each scope, then one for each clock and function."""
     recording = profile.recording
     of: dict[str, Any] = {"file": str(profile.path)}
     if recording:
@@ -150,7 +144,7 @@ def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
-    """Times of whole launches, in microseconds: `kind` is the clock, `events` or `cupti`."""
+    """Returns times of whole launches in microseconds; `kind` is the clock, `events` or `cupti`."""
     events = [_time_row("events", name, times) for name, times in recording.times_us.items()]
     return [*events, *(_time_row("cupti", name, times) for name, times in _cupti_times(recording).items())]
 

@@ -1,4 +1,4 @@
-"""The checks of `gdnbench ready`: a line each, the verdict, and the command to run next."""
+"""Prints the checks of `gdnbench ready`: a line each, the verdict, and the next command."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from gdnbench.wording import plural
 _STYLES = {CheckStatus.PASSED: "green", CheckStatus.FAILED: "bold red", CheckStatus.UNCHECKED: "yellow"}
 _SIGNS = dict(zip(_STYLES, "✓✗–", strict=True))  # noqa: RUF001 - a dash, as in a table
 _WORDS = dict(zip(_STYLES, ("ok", "FAIL", "-"), strict=True))
-"""Where the terminal's encoding has no such signs: they would all be question marks."""
+"""For encodings of terminals that lack these signs."""
 
 
 def print_readiness(found: Readiness, *, json: bool) -> None:
-    """Prints what was found.
-
-    Args:
-        found: the checks.
-        json: as a JSON document.
-    """
+    """Prints the checks of a kernel."""
     if json:
         print_json(_document(found))
         return
@@ -43,7 +38,6 @@ def print_readiness(found: Readiness, *, json: bool) -> None:
 
 
 def _verdict(found: Readiness) -> str:
-    """`ready`, or how many checks are in the way: `not ready: 2 of 5 checks: 1 failed, 1 not checked`."""
     if found.is_ready:
         return "ready"
     counts = {

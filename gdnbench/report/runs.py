@@ -1,4 +1,4 @@
-"""The list of stored runs, and what was deleted of them."""
+"""Prints the list of stored runs, and of deleted ones."""
 
 from __future__ import annotations
 
@@ -20,15 +20,7 @@ _STYLES = {State.WHOLE: "", State.STOPPED: "yellow", State.MEASURING: "cyan", St
 
 
 def print_runs(runs: Sequence[Overview], results: Path, *, cards: Collection[str] = (), json: bool, csv: bool) -> None:
-    """Prints a row for each run, newest first.
-
-    Args:
-        runs: what there is.
-        results: their folder.
-        cards: the UUIDs of the GPUs here: a run that was stopped is finished on the card where it began.
-        json: as a JSON list, a document for each run.
-        csv: the same as rows of CSV.
-    """
+    """Prints a row per run, newest first; `cards` has the GPUs' UUIDs, as a stopped run is finished on its own card."""
     if json:
         print_json([_document(run) for run in runs])
     elif csv:
@@ -47,7 +39,7 @@ def print_chosen(runs: Sequence[Overview]) -> None:
 
 
 def print_deleted(runs: Sequence[Overview]) -> None:
-    """Prints how many runs were deleted, and how much room that made."""
+    """Prints how many runs were deleted, and the space that this freed."""
     data_console().print(f"deleted {_total(runs)}", markup=False)
 
 

@@ -15,7 +15,7 @@ _ROOT = "SRCROOT"
 
 
 def sarif_document(findings: Sequence[LintFinding], rules: Sequence[LintRule]) -> dict[str, Any]:
-    """One run of the tool, with its rules; paths below the current folder are relative to it."""
+    """Returns one run of the tool, with its rules; paths below the current folder are relative to it."""
     numbers = {rule.code: number for number, rule in enumerate(rules)}
     return {
         "$schema": _SCHEMA,

@@ -1,4 +1,4 @@
-"""A step: a table for each workload and condition of the L2, what a layer's time is made of, or launches alone."""
+"""Prints a step: a table per workload and condition of the L2, what a layer's time is made of, or launches."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ _LAUNCH_LEGEND = (
 
 
 def print_step(folder: Path, *, json: bool, csv: bool) -> None:
-    """Prints a stored step, or stored launches.
-
-    Raises:
-        RunFormatError: if the run is damaged, or its table is not there.
-    """
+    """Prints a stored step, or stored launches; raises RunFormatError if the run is damaged or its table missing."""
     info, steps, ways = read_info(folder), read_steps(folder), read_launch_ways(folder)
     rows: Sequence[StepRow | LaunchWayRow] = [*steps, *ways]
     if not rows:
@@ -143,14 +139,14 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 
 
 def _absolute(value: float | None, low: float | None, high: float | None) -> str:
-    """A difference with half of its interval, both in microseconds: a share of what may be 0 says nothing."""
+    """Formats a difference with half of its interval in microseconds: a share of what may be 0 says nothing."""
     if value is None or low is None or high is None or math.isinf(high - low):
         return _plain(value)
     return f"{time_text(value)} ±{time_text((high - low) / 2)}"
 
 
 def explain(rows: Sequence[StepRow]) -> list[str]:
-    """What the measured differences between paths say: a line for each, none for what was not measured."""
+    """Describes the measured differences between paths, a line each."""
     lines = []
     groups = dict.fromkeys((row.label, row.workload, row.l2) for row in rows)
     for label, workload, l2 in groups:
@@ -182,7 +178,7 @@ def _made_of(row: StepRow) -> str:
 
 
 def _saves(row: StepRow) -> str:
-    """What a path saves over the one that it is compared with, where the interval leaves out 0."""
+    """Returns what a path saves over its counterpart, or that the interval includes 0; empty if unknown."""
     if row.saved_us is None or row.saved_lo_us is None or row.saved_hi_us is None:
         return ""
     if row.saved_lo_us <= 0 <= row.saved_hi_us:

@@ -1,4 +1,4 @@
-"""A stored sweep on stdout: the best points of each kernel and workload, what failed; or JSON, CSV, a declaration."""
+"""Prints a stored sweep: the best points per kernel and workload, failures; or JSON, CSV, a declaration."""
 
 from __future__ import annotations
 
@@ -50,15 +50,8 @@ _Rows = Mapping[tuple[str, Workload], Measurement]
 def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
     """Reads a sweep's folder and prints it.
 
-    Args:
-        folder: the sweep's.
-        json: as a JSON document.
-        csv: as rows of CSV.
-        dispatch: as a declaration of the best point of each workload; wins over the other forms.
-
-    Raises:
-        UsageError: if it is a run that swept nothing; for a declaration, also if no point has a time.
-        RunFormatError: if it cannot be read.
+    `dispatch` prints a declaration of the best point of each workload, and precedes the other forms. Raises UsageError
+    if the run is not a sweep, or for a declaration without times; RunFormatError if it cannot be read.
     """
     (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
@@ -189,7 +182,6 @@ def _one_for_all(sweep: Sweep, one: OneForAll) -> Text:
 
 
 def _print_finals(console: Console, sweep: Sweep) -> None:
-    """Prints, for each workload, the best point of each kernel that raced there."""
     for workload in dict.fromkeys(point.workload for point in sweep.finals):
         table = plain_table(header=False)
         for point in sweep.final(workload):
@@ -227,13 +219,11 @@ def _legend(info: RunInfo) -> Text:
 
 
 def _sweep_document(info: RunInfo, measurements: Sequence[Measurement], sweep: Sweep) -> dict[str, Any]:
-    """A sweep as one document."""
     rows = [measurement_row(info, each) for each in measurements]
     return {"run": info_document(info), "sweep": sweep.to_dict(), "measurements": rows}
 
 
 def _sweep_rows(info: RunInfo, measurements: Sequence[Measurement], sweep: Sweep) -> list[dict[str, Any]]:
-    """A row for each point, with its place in the race."""
     points = {(point.label, point.workload): point for point in sweep.points}
     return [
         {**measurement_row(info, row), **_place(points.get((row.case.label, row.case.workload)))}

@@ -1,4 +1,4 @@
-"""The targets that commands can run on, as a table or as data."""
+"""Prints the targets that commands can run on, as a table or as data."""
 
 from __future__ import annotations
 

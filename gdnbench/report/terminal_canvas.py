@@ -1,4 +1,4 @@
-"""What a chart in the terminal is drawn on: scales, marks and ticks in characters, and the one call of plotext."""
+"""The canvas of terminal charts: scales, marks and ticks in characters, and the one call of plotext."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from string import ascii_letters
 
 from gdnbench.errors import ChartError, UsageError
 
-REQUIREMENT = "plotext>=6.1,<7"  # as pyproject.toml asks for it
+REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
 THIN = "braille"
 Points = Mapping[float, float]  # y by x, in order of x
-MANY = 10  # lines in one place, whose number is no longer one character
+MANY = 10  # number of lines in one place that no longer fits one character
 Position = tuple[int, int]  # column and row of a character
-_ROUNDING = 1e-9  # of a step, by which 0.3 / 0.05 may miss 6
+_ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """A line of a chart.
-
-    Attributes:
-        name: what the legend calls it; empty for a line that is not in it.
-        mark: the letter that stands at its points.
-        colour: of the terminal's own palette.
-        points: where it goes.
-        values: what the legend says of each x.
-    """
+    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
 
     name: str
     mark: str
@@ -39,13 +31,7 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class Scale:
-    """One axis of a chart, from the middle of its first cell to the middle of its last.
-
-    Attributes:
-        low: the value at the first cell.
-        high: the value at the last cell, above `low`.
-        cells: how many columns or rows it has.
-    """
+    """One axis of a chart, from the middle of its first cell, at `low`, to that of its last, at `high` above `low`."""
 
     low: float
     high: float
@@ -53,27 +39,23 @@ class Scale:
 
     @classmethod
     def of(cls, values: Sequence[float], cells: int) -> Scale:
-        """The scale that just holds all values; values that are all alike lie in its middle."""
+        """Returns the smallest scale that holds all values; equal values lie in its middle."""
         low, high = min(values), max(values)
         if high - low <= 1e-9 * max(1.0, abs(high)):
             low, high = low - 0.5, high + 0.5
         return cls(low, high, max(cells, 1))
 
     def cell(self, value: float) -> int:
-        """The cell that a value falls into."""
+        """Returns the cell of a value."""
         return round((self.cells - 1) * (value - self.low) / (self.high - self.low))
 
     def middle(self, cell: int) -> float:
-        """The value in the middle of a cell."""
+        """Returns the value in the middle of a cell."""
         return self.low + (self.high - self.low) * cell / max(self.cells - 1, 1)
 
 
 def letters(lines: int) -> str:
-    """A letter for each line.
-
-    Raises:
-        UsageError: for more lines than there are letters.
-    """
+    """Returns a letter per line; raises UsageError for more lines than letters."""
     if lines > len(ascii_letters):
         told = f"{lines} lines are more than the {len(ascii_letters)} that a chart can tell apart"
         raise UsageError(told, "choose some with --kernel")
@@ -81,7 +63,7 @@ def letters(lines: int) -> str:
 
 
 def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, str]:
-    """What stands in each cell: the mark of its only line, or how many have a point there, `+` for ten or more."""
+    """Returns each cell's character: the mark of its only line, or the number of lines there, `+` for ten or more."""
     marks: dict[Position, dict[str, None]] = {}
     for line in lines:
         for place, value in line.points.items():
@@ -90,7 +72,7 @@ def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, s
 
 
 def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:
-    """For each row, the letters of the named lines that end in it; none for a line that stops short, or is alone."""
+    """Returns, by row, the letters of the named lines that end in it, unless they stop short or there is only one."""
     last = max(max(line.points) for line in lines)
     named = [line for line in lines if line.name and last in line.points]
     rows: dict[int, str] = {}
@@ -101,13 +83,13 @@ def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:
 
 
 def together(marks: str) -> str:
-    """Letters as one word; three or more neighbours in the alphabet as `b-f`."""
+    """Joins letters; three or more neighbours in the alphabet become `b-f`."""
     word = "".join(sorted(marks, key=ascii_letters.index))
     return f"{word[0]}-{word[-1]}" if len(word) > 2 and word in ascii_letters else word
 
 
 def round_ticks(low: float, high: float, most: int) -> dict[float, str]:
-    """The round numbers within a range, at most so many, with their names: 1, 2 or 5 of some decimal place apart."""
+    """Returns at most `most` round numbers of a range, with their names: multiples of 1, 2 or 5 of a decimal place."""
     finest = math.floor(math.log10((high - low) / most))
     for power in count(finest):
         for step in (10.0**power, 2 * 10.0**power, 5 * 10.0**power):
@@ -126,13 +108,9 @@ def _one_of(marks: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Stroke:
-    """Characters at points, or along the lines between them.
+    """Characters at points, or along the lines between them if `connected`.
 
-    Attributes:
-        points: x and y of each.
-        text: the character; `THIN` for a thin line.
-        colour: of the terminal's own palette; None for that of text.
-        connected: whether it runs from point to point.
+    `text` is a character, or `THIN` for a thin line; `colour` is of the terminal's palette, or None for that of text.
     """
 
     points: Sequence[tuple[float, float]]
@@ -143,17 +121,10 @@ class Stroke:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """What to draw.
+    """A chart to draw: strokes, later ones above, and names below, left and right of the frame by x or y.
 
-    Attributes:
-        size: columns and lines, the frame and the ticks among them.
-        x_range: the x of the first and of the last column inside the frame.
-        y_range: the y of the lowest and of the highest line inside the frame.
-        strokes: in the order drawn, later ones above earlier ones.
-        below: names below the frame, by x.
-        left: names to the left of it, by y.
-        right: names to the right of it, by y.
-        x_name: what the x axis is called, in a line below its names; empty for none.
+    `size` is in columns and lines, frame and ticks included; `x_range` and `y_range` are the values at the first and
+    last column and at the lowest and highest line inside the frame.
     """
 
     size: tuple[int, int]
@@ -167,17 +138,13 @@ class Plot:
 
 
 def draw_plot(plot: Plot, *, colour: bool) -> str:
-    """The chart as text, with ANSI colours if wanted.
-
-    Raises:
-        ChartError: if plotext is missing, is of another major version, or fails.
-    """
+    """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
     version = ""
     try:
         import plotext
 
         version = f" {plotext.__version__}"
-        plotext.terminal.limit(False, False)  # the console says how wide; plotext asks the terminal of the process
+        plotext.terminal.limit(False, False)  # the console sets the width; plotext would ask the process's terminal
         figure = plotext.figure
         figure.clear()
         figure.theme("colorless")
@@ -194,7 +161,7 @@ def draw_plot(plot: Plot, *, colour: bool) -> str:
             signal = figure.signal(x, y, marker=plotext.marker(stroke.text, stroke.colour))
             figure.draw(signal.lines(stroke.connected))
         return str(figure.build().string(colorless=not colour))
-    except Exception as error:  # of any kind: a chart is all that a fault in plotext may cost
+    except Exception as error:  # of any kind: a fault in plotext may only cost the chart
         why = " ".join(f"{type(error).__name__}: {error}".split())
         hint = f"pip install '{REQUIREMENT}'; -o chart.png draws without it"
         raise ChartError(f"plotext{version} cannot draw the chart: {why}", hint) from error

@@ -1,4 +1,4 @@
-"""Line charts in the terminal: within the console's width, and told apart without colour."""
+"""Line charts in the terminal, within the console's width and readable without colour."""
 
 from __future__ import annotations
 
@@ -28,26 +28,19 @@ from gdnbench.report.terminal_canvas import (
 )
 
 WIDEST, LINES = 76, 14
-COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which its user can read
-_AXES = 2  # columns, and lines, that the frame takes
+COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which suits its user
+_AXES = 2  # columns, and lines, of the frame
 _TICKS_APART = 4  # columns between the names of two ticks
 _LINES_A_TICK = 2
 
 
 class TerminalChart:
-    """A chart of lines that is printed when its block ends: its title, the chart, and a legend of the named lines.
+    """A chart of lines, printed when its block ends: title, chart, and a legend of the named lines.
 
-    A named line has a letter. Where several have a point in the same place, their number stands there; letters at the
-    right say which lines end in a row, and the legend has the values of each.
-
-    Args:
-        console: where to.
-        title: what it shows, in one line.
-        lines: how high it is, without title and legend.
-
-    Raises:
-        ChartError: when the block ends, if it cannot be drawn; nothing is printed then.
-        UsageError: when the block ends, for more lines than can be told apart.
+    A named line has a letter. Where several lines have a point in one place, their number stands there; letters at the
+    right show which lines end in a row, and the legend has the values of each. `lines` is the height without title and
+    legend. The end of the block raises ChartError, with nothing printed, if the chart cannot be drawn, UsageError for
+    more lines than can be told apart.
     """
 
     def __init__(self, console: Console, title: str, lines: int = LINES) -> None:
@@ -69,13 +62,7 @@ class TerminalChart:
             self._print()
 
     def line(self, points: Points, *, name: str = "", values: Mapping[float, str] | None = None) -> None:
-        """Adds a line.
-
-        Args:
-            points: y by x, in order of x; a line without points is none.
-            name: what the legend calls it; without one it is not in the legend.
-            values: what the legend says of each x.
-        """
+        """Adds a line, y by x in order of x; `values` are the legend's text at each x; a nameless line is not in it."""
         if points:
             self._given.append((name, points, values or {}))
 
@@ -144,7 +131,7 @@ class TerminalChart:
 
 
 class OptionalCharts:
-    """Around charts beside a table: one that cannot be drawn is told once on stderr, and costs nothing else."""
+    """Wraps charts beside a table: warns once on stderr of one that cannot be drawn, and goes on."""
 
     def __init__(self) -> None:
         self._told = False
@@ -164,7 +151,7 @@ class OptionalCharts:
 
 
 def _marks(lines: Sequence[ChartLine], x: Scale, y: Scale) -> list[Stroke]:
-    """Letters and numbers, each in the middle of its cell, so that what is told to meet does so."""
+    """Returns letters and numbers, each in the middle of its cell, so that what is said to meet does so."""
     colours = {line.mark: line.colour for line in lines}
     return [
         Stroke([(x.middle(column), y.middle(row))], mark, colours.get(mark))
@@ -173,13 +160,7 @@ def _marks(lines: Sequence[ChartLine], x: Scale, y: Scale) -> list[Stroke]:
 
 
 def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping[float, str]) -> None:
-    """Prints the lines with their values at as many places as fit, the first and the last among them.
-
-    Args:
-        console: where to.
-        lines: those that have a name.
-        headings: what each place on the x axis is called, from left to right.
-    """
+    """Prints the lines with values at as many places as fit, first and last included; `headings` are in order of x."""
     if not lines:
         return
     places = [place for place in headings if any(place in line.values for line in lines)]
@@ -195,7 +176,7 @@ def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping
 
 
 def spaced(places: Sequence[float], count: int) -> list[float]:
-    """So many of the places, as evenly as they go; the last alone, the first and the last, and then between them."""
+    """Returns `count` of the places, evenly spread: the last alone, the first and the last, and then between them."""
     if count < 2:
         return list(places[len(places) - count :])
     return [places[round(step * (len(places) - 1) / (count - 1))] for step in range(count)]

@@ -1,7 +1,6 @@
-"""How numbers are written in tables and sentences: times, rates, ratios, shares, intervals, sizes; empty if unknown.
+"""Formats numbers in tables and sentences: times, rates, ratios, shares, intervals, sizes; empty if unknown.
 
-A column of times is in milliseconds where all of them are 10 ms or more, else in microseconds; JSON and CSV are always
-in microseconds.
+A column of times is in ms if all are 10 ms or more, else in µs; JSON and CSV are always in µs.
 """
 
 from __future__ import annotations
@@ -12,23 +11,18 @@ from dataclasses import dataclass
 
 from gdnbench.wording import half_interval
 
-_MILLISECONDS_FROM_US = 10_000.0  # that long a column's shortest time must be
+_MILLISECONDS_FROM_US = 10_000.0  # a column whose shortest time reaches this is in ms
 
 
 @dataclass(frozen=True)
 class TimeUnit:
-    """The unit of a column of times.
-
-    Attributes:
-        name: `µs` or `ms`, for the heading.
-        us: how many microseconds it has.
-    """
+    """The unit of a column of times: its name, `µs` or `ms`, and its microseconds."""
 
     name: str
     us: float
 
     def text(self, time_us: float, decimals: int | None = None) -> str:
-        """A time given in microseconds as `time_text` writes it, in this unit and without it."""
+        """Formats a time in microseconds, as `time_text` does, in this unit and without it."""
         return time_text(time_us / self.us, decimals)
 
 
@@ -37,74 +31,69 @@ MILLISECONDS = TimeUnit("ms", 1000.0)
 
 
 def time_unit(times_us: Iterable[float]) -> TimeUnit:
-    """The unit for a column of times in microseconds; NaN, an unknown time, does not count."""
+    """Returns the unit for a column of times in microseconds; NaN, an unknown time, does not count."""
     shortest = min((time for time in times_us if not math.isnan(time)), default=0.0)
     return MILLISECONDS if shortest >= _MILLISECONDS_FROM_US else MICROSECONDS
 
 
 def time_text(time_us: float, decimals: int | None = None) -> str:
-    """A time in microseconds, without its unit: `4.584`, `131.2`.
-
-    Args:
-        time_us: microseconds.
-        decimals: by default three below 100 µs, where nanoseconds matter, and else one.
-    """
+    """Formats µs without unit: `4.584`, `131.2`; below 100, where nanoseconds matter, three decimals, else one."""
     return number(time_us, f".{(3 if time_us < 100 else 1) if decimals is None else decimals}f")
 
 
 def tflops_text(tflops: float) -> str:
-    """A rate in TFLOP/s, without its unit, to three digits or the next whole number: `0.52`, `41.3`, `812`."""
+    """Formats a rate in TFLOP/s without its unit, to three digits or the next whole number: `0.52`, `41.3`, `812`."""
     return number(tflops, ".2f" if tflops < 10 else ".1f" if tflops < 100 else ".0f")
 
 
 def factor(value: float) -> str:
-    """A ratio of two times: `1.063x`, `12.50x`."""
+    """Formats a ratio of two times: `1.063x`, `12.50x`."""
     return "" if math.isnan(value) else f"{value:.3f}x" if value < 10 else f"{value:.2f}x"
 
 
 def percent(share: float) -> str:
-    """A share, with two decimals below 10%: `0.27%`, `12%`."""
+    """Formats a share, with two decimals below 10%: `0.27%`, `12%`."""
     return f"{share:.2%}" if share < 0.1 else f"{share:.0%}"
 
 
 def plus_minus(half_width: float) -> str:
-    """Half of an interval as a share, to stand behind the value: ` ±0.27%`; nothing if the interval has no end."""
+    """Formats half of an interval as a share behind a value: ` ±0.27%`; empty if the interval is infinite."""
     told = half_text(half_width)
     return f" {told}" if told else ""
 
 
 def half_text(half_width: float) -> str:
-    """Half of an interval as a share, `±0.27%`, and no more than `±>900%`; nothing if the interval has no end."""
+    """Formats half of an interval as a share, `±0.27%`, at most `±>900%`; empty if the interval is infinite."""
     return half_interval(half_width, percent)
 
 
 def relative_half_width(value: float, low: float, high: float) -> float:
-    """Half of the interval from `low` to `high`, as a share of the value; infinite or NaN where an end is."""
+    """Returns half of the interval from `low` to `high` as a share of the value; infinite or NaN if an end is."""
     return (high - low) / 2 / value
 
 
 def number(value: float, form: str = ".0f") -> str:
-    """A number by a format of Python's, `.0f` or `.1%`; nothing for NaN, which stands for unknown."""
+    """Formats a number by a format of Python's, `.0f` or `.1%`; empty for NaN, which stands for unknown."""
     return "" if math.isnan(value) else format(value, form)
 
 
 def count_text(count: int) -> str:
-    """A count; nothing for one below 0, which stands for unknown."""
+    """Formats a count; empty for one below 0, which stands for unknown."""
     return "" if count < 0 else str(count)
 
 
 def megabytes(count: float) -> str:
-    """Bytes on a disk in units of 1e6: `1,234.5 MB`."""
+    """Formats bytes on a disk in units of 1e6: `1,234.5 MB`."""
     return f"{count / 1e6:,.1f} MB"
 
 
 def traffic(count: float) -> str:
-    """Bytes that a workload moves, in three digits: `1.44 MB`, `1.43 GB`."""
+    """Formats bytes that a workload moves, in three digits: `1.44 MB`, `1.43 GB`."""
     return f"{count / 1e6:.3g} MB" if count < 999.5e6 else f"{count / 1e9:.3g} GB"
 
 
 def duration(seconds: float) -> str:
-    """A duration to plan with: `40 s`, `12 min`, `2.5 h`."""
+    """Formats a duration to plan with: `40 s`, `12 min`, `2.5 h`."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

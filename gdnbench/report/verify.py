@@ -1,4 +1,4 @@
-"""The verdicts of `gdnbench verify`: the worst error of each gate, where it is, and whether it passes."""
+"""Prints the verdicts of `gdnbench verify`: each gate's worst error, its place, and whether it passes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,7 @@ WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst elem
 
 
 def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
-    """Prints the worst error of each kernel and gate over all workloads and inputs.
-
-    Args:
-        verdicts: what was found.
-        json: as a JSON document, a row for each case, input and gate.
-        csv: the same as rows of CSV.
-    """
+    """Prints the worst error of each kernel and gate; JSON and CSV have a row per case, input and gate."""
     rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
     if json:
         print_json({"device": verdicts.device, "seed": verdicts.seed, "gates": rows})
@@ -92,7 +86,7 @@ def _print_table(verdicts: Verification) -> None:
 
 
 def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
-    """How many kernels passed and failed, each counted once, and the seed of the inputs."""
+    """Returns how many kernels passed and failed, each counted once, and the seed of the inputs."""
     told: Counter[str] = Counter()
     for cases in by_label.values():
         statuses = {verdicts.checked[case.id].status for case in cases}
@@ -112,10 +106,7 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
 
 
 def _next_words(verdicts: Verification) -> list[str]:
-    """The command that repeats the first failure; else the one that measures what passed, or inspects what compiled.
-
-    Where a kernel refuses its workloads, one that it can do is asked for.
-    """
+    """Returns the next command: repeats the first failure, else runs, inspects, or verifies a supported workload."""
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
@@ -133,7 +124,7 @@ def _next_words(verdicts: Verification) -> list[str]:
 
 
 def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> Table:
-    """A row per gate: the worst over all workloads and inputs. If aligned, columns stand under the last kernel's."""
+    """Makes a row per gate with the worst over all workloads and inputs; `aligned` columns stand as other kernels'."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
     table.add_column("gate", overflow="fold", min_width=27 if aligned else None)
     table.add_column("worst", justify="right", no_wrap=True, min_width=8 if aligned else None)
@@ -155,13 +146,13 @@ def _gate_cells(gate: GateResult) -> Iterable[Text]:
 
 
 def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:
-    """What was seen that is no failure, at the first workload at which something was."""
+    """Returns what was seen that is not a failure, at the first workload that has any."""
     noted = (verdicts.checked[case.id].notes for case in cases)
     return [Text(note, style="dim") for note in next(filter(None, noted), ())]
 
 
 def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
-    """Of a kernel that our gates refuse, whether the contest's tolerance would."""
+    """Returns, for a kernel that fails gdnbench's gates, whether it is within the contest's tolerance."""
     checked = [verdicts.checked[case.id] for case in cases]
     errors = [verdict.contest_error for verdict in checked if verdict.contest_error is not None]
     fails = [verdict for verdict in checked if verdict.status.is_failure]
@@ -172,10 +163,9 @@ def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
 
 
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
-    """Why a kernel did not pass: which elements are wrong, that it crashed, or cannot run here.
+    """Returns why a kernel did not pass, each status and reason once.
 
-    Each status and reason once. Wrong elements differ from workload to workload: those of the first case, and the other
-    workloads where numbers are wrong.
+    Wrong elements differ between workloads: those of the first case are shown, and the other wrong workloads named.
     """
     found: dict[tuple[Status, str], list[Case]] = {}
     for case in cases:

@@ -1,1 +1,1 @@
-"""Stored runs of several cards as one answer: tables, JSON and CSV."""
+"""Prints stored runs of several cards as one answer: tables, JSON and CSV."""

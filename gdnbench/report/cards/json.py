@@ -1,4 +1,4 @@
-"""Several runs joined, as `--json` and `--csv` have them."""
+"""Joined runs for `--json` and `--csv`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_A_RUN = ("run_id", "timestamp")
 
 
 def joint_document(joint: Joint) -> dict[str, Any]:
-    """The runs, the cards, and a row per case and clock: of all cards together, and of each by itself."""
+    """Returns the runs, the cards, and a row per case and clock, of all cards together and of each."""
     strays = {stray.card: stray.share for stray in joint.strays}
     return {
         "runs": [run.info.run_id for run in joint.runs],
@@ -44,7 +44,7 @@ def _card(card: Card, strays_by: float | None) -> dict[str, Any]:
 
 
 def flat_rows(joint: Joint) -> list[dict[str, Any]]:
-    """A row per case and clock, as a run has them, without the run: `card` is empty for all cards together."""
+    """Returns a row per case and clock, as of a run, without the run; `card` is empty for all cards together."""
     rows = _rows(joint, [*joint.measurements, *joint.failed], joint.clocks, card="", cards=len(joint.cards))
     for uuid, own in joint.by_card.items():
         rows += _rows(own, own.measurements, own.clocks, card=uuid, cards=1)

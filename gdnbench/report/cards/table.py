@@ -1,4 +1,4 @@
-"""Several runs as one table a workload, with the card as a random effect; or JSON or CSV."""
+"""Prints several runs as one table per workload, with the card as a random effect; or JSON or CSV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gdnbench.store.info import workload_titles
 
 
 def show_words(folders: Sequence[Path]) -> list[str]:
-    """The command that prints the joint table of stored runs again."""
+    """Returns the command that prints the joint table of stored runs."""
     parents = list(dict.fromkeys(folder.parent for folder in folders))
     if len(parents) > 1:
         return ["gdnbench", "show", *map(str, folders)]
@@ -31,18 +31,7 @@ def show_words(folders: Sequence[Path]) -> list[str]:
 
 
 def print_joint(folders: Sequence[Path], *, json: bool, csv: bool, by_card: bool = False) -> Joint:
-    """Reads runs, joins and prints them.
-
-    Args:
-        folders: the runs'.
-        json: as a JSON document.
-        csv: as rows of CSV.
-        by_card: with a row for each card beneath each kernel's.
-
-    Raises:
-        UsageError: if they cannot be joined.
-        RunFormatError: if one cannot be read.
-    """
+    """Joins and prints runs, `by_card` with a row per card; raises UsageError if unjoinable, or RunFormatError."""
     joint = join_runs(folders)
     if json:
         print_json(joint_document(joint))
@@ -87,7 +76,7 @@ def _print_clocks(console: Console, joint: Joint, workload: Workload, here: Sequ
 
 
 def _beneath(joint: Joint) -> Beneath:
-    """Each card's own time and ratio beneath each case's."""
+    """Returns each card's time and ratio, to stand beneath the case's row."""
     names = {card.uuid: card.name for card in joint.cards}
     found: dict[str, list[tuple[str, Measurement]]] = {}
     for uuid, own in joint.by_card.items():

@@ -1,4 +1,4 @@
-"""The words of several runs joined: their headline, what intervals are over, which card strays, what is left out."""
+"""The texts of joined runs: headline, what intervals are over, stray cards, and cases left out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.text import Text
 from gdnbench.compare.cards import Card, Joint
 from gdnbench.wording import first_of, plural
 
-_SHOWN = 6  # cases that are left out
+_SHOWN = 6  # number of left-out cases that are named
 _TIMES = " \u00d7 "
 
 
 def headline(joint: Joint) -> Text:
-    """What was measured, on how many cards, and with how many processes and rounds."""
+    """Returns the headline: op, cards, and the numbers of processes, rounds and samples."""
     info, cards = joint.info, joint.cards
     device = joint.runs[0].gpu_name
     count = f"{len(cards)} " if len(cards) > 1 else ""
@@ -27,7 +27,7 @@ def headline(joint: Joint) -> Text:
 
 
 def _sampled(cards: Sequence[Card]) -> str:
-    """Cards, processes a card and rounds a process where all are alike; else how many there are in all."""
+    """Returns cards, processes per card and rounds per process if all cards are alike, else the totals."""
     processes, rounds = cards[0].processes, cards[0].rounds
     alike = all((card.processes, card.rounds) == (processes, rounds) for card in cards)
     if alike and rounds % max(processes, 1) == 0:
@@ -39,12 +39,12 @@ def _sampled(cards: Sequence[Card]) -> str:
 
 
 def legend_over(joint: Joint) -> str:
-    """What the intervals are over, as a run's legend says it."""
+    """Returns what the intervals are over, for a run's legend."""
     return "rounds, processes and cards" if len(joint.cards) > 1 else "rounds and processes"
 
 
 def stray_lines(joint: Joint) -> list[str]:
-    """A line for each card that strays; of two cards neither can be told to be the odd one."""
+    """Returns a line per stray card; with two cards neither is the odd one."""
     return [_stray_line(joint.cards, stray.card, stray.share) for stray in joint.strays]
 
 
@@ -64,7 +64,7 @@ def _stray_line(cards: Sequence[Card], number: int, share: float) -> str:
 
 
 def left_out_lines(joint: Joint) -> list[str]:
-    """What was not joined, a line for each reason."""
+    """Returns a line per reason with the cases that were not joined."""
     return [
         f"{plural(len(cases), 'case')} {why}, so not joined: {first_of(cases, _SHOWN)}"
         for why, cases in joint.left_out.items()

@@ -1,4 +1,4 @@
-"""Where things lie in a chart: workloads along the axis, ticks, names kept apart, and a strip for each kernel."""
+"""Layout of charts: order of workloads, ticks, spread of names, and a strip for each kernel."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from gdnbench.stats import FloatArray
 
-_STEPS = (1, 2, 3, 5)  # of each decade, what a logarithmic axis names
+_STEPS = (1, 2, 3, 5)  # multiples of each power of 10 that a logarithmic axis labels
 
 
 def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
-    """Each workload once: series by series, smaller ones first, along the x axis within one."""
+    """Returns each workload once, by series, within one by size along the x axis."""
     return tuple(sorted(set(workloads), key=_by_series))
 
 
@@ -34,29 +34,24 @@ def _by_series(workload: Workload) -> tuple[tuple[int, ...], Workload]:
 
 
 def workload_slug(workload: Workload) -> str:
-    """A workload as part of an id: `b1-qk4-v8`; what is terse where it is not the usual."""
+    """Returns a workload as part of an id, `b1-qk4-v8`."""
     return workload.slug.lower().replace("_", "-")
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """The round numbers that a logarithmic axis names."""
+    """Returns the round numbers that a logarithmic axis labels."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [step * 10.0**decade for decade in decades for step in _STEPS if low <= step * 10.0**decade <= high]
 
 
 def spread(places: Sequence[float], least: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
-    """Moves places apart until none is nearer to the next than `least`, each as little as its neighbours allow.
+    """Moves positions apart to at least `least`, each as little as its neighbours allow, within `low` and `high`.
 
-    Blocks of places that touch lie about their mean, as in isotonic regression (pool adjacent violators).
-
-    Args:
-        places: where they would lie.
-        least: how far apart they must be.
-        low: below which none may lie.
-        high: above which none may lie, if they fit between the two.
+    Blocks of touching positions lie about their mean, as in isotonic regression (pool adjacent violators). `high` holds
+    if the positions fit between the two.
     """
     order = sorted(range(len(places)), key=lambda index: places[index])
-    blocks: list[list[float]] = []  # of each: the sum of its places less their offsets, and how many
+    blocks: list[list[float]] = []  # of each block: the sum of its positions less their offsets, and their number
     for rank, index in enumerate(order):
         blocks.append([places[index] - rank * least, 1.0])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
@@ -74,20 +69,17 @@ def spread(places: Sequence[float], least: float, low: float = -math.inf, high: 
 
 
 BLOCKS = "▁▂▃▄▅▆▇█"
-STRIP, STRIP_WIDTH = 46, 470  # pixels: from one strip of a picture to the next, and how wide they are
-FOOT, FULL = 0.86, 0.78  # of a strip: where its lowest value lies, and how far above that its highest
+STRIP, STRIP_WIDTH = 46, 470  # pixels: height of a strip of a picture, and its width
+FOOT, FULL = 0.86, 0.78  # in strips: position of the lowest value, and the height of the highest above it
 COLOUR = f"datum.floor ? '{LIGHT.floor}' : ({LIGHT.kernel_colour})"
 _NAME_COLOUR = f"datum.floor ? '{LIGHT.muted}' : ({LIGHT.kernel_colour})"
 _GAP = 2
 
 
 def strips(rows: Sequence[Measurement], layers: Sequence[alt.Chart], title: alt.TitleParams) -> alt.LayerChart:
-    """Strips from top to bottom with the name and the time of each at its left.
+    """Layers strips from top to bottom, with each kernel's name and time at the left.
 
-    Args:
-        rows: a measurement for each strip.
-        layers: what is drawn; strip `n` lies at a y from `n + FOOT - FULL` to `n + FOOT`.
-        title: what they show.
+    `layers` draw strip `n` at a y from `n + FOOT - FULL` to `n + FOOT`.
     """
     import altair as alt
 
@@ -111,7 +103,7 @@ def strips(rows: Sequence[Measurement], layers: Sequence[alt.Chart], title: alt.
 
 
 def strip_y(count: int, field: str) -> alt.Y:
-    """The y axis of so many strips, which has no lines: the first is at the top."""
+    """Returns the y axis of `count` strips, without lines; the first strip is at the top."""
     import altair as alt
 
     scale = alt.Scale(domain=[count, 0], nice=False, zero=False)
@@ -119,7 +111,7 @@ def strip_y(count: int, field: str) -> alt.Y:
 
 
 def blocks(values: FloatArray, low: float, high: float) -> str:
-    """A line of characters whose heights are the values; a space where there is none."""
+    """Returns a line of block characters with the heights of the values; a space for NaN."""
     span = (high - low) or 1.0
     places = [(value - low) / span for value in values]
     return "".join(
@@ -130,13 +122,7 @@ def blocks(values: FloatArray, low: float, high: float) -> str:
 
 @dataclass(frozen=True)
 class NamedRows:
-    """Rows in the terminal behind their kernels' names, or below them where the console is too narrow for both.
-
-    Attributes:
-        console: where to.
-        indent: columns before each row.
-        beside: whether the names stand in these.
-    """
+    """Rows in the terminal behind their kernels' names, in `indent` columns, or below them on a narrow console."""
 
     console: Console
     indent: int
@@ -144,14 +130,14 @@ class NamedRows:
 
     @classmethod
     def of(cls, console: Console, names: Sequence[str], least: int) -> NamedRows:
-        """Rows of these names that have at least so many columns each, if the console has them at all."""
+        """Places the names beside rows of at least `least` columns if the console is wide enough."""
         indent = max(map(len, names)) + _GAP
         beside = indent + least <= console.width
         return cls(console, indent if beside else _GAP, beside)
 
     @property
     def room(self) -> int:
-        """Columns that a row has."""
+        """Columns of a row."""
         return max(1, self.console.width - self.indent)
 
     def print(self, row: Text, name: str = "") -> None:

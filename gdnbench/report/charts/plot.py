@@ -1,4 +1,4 @@
-"""The charts by name, and where each goes: into a picture file, or into the terminal."""
+"""The charts by name, and their output: a picture file or the terminal."""
 
 from __future__ import annotations
 
@@ -36,35 +36,29 @@ CHARTS = {
 }
 FORMATS = (".png", ".svg", ".pdf")
 NEEDED = ("altair", "vl_convert")
-SCALE = 2  # pixels of a PNG for each of the chart's
-_MODULES = {"time": "times"}  # of those whose module is not called as they are
+SCALE = 2  # pixels of a PNG per pixel of the chart
+_MODULES = {"time": "times"}  # module names that differ from the chart's
 
 
 class ChartModule(Protocol):
-    """What the module of a chart holds.
+    """The interface of a chart's module.
 
-    Attributes:
-        EVERY_WORKLOAD: whether it shows all workloads of a line by default, rather than one.
-        EMPTY_FLOOR: whether it shows the floor that moves nothing by default; far from all others, it squeezes them.
+    `EVERY_WORKLOAD` shows all workloads of a line by default, rather than one. `EMPTY_FLOOR` shows the floor that moves
+    nothing by default; far from all others, it squeezes them.
     """
 
     EVERY_WORKLOAD: bool
     EMPTY_FLOOR: bool
 
     def draw(self, view: ChartView) -> alt.ConcatChart:
-        """The chart as a picture."""
+        """Draws the chart as a picture."""
 
     def show(self, view: ChartView, console: Console) -> None:
         """Prints the chart."""
 
 
 def split_words(words: Sequence[str]) -> tuple[str, str]:
-    """The run and the chart that were named, in either order; the run may be left out.
-
-    Raises:
-        UsageError: if no chart is named, or too much.
-        UnknownNameError: for a chart that does not exist, with the nearest.
-    """
+    """Returns run (may be empty) and chart, in any order; raises UsageError, or UnknownNameError with the nearest."""
     told = ", ".join(CHARTS)
     if not 1 <= len(words) <= 2:
         raise UsageError("name a run, if not the latest, and a chart", f"the charts are {told}")
@@ -72,7 +66,7 @@ def split_words(words: Sequence[str]) -> tuple[str, str]:
     if chart not in CHARTS and run in CHARTS:
         run, chart = chart, run
     if not run and Path(chart).parent.name == PUBLISHED_FOLDER:
-        return chart, next(iter(CHARTS))  # no run, as whoever looks for it says
+        return chart, next(iter(CHARTS))  # the caller reports that this is not a run
     if chart not in CHARTS:
         hint = did_you_mean(chart, CHARTS, f"the charts are {told}", most=1)
         raise UnknownNameError(f"there is no chart {chart}", hint)
@@ -80,25 +74,16 @@ def split_words(words: Sequence[str]) -> tuple[str, str]:
 
 
 def check_choice(chart: str, kernels: str, workloads: Sequence[Workload] | None) -> None:
-    """Refuses to choose among the points of a sweep, whose chart shows all of them.
-
-    Raises:
-        UsageError: for a choice that would not be heeded.
-    """
+    """Raises UsageError for a choice among the points of a sweep, whose chart shows all of them."""
     if chart == "sweep" and (kernels or workloads is not None):
         raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
 
 
 def check_picture(path: Path, option: str = "--plot") -> None:
-    """Refuses what could not be drawn, before anything is measured for it.
+    """Refuses an undrawable picture before anything is measured for it; `option` is the one that named the file.
 
-    Args:
-        path: where to draw.
-        option: what the file was named with.
-
-    Raises:
-        UsageError: for a format that is not known, a folder that does not exist, or what is no regular file.
-        MachineError: for a folder or a file that cannot be written, or without the libraries that draw.
+    Raises UsageError for an unknown format, a missing folder, or anything but a regular file; MachineError for a folder
+    or file that cannot be written, or without the drawing libraries.
     """
     check_output_file(path, option, FORMATS, "chart.png")
     missing = [name for name in NEEDED if find_spec(name) is None]
@@ -109,13 +94,7 @@ def check_picture(path: Path, option: str = "--plot") -> None:
 def print_chart(
     console: Console, chart: str, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None
 ) -> None:
-    """Prints a chart of a run.
-
-    Raises:
-        UsageError: if the run has nothing to show in it.
-        UnknownNameError: for a kernel or workload that the run does not have.
-        ChartError: if the terminal's chart cannot be drawn.
-    """
+    """Prints a chart of a run; raises as `draw_chart` does, and ChartError if the terminal's chart cannot be drawn."""
     if chart == "sweep":
         from gdnbench.report.charts.sweep import print_sweep_charts
 
@@ -129,12 +108,10 @@ def print_chart(
 def draw_chart(
     path: Path, chart: str, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None
 ) -> None:
-    """Draws a chart of a run into a file, whose format its name says.
+    """Draws a chart of a run into a file, whose suffix is the format.
 
-    Raises:
-        UsageError: if the run has nothing to show in it.
-        UnknownNameError: for a kernel or workload that the run does not have.
-        MachineError: if the file cannot be written.
+    Raises UsageError if the run has nothing to show, UnknownNameError for a kernel or workload that it lacks,
+    MachineError if the file cannot be written.
     """
     if chart == "sweep":
         draw_sweep(folder, path)
@@ -145,12 +122,7 @@ def draw_chart(
 
 
 def draw_sweep(folder: Path, path: Path) -> None:
-    """Draws a stored sweep into a file, whose format its name says.
-
-    Raises:
-        UsageError: if the run swept nothing, or no point has a time.
-        MachineError: if the file cannot be written.
-    """
+    """Draws a stored sweep into a file; raises UsageError without swept times, MachineError if it cannot be written."""
     from gdnbench.report.charts.sweep import draw_sweep_panels
 
     info = read_info(folder)
@@ -177,7 +149,6 @@ def _read_sweep(folder: Path, name: str) -> Sweep:
 
 
 def _write(chart: alt.ConcatChart, path: Path) -> None:
-    """Writes a picture in the format that its name ends in."""
     import vl_convert
 
     spec, suffix = chart.to_dict(validate=False), path.suffix.lower()

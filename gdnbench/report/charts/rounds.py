@@ -1,4 +1,4 @@
-"""How each kernel's time went over the rounds of a run, as the deviation from its own median: shows drift."""
+"""The chart of each kernel's time over the rounds of a run, as deviation from its median, which shows drift."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 EVERY_WORKLOAD, EMPTY_FLOOR = False, True
 LEAST_PERCENT = 0.5  # the axis reaches at least this far, so that a quiet run looks quiet
-_FEWEST_BLOCKS, _NUMBERS = 10, 22  # columns in the terminal: for the rounds at least, and for the numbers beside them
+_FEWEST_BLOCKS, _NUMBERS = 10, 22  # columns in the terminal: least for the rounds, and for the numbers beside them
 
 Deviations = list[tuple[Measurement, FloatArray]]
 
 
 def draw(view: ChartView) -> alt.ConcatChart:
-    """A column of strips for each workload."""
+    """Draws a column of strips per workload."""
     panels = [_panel(workload, _deviations(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
-    """Prints a line of blocks for each kernel."""
+    """Prints a line of blocks per kernel."""
     for workload in view.workloads:
         rows = _deviations(view, workload)
         reach = _reach(rows)
@@ -106,12 +106,12 @@ def _deviations(view: ChartView, workload: Workload) -> Deviations:
 
 
 def _reach(rows: Deviations) -> float:
-    """How far the axis reaches: to every round, unless a wild one would flatten the others."""
+    """Returns the reach of the axis: every round, unless an outlier would flatten the others."""
     every = np.abs(np.concatenate([percents for _, percents in rows]))
     return max(LEAST_PERCENT, min(float(np.nanmax(every)), 2.0 * float(np.nanpercentile(every, 98))))
 
 
 def _thinned(values: FloatArray, most: int) -> FloatArray:
-    """At most so many values: means of neighbouring rounds."""
+    """Thins values to at most `most` by means of neighbouring rounds."""
     parts = np.array_split(values, min(most, len(values)))
     return np.array([np.nanmean(part) if np.isfinite(part).any() else np.nan for part in parts])

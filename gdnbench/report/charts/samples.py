@@ -1,4 +1,4 @@
-"""How the samples of each kernel lie: cumulative shares on the page, histograms in pictures and in the terminal."""
+"""The charts of each kernel's samples: cumulative shares on the page, histograms in pictures and in the terminal."""
 
 from __future__ import annotations
 
@@ -25,25 +25,21 @@ if TYPE_CHECKING:
     import altair as alt
 
 EVERY_WORKLOAD, EMPTY_FLOOR = False, False
-SHARES = 49  # points a curve: thousands of samples lie on few ticks of the timer
-ENDS = (0.005, 0.995)  # a stray sample ten times as long would press all curves to one side
+SHARES = 49  # points per curve: thousands of samples lie on few ticks of the timer
+ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press all curves to one side
 MOST_BINS = 160
 _FEWEST_BINS, _MOST_BINS_IN_TERMINAL = 16, 48
 _TIME = 10  # columns in the terminal
-_BELOW = 0.07  # of a strip, from its foot to the middle of the sign for the kernel's time
-_BINS_AROUND = 2  # that whole ticks may add
-_SHOWN = (0.1, 99.0)  # percentiles between which the axis lies
-_LOG_ABOVE = 6.0  # times further apart than this ratio stand on a logarithmic axis
+_BELOW = 0.07  # of a strip: from its foot to the middle of the mark of the kernel's time
+_BINS_AROUND = 2  # bins that rounding to whole ticks may add
+_SHOWN = (0.1, 99.0)  # percentiles that bound the axis
+_LOG_ABOVE = 6.0  # largest ratio of times on a linear axis
 
 KernelSamples = list[tuple[Measurement, FloatArray]]
 
 
 def read_quantiles(folder: Path) -> dict[str, FloatArray]:
-    """Of each case, by id, the times in microseconds that `SHARES` shares of its samples are at most; few, not all.
-
-    Raises:
-        RunFormatError: if the samples are there and cannot be read.
-    """
+    """Returns the `SHARES` quantiles in microseconds by case id; raises RunFormatError if samples cannot be read."""
     if not (folder / SAMPLES).is_file():
         return {}
     shares = np.linspace(*ENDS, SHARES)
@@ -51,7 +47,7 @@ def read_quantiles(folder: Path) -> dict[str, FloatArray]:
 
 
 def curve_points(rows: Sequence[Measurement], quantiles: Mapping[str, FloatArray]) -> list[Datum]:
-    """What the page draws: a curve for each kernel that has samples."""
+    """Returns the page's data: a curve per kernel that has samples."""
     return [
         point
         for row in rows
@@ -61,7 +57,7 @@ def curve_points(rows: Sequence[Measurement], quantiles: Mapping[str, FloatArray
 
 
 def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
-    """The share of samples that took at most so long, a curve for each kernel that the page's list shows."""
+    """Draws the cumulative share of samples by time, a curve per kernel that the page's list shows."""
     import altair as alt
 
     layer = (
@@ -94,13 +90,13 @@ def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
 
 
 def draw(view: ChartView) -> alt.ConcatChart:
-    """A column of histograms for each workload, with the kernel's time marked."""
+    """Draws a column of histograms per workload, with each kernel's time marked."""
     panels = [_panel(workload, _samples(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
-    """Prints a line of blocks for each kernel."""
+    """Prints a line of blocks per kernel."""
     for workload in view.workloads:
         rows = _samples(view, workload)
         named = NamedRows.of(console, [row.case.label for row, _ in rows], _TIME + _FEWEST_BINS + _BINS_AROUND)
@@ -167,7 +163,6 @@ def _panel(workload: Workload, rows: KernelSamples) -> alt.LayerChart:
 
 
 def _steps(place: int, row: Measurement, times: FloatArray, edges: FloatArray) -> list[Datum]:
-    """The outline of a histogram: its height from each edge to the next."""
     heights = np.histogram(times, bins=edges)[0]
     shares = [*(heights / max(1, int(heights.max()))), 0.0]
     foot = {"kernel": row.case.label, "floor": not row.role.does_the_work, "foot": place + FOOT}
@@ -178,12 +173,7 @@ def _steps(place: int, row: Measurement, times: FloatArray, edges: FloatArray) -
 
 
 def _samples(view: ChartView, workload: Workload) -> KernelSamples:
-    """Each kernel with its samples of all rounds in microseconds; kernels without samples are left out.
-
-    Raises:
-        RunFormatError: if `samples.parquet` is missing or damaged.
-        UsageError: if none of the kernels has samples.
-    """
+    """Returns kernels with their samples in microseconds; raises RunFormatError if unreadable, UsageError if none."""
     by_id = {row.case.id: row for row in view.at(workload)}
     try:
         by_case = read_samples(view.folder, by_id)
@@ -203,7 +193,7 @@ def _is_wide(edges: FloatArray) -> bool:
 
 
 def _edges(every: list[FloatArray], most: int) -> FloatArray:
-    """Edges of bins; where the timer ticks, each holds equally many ticks, or the bins would beat with them."""
+    """Returns edges of bins that hold equally many ticks of the timer, if it has any: others would beat with them."""
     low = min(float(np.percentile(times, _SHOWN[0])) for times in every)
     high = max(float(np.percentile(times, _SHOWN[1])) for times in every)
     high = max(high, 1.01 * low)

@@ -1,4 +1,4 @@
-"""Which kernels and workloads a chart shows: those that were asked for, else those that readers ask for first."""
+"""Chooses the kernels and workloads of a chart: the requested ones, else those that readers look for first."""
 
 from __future__ import annotations
 
@@ -23,20 +23,13 @@ if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
 
 FASTEST = 5
-COLOURS = 9  # as many slots as a theme has colours
-MOST = 8  # lines that are still told apart at a glance
+COLOURS = 9  # slots, as many as a theme has colours
+MOST = 8  # lines that a reader can still tell apart
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelChoice:
-    """One kernel of a run.
-
-    Attributes:
-        label: the variant's label.
-        chosen: whether charts show it first.
-        baseline: whether it is the run's baseline.
-        slot: the colour that it has wherever no other kernel of the chart has it already.
-    """
+    """One kernel of a run: if charts show it first (`chosen`), and its colour (`slot`) unless another kernel has it."""
 
     label: str
     chosen: bool
@@ -46,15 +39,10 @@ class KernelChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class ChartView:
-    """Some kernels of a run at some workloads.
+    """Some kernels (`labels`) of a run at some of its workloads.
 
-    Attributes:
-        folder: the run's folder.
-        info: what the run was.
-        rows: every measurement that has a time, as the run has them.
-        rounds: round times in microseconds by case id, NaN for a missing round.
-        labels: the kernels to show.
-        workloads: the workloads to show, of those that the run has.
+    `rows` has every measurement with a time; `rounds` the round times in microseconds by case id, NaN for a missing
+    round.
     """
 
     folder: Path
@@ -66,22 +54,22 @@ class ChartView:
 
     @property
     def title(self) -> str:
-        """The device and the run."""
+        """Title: the device and the run."""
         gpu = (self.info.machine.get("gpu") or {}).get("name", self.info.gpu)
         return f"{gpu}, {self.info.run_id}"
 
     @property
     def slots(self) -> list[str]:
-        """The kernels shown but for the floors, each in its slot, as the report's page has them."""
+        """The shown kernels without floors, each in its slot, as on the report's page."""
         choices = choices_of(self.rows, self.info.baseline)
         return slots_of([choice for choice in choices if choice.label in self.labels])
 
     def at(self, workload: Workload) -> list[Measurement]:
-        """The chosen kernels that have a time at a workload, fastest first."""
+        """Returns the shown kernels that have a time at a workload, fastest first."""
         return timed(row for row in self.measured(workload) if row.case.label in self.labels)
 
     def measured(self, workload: Workload) -> list[Measurement]:
-        """Every kernel that has a time at a workload."""
+        """Returns every kernel that has a time at a workload."""
         return [row for row in self.rows if row.case.workload == workload]
 
 
@@ -95,16 +83,10 @@ def open_view(
 ) -> ChartView:
     """Reads a run and chooses what to show of it.
 
-    Args:
-        folder: the run's folder.
-        kernels: names and globs separated by commas; by default the baseline, the floors and the fastest.
-        workloads: the workloads asked for; None for what the chart shows by default.
-        every: whether that default is every workload of a line, the first that has several, rather than the first one.
-        empty: whether the default holds the empty floor.
-
-    Raises:
-        RunFormatError: if the run cannot be read.
-        UnknownNameError: for a kernel or a workload that the run has no time of.
+    `kernels` has names and globs separated by commas; by default the baseline, the floors, the empty one only with
+    `empty`, and the fastest. `workloads` defaults to the first one, or with `every` to all of the first line that has
+    several. Raises RunFormatError if the run cannot be read, UnknownNameError for a kernel or workload that it has no
+    time of.
     """
     info, measurements, rounds = read_info(folder), read_measurements(folder), read_rounds(folder)
     rows = [row for row in measurements if row.role is not Role.CONTROL]
@@ -119,13 +101,11 @@ def open_view(
 
 
 def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
-    """The timed workloads of a run that have the sizes of `--shape`, as `run` takes it; None where it is not given.
+    """Returns the timed workloads of a run that have the sizes of `--shape`, or None without `--shape`.
 
-    Sizes that it does not set are any: `heads=qk4_v8` is every batch size of these heads. Where the run timed none of
-    them, those that it was to time; where there are none, those that `run` would measure.
-
-    Raises:
-        UsageError: for an axis or a size that is none.
+    Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. If the run timed no match, returns the
+    matches that it was to time; if there are none, those that `run` would measure. Raises UsageError for an invalid
+    axis or size.
     """
     if not axes:
         return None
@@ -150,34 +130,31 @@ def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) ->
 
 
 def timed(rows: Iterable[Measurement]) -> list[Measurement]:
-    """The rows with a time, fastest first; not the baseline's second one."""
+    """Returns the rows with a time, fastest first, without the baseline's control."""
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
     return sorted(shown, key=time_us)
 
 
 def time_us(row: Measurement) -> float:
-    """The time of a row in microseconds; NaN without one."""
+    """Returns the time of a row in microseconds; NaN without one."""
     return row.timing.time_us if row.timing else math.nan
 
 
 def time_parts(time_us: float, low_us: float, high_us: float, unit: TimeUnit = MICROSECONDS) -> tuple[str, str]:
-    """A time, and half of its interval relative to it, `4.348` and `±0.08%`; empty where unknown."""
+    """Returns a time and its interval's relative half width, `4.348` and `±0.08%`; empty if unknown."""
     if math.isnan(time_us):
         return "", ""
     return unit.text(time_us), half_text(relative_half_width(time_us, low_us, high_us))
 
 
 def interval_text(row: Measurement) -> str:
-    """Both in one text, `4.348 ±0.08%`."""
+    """Returns time and half width in one text, `4.348 ±0.08%`."""
     timing = row.timing
     return " ".join(time_parts(timing.time_us, timing.time_lo_us, timing.time_hi_us)) if timing else ""
 
 
 def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice, ...]:
-    """Every kernel that has a time, with those chosen that readers ask for first.
-
-    These are the baseline, the fastest of each workload, and then the best variant of each kernel, the fastest first.
-    """
+    """Returns every kernel with a time; chooses the baseline, the fastest of each workload, then each kernel's best."""
     racing = [row for row in timed(rows) if row.role.does_the_work]
     labels = list(dict.fromkeys(row.case.label for row in racing))
     workloads = list(dict.fromkeys(row.case.workload for row in racing))
@@ -194,10 +171,7 @@ def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice
 
 
 def slots_of(shown: Sequence[KernelChoice]) -> list[str]:
-    """The labels of kernels in their slots, an empty one where none is, and the baseline's at the end.
-
-    A kernel whose slot is taken has the first that is free, as in the page's `pickers.js`.
-    """
+    """Returns labels by slot, empty if free, then the baseline; for a taken slot the first free, as in `pickers.js`."""
     slots: list[str] = []
     for choice in sorted(shown, key=lambda choice: not choice.chosen):
         if not choice.baseline:
@@ -212,7 +186,7 @@ def _free(slots: Sequence[str]) -> int:
 
 
 def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workload]) -> float:
-    """Its mean logarithm over the fastest's; one that lacks a workload comes after those that have all."""
+    """Returns the mean logarithm of a kernel's time over the fastest's; kernels that lack a workload come last."""
     logs = []
     for workload in workloads:
         times = {row.case.label: time_us(row) for row in rows if row.case.workload == workload}
@@ -260,7 +234,7 @@ def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[st
 
 
 def _default_labels(rows: Sequence[Measurement], *, empty: bool) -> tuple[str, ...]:
-    """The baseline, the floors, and the fastest by the geometric mean of what all workloads say of them."""
+    """Returns the baseline, the floors, and the fastest by geometric mean over all workloads."""
     bounds = [row for row in rows if row.role in (Role.BASELINE, Role.FLOOR)]
     left_out = {row.case.label for row in bounds if row.is_empty_floor and not empty}
     chosen = [row.case.label for row in bounds]

@@ -1,4 +1,4 @@
-"""The share of the speed of light: the time of what bounds the workload over each kernel's, a bar for each kernel."""
+"""The chart of shares of the speed of light: the time of the workload's bound over each kernel's, as bars."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 EVERY_WORKLOAD, EMPTY_FLOOR = False, False
 BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
-_ROOM, _WIDER_ROOM = 1.36, 1.45  # times the longest bar, for a column of labels: of shares, and of times as well
+_ROOM, _WIDER_ROOM = 1.36, 1.45  # multiples of the longest bar, for a column of labels: of shares, and of times as well
 _PICTURE_WIDTH = 440  # pixels
 _SHORTEST_BAR, _LONGEST_BAR = 16, 36  # columns in the terminal
 
 
 def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
-    """What the page draws of a workload's rows: a bar for each kernel whose speed of light is known."""
+    """Returns the page's data: a bar per kernel whose speed of light is known."""
     return [_page_bar(row) for row in rows if row.role.does_the_work and not math.isnan(_sol(row))]
 
 
 def sol_chart(bars: Sequence[Datum], colours: Theme, *, room: float = _ROOM) -> alt.LayerChart:
-    """Bars from the top in the order given, their labels in a column at the right; dashed where the floor is."""
+    """Draws bars from the top in the given order, labels in a column at the right, and a dashed line at the floor."""
     import altair as alt
 
     end = room * max(1.0, *(float(bar["sol"]) for bar in bars))
@@ -61,13 +61,13 @@ def sol_chart(bars: Sequence[Datum], colours: Theme, *, room: float = _ROOM) -> 
 
 
 def draw(view: ChartView) -> alt.ConcatChart:
-    """A panel for each workload."""
+    """Draws a panel per workload."""
     panels = [_panel(workload, _shares(view, workload)) for workload in view.workloads]
     return theme.picture(panels, view.title)
 
 
 def show(view: ChartView, console: Console) -> None:
-    """Prints a bar for each kernel."""
+    """Prints a bar per kernel."""
     for workload in view.workloads:
         shares = _shares(view, workload)
         told = {row.case.label: f" {share:6.1%}  {time_us(row):.3f} µs" for row, share in shares}
@@ -119,10 +119,7 @@ def _label(row: Measurement, share: float) -> str:
 
 
 def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, float]]:
-    """The kernels with their shares, largest first, and the copying floor before them where it is the bound.
-
-    The empty floor, which moves nothing, is no kernel to compare.
-    """
+    """Returns kernels and shares, largest first, after the copying floor if it is the bound; never the empty floor."""
     racing = [row for row in view.at(workload) if row.role.does_the_work]
     if flops_bind(racing):
         return [(row, _sol(row)) for row in racing]

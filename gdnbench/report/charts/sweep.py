@@ -1,4 +1,4 @@
-"""A sweep at each workload, on the page, as a picture and in the terminal: a line for one param, heat maps for more."""
+"""The charts of a sweep: a line for one param, heat maps for more; on the page, as a picture and in the terminal."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gdnbench.report.units import percent, plus_minus
 if TYPE_CHECKING:
     import altair as alt
 
-STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # slower by more than these, a cell has the next colour of the theme
+STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # a cell slower by more than these has the next colour of the theme
 CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis around cells, of a line chart
 _CELL_WIDTH, _LINE_WIDTH = 58, 380  # pixels, in a picture
 _PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
 _LEVEL = "datum.place === 'best' || datum.place === 'tied'"
 _NARROWEST_CELL = 7  # columns in the terminal
-_WORST = 0.2  # slower by this much, a cell of the terminal is as red as it gets
+_WORST = 0.2  # slowdown at which a cell of the terminal is fully red
 _GREENEST, _REDDEST = (38, 166, 91), (192, 57, 43)
 
 
 def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.LayerChart, int, str] | None:
-    """One plateau's chart, its height in pixels, and what each cell is the best of; None if nothing varies."""
+    """Returns a plateau's chart, its height in pixels, and the meaning of its cells; or None if nothing varies."""
     names = varied(sweep.axes[plateau.kernel])
     if len(names) > 1:
         return _heat_chart(sweep, plateau, names, colours)
@@ -41,22 +41,16 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
 
 
 def draw_sweep_panels(sweep: Sweep, title: str) -> alt.ConcatChart:
-    """A panel for each kernel and workload."""
+    """Draws a panel per kernel and workload."""
     return theme.picture(
         [_panel(sweep, plateau) for plateau in sweep.plateaus], f"% slower than the best point, {title}"
     )
 
 
 def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """A chart for each kernel: one with a line a workload if one param varies, a heat map a workload if more do.
+    """Prints a chart per kernel: one with a line per workload if one param varies, else a heat map per workload.
 
-    Args:
-        console: where to.
-        sweep: with its points.
-        each: around each line chart; what to do with one that cannot be drawn.
-
-    Raises:
-        ChartError: for a line chart that cannot be drawn, unless `each` keeps it.
+    `each` is entered around each line chart and may suppress its ChartError, which is raised otherwise.
     """
     for kernel, axes in sweep.axes.items():
         plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
@@ -156,7 +150,6 @@ def _heat_chart(
 
 
 def _leading(sweep: Sweep, plateau: Plateau, names: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
-    """The params of a heat map: down, and across; the same for all plateaus of a kernel."""
     return leading_params([sweep.of(other) for other in sweep.plateaus if other.kernel == plateau.kernel], names)
 
 
@@ -245,19 +238,16 @@ _Values = tuple[ParamValue, ...]
 
 
 def varied(axes: Mapping[str, Sequence[Any]]) -> dict[str, list[ParamValue]]:
-    """The params that were tried at more than one value."""
+    """Returns the params that were tried at more than one value."""
     return {name: list(values) for name, values in axes.items() if len(values) > 1}
 
 
 def leading_params(workloads: Sequence[Sequence[Point]], axes: Mapping[str, Sequence[ParamValue]]) -> tuple[str, str]:
-    """The two params that matter most, in the order in which they were declared.
+    """Returns the two params that matter most, in the order of their declaration.
 
-    A param matters by how much slower than the best point its worst value is, with the best values of all others,
-    summed over the workloads.
-
-    Args:
-        workloads: a kernel's points by workload; all count, so that its charts have the same axes.
-        axes: at least two params, with the values tried.
+    A param's weight is how much slower than the best point its worst value is, with the best values of all other
+    params, summed over all of a kernel's workloads, so that its charts have the same axes. `axes` has at least two
+    params.
     """
 
     def cost(name: str) -> float:
@@ -270,7 +260,7 @@ def leading_params(workloads: Sequence[Sequence[Point]], axes: Mapping[str, Sequ
 
 
 def best_at(points: Sequence[Point], names: Sequence[str]) -> dict[_Values, Point]:
-    """For each combination of values of some params, the fastest point that has it."""
+    """Returns, for each combination of values of some params, its fastest point."""
     found: dict[_Values, Point] = {}
     for point in sorted(points, key=lambda point: point.slower_by, reverse=True):
         found[tuple(point.params[name] for name in names)] = point

@@ -1,7 +1,7 @@
-"""How every chart looks: colours by name, one for each kernel, and how a chart becomes a specification or a picture.
+"""The look of charts: a colour for each kernel, and how a chart becomes a specification or a picture.
 
-A chart is built once, with a theme. That of the page names CSS variables: Vega draws SVG and hands colours through, so
-dark mode and print need no second drawing. That of pictures holds the light colours themselves.
+A chart is built once, with a theme. The page's theme names CSS variables: Vega draws SVG and passes colours through, so
+dark mode and print need no second drawing. The theme of pictures holds the light colours themselves.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import altair as alt
 
-VEGA_LITE = "6.4"  # of those that vl-convert holds, the one that Altair 6 writes
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Altair names its own patch release; Vega-Embed warns of it
+VEGA_LITE = "6.4"  # the version, among vl-convert's, that Altair 6 writes
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Altair names its patch release; Vega-Embed warns of that
 PAGE_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-PICTURE_FONT = "sans-serif"  # the one that vl-convert brings along
-ACROSS = 3  # panels of a picture side by side, at most
+PICTURE_FONT = "sans-serif"  # vl-convert's own font
+ACROSS = 3  # most panels of a picture side by side
 BASELINE_MARKER = "circle"
 MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
 GLYPHS = {"faster": "▲", "slower": "▼", "same": "=", "unclear": "?", "best": "★", "tied": "="}
-EN_SPACE = "\u2002"  # in a picture, where several blanks would be one
+EN_SPACE = "\u2002"  # in a picture, where several blanks would collapse
 _PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor", "bar")
 
-# The index of a kernel among those shown is its slot; it picks the colour and the marker.
+# A kernel's slot is its index among those shown; it selects colour and marker.
 SLOT = "indexof(shown, datum.kernel)"
 SHOWN = f"datum.kernel === baseline && indexof(shown, baseline) >= 0 || {SLOT} >= 0"
 WIDTH = "lit === datum.kernel ? 3.5 : 1.8"
@@ -33,24 +33,16 @@ OPACITY = "lit && lit !== datum.kernel ? 0.18 : 1"
 MARKER = f"datum.kernel === baseline ? '{BASELINE_MARKER}' : {list(MARKERS)}[max(0, {SLOT}) % {len(MARKERS)}]"
 
 
-Datum = dict[str, Any]  # what one mark of a chart is drawn from, by field
+Datum = dict[str, Any]  # the data of one mark of a chart, by field
 
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """The colours of a chart, each as CSS writes it.
+    """The colours of a chart, in CSS notation.
 
-    Attributes:
-        paper: what is drawn on.
-        ink: text, and the baseline.
-        muted: axes' labels.
-        rule: axes' lines.
-        grid: lines to read values by.
-        floor: floors.
-        bar: bars that have their names beside them.
-        series: a colour for each slot.
-        heat: from best to worst, one for each step of a heat map.
-        heat_ink: of text on each of these.
+    `ink` is for text and the baseline, `muted` for labels of axes, `rule` for their lines, `bar` for bars with names
+    beside them; `series` has a colour per slot, `heat` one per step of a heat map, best first, and `heat_ink` of text
+    on each.
     """
 
     paper: str
@@ -81,7 +73,7 @@ class Theme:
 
     @property
     def kernel_colour(self) -> str:
-        """The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, that of its slot for others."""
+        """The colour of `datum.kernel`, as an expression of Vega: ink for the baseline, its slot's for others."""
         return f"datum.kernel === baseline ? '{self.ink}' : {list(self.series)}[max(0, {SLOT}) % {len(self.series)}]"
 
     def _named(self) -> dict[str, str]:
@@ -110,9 +102,9 @@ PAGE = LIGHT.of_page
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Charts are built without Altair's check of every part against Vega-Lite's schema, a third of a report's time.
+    """Disables Altair's check of every chart against Vega-Lite's schema, a third of a report's time.
 
-    Nothing that is stored decides whether a chart is valid, and the tests hand every chart to Vega-Lite itself.
+    No stored data decides whether a chart is valid, and the tests hand every chart to Vega-Lite itself.
     """
     from altair.utils.schemapi import debug_mode
 
@@ -121,40 +113,35 @@ def unchecked() -> Iterator[None]:
 
 
 def expr(text: str) -> alt.ExprRef:
-    """An expression of Vega where a property's value stands."""
+    """Makes an expression of Vega for a property's value."""
     import altair as alt
 
     return alt.ExprRef(text)
 
 
 def tips(**fields: str) -> list[alt.Tooltip]:
-    """What a tooltip says: a title for each field."""
+    """Returns the lines of a tooltip: a title per field."""
     import altair as alt
 
     return [alt.Tooltip(field=name, title=title, type="nominal") for name, title in fields.items()]
 
 
 def inline(data: Sequence[Mapping[str, Any]]) -> alt.InlineData:
-    """Data that stand in the specification itself."""
+    """Returns data to embed in the specification."""
     import altair as alt
 
     return alt.InlineData(values=[dict(each) for each in data])
 
 
 def layered(*layers: alt.Chart, data: Sequence[Mapping[str, Any]] | None = None) -> alt.LayerChart:
-    """Layers upon each other, with the data of those that have none of their own."""
+    """Stacks layers, with `data` for those that have none."""
     import altair as alt
 
     return alt.LayerChart(layer=list(layers), data=alt.Undefined if data is None else inline(data))
 
 
 def slot_params(shown: Sequence[str], baseline: str) -> list[alt.Parameter]:
-    """The params that colours and markers follow, and which the page's list of kernels sets.
-
-    Args:
-        shown: the kernels that are drawn, each in its slot; an empty string is a slot that is free.
-        baseline: drawn in ink.
-    """
+    """Returns the params of colours and markers, set by the page's list; `shown` has kernels by slot, empty if free."""
     import altair as alt
 
     return [
@@ -165,7 +152,7 @@ def slot_params(shown: Sequence[str], baseline: str) -> list[alt.Parameter]:
 
 
 def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str, Any]:
-    """The specification of a chart as wide as its place on the page, and so many pixels high as were reserved."""
+    """Returns the specification of a chart as wide as its place on the page, and `height` pixels high."""
     import altair as alt
 
     fit = alt.AutoSizeParams(type="fit", contains="padding")
@@ -176,7 +163,7 @@ def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str,
 
 
 def picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Panels as one picture: side by side, at most `ACROSS` in a row, each with its own axes and names in full."""
+    """Arranges panels as one picture, at most `ACROSS` in a row, each with its own axes and full names."""
     import altair as alt
 
     heading = alt.TitleParams(
@@ -192,7 +179,7 @@ def picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
 
 
 def panel_title(text: str, *below: str) -> alt.TitleParams:
-    """What a panel of a picture shows, and in smaller lines how to read it."""
+    """Returns a panel's title, with smaller lines on how to read it."""
     import altair as alt
 
     return alt.TitleParams(
@@ -201,7 +188,7 @@ def panel_title(text: str, *below: str) -> alt.TitleParams:
     )  # fmt: skip
 
 
-_PAGE_NAME = 340  # pixels of a name on the page: cut shorter, names that differ in their last params become one
+_PAGE_NAME = 340  # pixels of a name on the page: shorter ones would make names equal that differ in their last params
 
 
 def _styled(

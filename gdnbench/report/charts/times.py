@@ -1,6 +1,6 @@
-"""Time along the x axis, a line for each kernel, both axes logarithmic; floors dashed, intervals as bars.
+"""The chart of times along the x axis, both logarithmic: a line per kernel; floors dashed, intervals as bars.
 
-A panel holds workloads that differ in the x axis alone: two of them that share a place there would be one point.
+A panel holds workloads that differ only in the x axis: two at one x would look like one point.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ EVERY_WORKLOAD, EMPTY_FLOOR = True, True
 ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
 FOOT = 22  # pixels below the lowest floor, for its name
 _WIDTH, _HEIGHT = 460, 420  # pixels of a panel of a picture
-_ROOM = 1.15  # times the slowest, and below the fastest, that the y axis of a picture reaches
+_ROOM = 1.15  # factor by which a picture's y axis exceeds the slowest and the fastest
 _APART, _AWAY = 15, 20  # pixels between names, and from the axes to them
 _TERMINAL_LINES = 20
 
 
 def time_points(rows: Sequence[Measurement]) -> list[Datum]:
-    """What a chart of times draws of some rows: a point each, in microseconds and in times of the copying floor."""
+    """Returns the data of a chart of times: a point per row, in microseconds and over the copying floor."""
     return [
         _point(row, _copy_us(rows, row.case.workload)) for row in rows if row.timing and row.role is not Role.CONTROL
     ]
 
 
 def above_floor(points: Sequence[Datum]) -> list[Datum]:
-    """The points whose time over the copying floor is known; of the floors, the copying floor alone."""
+    """Returns the points whose time over the copying floor is known; of the floors, only the copying floor."""
     return [point for point in points if "above" in point and (not point["floor"] or point["time_above"] == 1)]
 
 
 def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
-    """Times in microseconds for the page; its list of kernels says which are drawn."""
+    """Draws times in microseconds for the page; its list of kernels chooses the lines."""
     import altair as alt
 
     scale = alt.Scale(type="log", nice=False, padding=FOOT)
@@ -55,7 +55,7 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) ->
 
 
 def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
-    """Times over that of the copying floor at the same workload, for the page."""
+    """Draws times over the copying floor's at the same workload, for the page."""
     import altair as alt
 
     moving = above_floor(points)
@@ -66,13 +66,13 @@ def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme
 
 
 def draw(view: ChartView) -> alt.ConcatChart:
-    """A panel for each line of workloads, with the name and the last time of each kernel at its right."""
+    """Draws a panel per line of workloads, with the name and last time of each kernel at its right."""
     panels = [_panel(of, rows) for of, rows in _by_line(view).items()]
     return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
 
 
 def show(view: ChartView, console: Console) -> None:
-    """Prints a chart for each line of workloads."""
+    """Prints a chart per line of workloads."""
     for of, rows in _by_line(view).items():
         title = f"time in µs by {_spec(rows).x_words}, {of}; both axes logarithmic"
         with TerminalChart(console, title, _TERMINAL_LINES) as chart:
@@ -108,7 +108,7 @@ def _point(row: Measurement, copy_us: float) -> Datum:
 
 
 def _copy_us(rows: Sequence[Measurement], workload: Workload) -> float:
-    """The time of the fastest copying floor: of the floors, those move something."""
+    """Returns the time of the fastest copying floor, a floor that moves something, or NaN."""
     here = (
         row for row in rows if row.role is Role.FLOOR and row.timing and row.case.workload == workload and row.nbytes
     )
@@ -180,10 +180,7 @@ def _panel(of: str, rows: Sequence[Measurement]) -> alt.LayerChart:
 
 
 def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) -> list[alt.Chart]:
-    """What stands at the end of each line: its name and its time there, which tell apart lines that hide each other.
-
-    Names are moved apart along the y axis, and lines lead to them.
-    """
+    """Draws name and time at each line's end, to tell apart lines that hide each other; leaders lead to moved names."""
     import altair as alt
 
     low, high = _limits(rows)
@@ -221,7 +218,6 @@ def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) ->
 
 
 def _height(rows: Sequence[Measurement]) -> float:
-    """As high as a panel's names need to stand one below the other."""
     return max(_HEIGHT, _APART * len({row.case.label for row in rows}))
 
 
@@ -238,7 +234,7 @@ def _by_line(view: ChartView) -> dict[str, list[Measurement]]:
 
 
 def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
-    """By label, slowest at the end first, each along the x axis."""
+    """Returns the rows by label, slowest at the end first, each along the x axis."""
     lines: dict[str, list[Measurement]] = {}
     for row in _along_x(rows):
         lines.setdefault(row.case.label, []).append(row)

@@ -1,1 +1,1 @@
-"""Stored runs, published figures and files of other tools side by side."""
+"""Prints stored runs, published figures and files of other tools side by side."""

@@ -1,4 +1,4 @@
-"""A comparison as `--json` and `--csv` have it."""
+"""A comparison for `--json` and `--csv`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdnbench.stats.interval import Interval
 
 
 def comparison_document(side: SourceComparison, outcome: RegressionCheck | None) -> dict[str, Any]:
-    """A comparison as one document; `outcome` is the gate's, None without one."""
+    """Returns a comparison as one document; `outcome` is the gate's, or None without a gate."""
     return {
         "sources": [
             {
@@ -44,7 +44,7 @@ def comparison_document(side: SourceComparison, outcome: RegressionCheck | None)
 
 
 def comparison_rows(side: SourceComparison) -> list[dict[str, Any]]:
-    """A row for each case and each column after the first, and for each case without a partner."""
+    """Returns a row per case and column after the first, and per case without a partner."""
     paired = [
         {**_names(side, row), **_pair(side, column, number, row, index)}
         for number, column in enumerate(side.columns, start=1)
@@ -112,7 +112,7 @@ def _column(heading: str, column: ColumnComparison) -> dict[str, Any]:
 
 
 def _runs(one: str, other: str, runs: RunPair) -> dict[str, Any]:
-    """How a run differs from another as a whole: its launch in microseconds, its kernel times as a ratio."""
+    """Returns how a run differs from another as a whole: its launch in microseconds, its kernel times as a ratio."""
     launch, kernel = _whole(runs.stream), _whole(runs.kernel)
     return {
         "from": one,

@@ -23,12 +23,7 @@ from gdnbench.report.units import TimeUnit
 
 
 def markdown(side: SourceComparison, outcome: Sequence[str]) -> str:
-    """GitHub's Markdown: what the gate found, the table, and the notes and the legend in a fold.
-
-    Args:
-        side: the comparison.
-        outcome: what the gate found, a line each; empty without a gate.
-    """
+    """Returns GitHub's Markdown: the gate's `outcome`, a line each, the table, and notes and legend in a fold."""
     lines = [f"- **{line[0].upper()}{line[1:]}**" for line in map(_escape, outcome)]
     lines += [f"- {_escape(line)}" for line in source_lines(side)]
     lines += [f"- warning: {_escape(warning)}" for warning in side.warnings]
@@ -82,7 +77,6 @@ def _line(cells: Sequence[str], *, escape: bool = True) -> str:
 
 
 def _escape(text: str) -> str:
-    """The text with a backslash before every character that Markdown reads as markup."""
     for sign in "\\|*_<>`":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""What was taken out of the ratios of two runs, in a plain line for each, and what the figures are of."""
+"""Describes the run effects that were taken out of the ratios of two runs, a plain line each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 from gdnbench.stats.run_effect import RunEffect
 from gdnbench.wording import plural
 
-_TOLD_APART_US = 0.02  # workloads that differ by less are told by one number
-_TWICE = 2.0  # standard deviations of a 95 % interval, about
+_TOLD_APART_US = 0.02  # workloads that differ by less share one number
+_TWICE = 2.0  # standard deviations in half of a 95 % interval, about
 
 
 def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
-    """For each pair of runs of a column: what was taken out, by which times it is judged, and what is not known."""
+    """Returns, per pair of runs of a column, what was taken out, which times are judged, and what is unknown."""
     lines = []
     for one, other, runs in column.runs:
         ratios = _ratios_of(side, column, one, other)
@@ -34,7 +34,7 @@ def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[s
 def _ratios_of(
     side: SourceComparison, column: ColumnComparison, one: str, other: str
 ) -> list[tuple[tuple[GridEntry, GridEntry], TimeRatio]]:
-    """The ratios of a pair of runs that have an interval, with their figures."""
+    """Returns the ratios of a pair of runs that have an interval, with their figures."""
     letters = {source.name: letter for source, letter in zip(side.sources, side.letters, strict=True)}
     place = side.columns.index(column) + 1
     found = []
@@ -99,7 +99,7 @@ def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> st
 
 
 def _launches(effect: RunEffect) -> str:
-    """`+1.65 µs`, with the range over workloads where they differ."""
+    """Returns `+1.65 µs`, with the range over workloads if they differ."""
     # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
     told = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
     by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}
@@ -111,7 +111,7 @@ def _launches(effect: RunEffect) -> str:
 
 
 def workload_name(place: object) -> str:
-    """The workload of an op and a workload, as a reader writes it."""
+    """Returns the workload's name of a pair of op and workload."""
     workload = place[1] if isinstance(place, tuple) else place
     return str(workload) if isinstance(workload, Workload) else str(place)
 
@@ -127,7 +127,7 @@ def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
 def _missing_kernel_times(
     one: str, other: str, runs: RunPair, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
 ) -> list[str]:
-    """Where stream times are judged because kernel times are missing, which side lacks them and how to get them."""
+    """Returns, if stream times are judged for want of kernel times, which side lacks them and how to get them."""
     if runs.stream.same_card:
         return []
     lacking = [pair for pair, ratio in ratios if ratio.kind is TimeKind.STREAM]

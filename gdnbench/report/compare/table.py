@@ -1,4 +1,4 @@
-"""A comparison on stdout: warnings, a table for each workload and the notes below it; or Markdown, JSON or CSV."""
+"""Prints a comparison: warnings, a table per workload and the notes below it; or Markdown, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -60,15 +60,9 @@ def print_comparison(
     csv: bool = False,
     as_markdown: bool = False,
 ) -> None:
-    """Prints a comparison on stdout, and what the gate found on stderr.
+    """Prints a comparison on stdout, and the gate's outcome on stderr.
 
-    Args:
-        side: the comparison.
-        outcome: the gate's; None without one.
-        command: the arguments that repeat the comparison as a table.
-        json: print JSON.
-        csv: print CSV.
-        as_markdown: print Markdown.
+    `outcome` is None without a gate; `command` has the arguments that repeat the comparison as a table.
     """
     told = outcome_lines(outcome, side.settings.margin) if outcome else []
     if json:
@@ -89,7 +83,7 @@ def print_comparison(
 
 
 def _print_tables(console: Console, side: SourceComparison) -> None:
-    """Prints the tables; if all columns do not fit beside each other, a table for each against the first."""
+    """Prints the tables; if the columns do not fit side by side, a table per column against the first."""
     for line in source_lines(side):
         console.print(Text(line, style="bold"))
     for warning in side.warnings:
@@ -131,7 +125,7 @@ def _print_sections(console: Console, side: SourceComparison, columns: Sequence[
 
 
 def _sections(side: SourceComparison, rows: list[tuple[int, GridRow]]) -> list[tuple[str, list[tuple[int, GridRow]]]]:
-    """Rows by workload, if the workload is one of several keys; else all rows under no heading."""
+    """Groups rows by workload if that is one of several keys; else returns all rows under no heading."""
     keys = side.grid.row_keys
     if GROUPED not in keys or len(shown_keys(side)) < 2:
         return [("", rows)]
@@ -196,7 +190,6 @@ def _time(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> Text:
 
 
 def _add_means(table: Table, side: SourceComparison, columns: Sequence[int], names: int) -> None:
-    """The geometric means as the last row of a table that is the only one."""
     cells: list[Text] = []
     for column in columns:
         cells += [
@@ -209,7 +202,6 @@ def _add_means(table: Table, side: SourceComparison, columns: Sequence[int], nam
 
 
 def _print_means(console: Console, side: SourceComparison, columns: Sequence[int]) -> None:
-    """The geometric means over all workloads, a line for each column."""
     for column in columns:
         mean = side.columns[column].mean
         if mean:

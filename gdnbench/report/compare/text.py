@@ -1,4 +1,4 @@
-"""The words of a comparison, for the terminal and Markdown: its sources, ratios and legend, and the notes below it."""
+"""The texts of a comparison, for the terminal and Markdown: sources, ratios, legend and notes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gdnbench.stats.interval import Interval
 from gdnbench.wording import first_of as first_few
 
 MOST_NAMES = 8
-LONGEST_REASON = 160  # characters; CUDA tells of its whole memory where it is out of it
-MOST_REASONS = 3  # of the cases farthest from what was expected; the others repeat much the same
+LONGEST_REASON = 160  # characters; CUDA reports its whole memory when it is out of it
+MOST_REASONS = 3  # of the cases farthest from expectation; the others mostly repeat them
 
 
 def source_lines(side: SourceComparison) -> list[str]:
-    """`A  20260102-030405-h200-decode (h200)`."""
+    """Returns a line per source: `A  20260102-030405-h200-decode (h200)`."""
     return [f"{letter}  {_source(source)}" for letter, source in zip(side.letters, side.sources, strict=True)]
 
 
@@ -40,7 +40,7 @@ def _source(source: FigureSource) -> str:
 
 
 def shown_keys(side: SourceComparison) -> list[int]:
-    """Positions of the row keys to show: kernel, workload, what varies; params only if rows differ in nothing else."""
+    """Returns positions of the row keys to show: kernel, workload, varying keys; params if nothing else differs."""
     grid = side.grid
     names = [row.names for row in grid.rows]
     vary = [i for i in range(len(grid.row_keys)) if len({name[i] for name in names}) > 1]
@@ -50,31 +50,31 @@ def shown_keys(side: SourceComparison) -> list[int]:
 
 
 def key_heading(side: SourceComparison, place: int) -> str:
-    """The heading of a row key's column."""
+    """Returns the heading of a row key's column."""
     key = side.grid.row_keys[place]
     return "kernel" if key == "label" else key
 
 
 def unit_of(side: SourceComparison) -> TimeUnit:
-    """The unit of all times of a comparison, so that they can be read across."""
+    """Returns one unit for all times of a comparison, so that they can be read across."""
     entries = (entry for row in side.grid.rows for entry in row.entries if entry and has_time(entry))
     return time_unit(shown_time_us(entry, side.shown_clock) for entry in entries)
 
 
 def time_heading(side: SourceComparison, column: int) -> str:
-    """The heading of a column of the grid: `B µs`, or `B kernel µs` where kernel times are shown."""
+    """Returns the heading of a column: `B µs`, or `B kernel µs` if kernel times are shown."""
     whose = "kernel " if side.shown_clock is TimeKind.KERNEL else ""
     return f"{side.headings[column]} {whose}{unit_of(side).name}"
 
 
 def shown_time_us(entry: GridEntry, kind: TimeKind) -> float:
-    """A case's time of the kind that is shown; its stream time where it has no other."""
+    """Returns a case's time of the shown kind, or its stream time if it has no other."""
     kernel = entry.figure.kernel_time if kind is TimeKind.KERNEL else None
     return kernel.time_us if kernel else entry.figure.time_us
 
 
 def time_or_status(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> str:
-    """A case's time; its status if it has none, nothing if it is not there."""
+    """Returns a case's time, or its status without a time; empty for a missing case."""
     if entry is None:
         return ""
     return unit.text(shown_time_us(entry, kind)) if has_time(entry) else entry.figure.status.value
@@ -86,41 +86,41 @@ def has_time(entry: GridEntry) -> bool:
 
 
 def expected_texts(expected: Expectation | None) -> tuple[str, str]:
-    """The ratio that the GPUs alone explain, and the ratio measured over it."""
+    """Returns the ratio that the GPUs alone explain, and the measured ratio over it."""
     return (factor(1 / expected.ratio), f"{1 / expected.residual:.3f}") if expected else ("", "")
 
 
 def mean_text(column: ColumnComparison) -> str:
-    """The geometric mean of a column's ratios, with its interval."""
+    """Returns the geometric mean of a column's ratios, with its interval."""
     return interval_text(column.mean.value, column.mean.interval) if column.mean else ""
 
 
 def row_label(row: GridRow) -> str:
-    """A row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
+    """Returns a row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
     return next(_case_label(entry) for entry in row.entries if entry)
 
 
 def _case_label(entry: GridEntry) -> str:
-    """The case itself, which its row's name is not where columns are kernels or workloads."""
+    """Returns the case's name, from which the row's differs if columns are kernels or workloads."""
     return f"{entry.figure.label} at {entry.figure.workload}"
 
 
 def ratio_text(ratio: TimeRatio | None) -> str:
-    """`1.063x ±0.27%`."""
+    """Returns `1.063x ±0.27%`."""
     if ratio is None:
         return ""
     return interval_text(ratio.value, ratio.comparison.speedup if ratio.comparison else None)
 
 
 def interval_text(value: float, interval: Interval | None) -> str:
-    """A ratio, and half of its interval if it has one with two ends; nothing for NaN."""
+    """Returns a ratio, with half of its interval if that is finite; empty for NaN."""
     if interval is None or not math.isfinite(interval.high):
         return factor(value)
     return factor(value) + plus_minus(interval.half_width / value)
 
 
 def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
-    """The verdict in capitals; `floor` for a floor, nothing without an interval."""
+    """Returns the verdict in capitals; `floor` for a floor, empty without an interval."""
     first = row.entries[0]
     if ratio and first and is_no_kernel(first):
         return "floor"
@@ -128,7 +128,7 @@ def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
 
 
 def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
-    """What the gate found, a line for each regression, with the names of the cases."""
+    """Returns the gate's findings, a line per regression, with the names of the cases."""
     lines = [f"regression: {row_label(row)} is slower by more than {percent(margin)}" for row in outcome.slower]
     for row in outcome.failed:
         last = row.entries[-1]
@@ -140,7 +140,7 @@ def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
 
 
 def legend(side: SourceComparison) -> list[str]:
-    """What the columns mean."""
+    """Returns the meanings of the columns."""
     first = side.headings[0]
     settings = side.settings
     lines = [
@@ -162,12 +162,11 @@ def legend(side: SourceComparison) -> list[str]:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first few of many, each once."""
     return first_few(list(dict.fromkeys(names)), MOST_NAMES)
 
 
 def notes(side: SourceComparison) -> list[str]:
-    """The lines below a table: what was taken out, what the GPUs explain, what is UNCLEAR, failed or alone."""
+    """Returns the lines below a table: run effects, what the GPUs explain, and what is UNCLEAR, failed or alone."""
     headings = side.headings
     lines = [line for column in side.columns for line in run_change_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
@@ -177,7 +176,7 @@ def notes(side: SourceComparison) -> list[str]:
 
 
 def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
-    """In how many cases launch and latency, or traffic, are most of the time on both GPUs."""
+    """Returns in how many cases launch and latency, or traffic, are most of the time on both GPUs."""
     bounds = [expected.bound for expected in column.expected if expected]
     fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
     told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
@@ -189,7 +188,7 @@ def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> l
 
 
 def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
-    """The reasons of the cases farthest from what was expected; cases with the same reason share a line."""
+    """Returns reasons of the cases farthest from expectation; cases with the same reason share a line."""
     told = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
     told.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
     grouped: dict[str, list[str]] = {}
@@ -209,7 +208,7 @@ def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
 
 
 def _unclear(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
-    """How many are UNCLEAR and what to do: between runs, more rounds would not help."""
+    """Returns how many cases are UNCLEAR and what to do: between runs, more rounds would not help."""
     pairs = zip(side.grid.rows, column.ratios, strict=True)
     unclear = Verdict.UNCLEAR.upper()
     count = sum(verdict_text(row, ratio) == unclear and not (ratio and ratio.reason) for row, ratio in pairs)
@@ -220,7 +219,7 @@ def _unclear(side: SourceComparison, heading: str, column: ColumnComparison) -> 
 
 
 def _failures(side: SourceComparison) -> list[str]:
-    """What was not measured on a side; cases with the same status and reason share a line."""
+    """Returns the cases not measured on a side; cases with the same status and reason share a line."""
     grouped: dict[tuple[str, Status, str], list[str]] = {}
     for row in side.grid.rows:
         for heading, entry in zip(side.headings, row.entries, strict=True):
@@ -233,7 +232,6 @@ def _failures(side: SourceComparison) -> list[str]:
 
 
 def _alone(side: SourceComparison) -> list[str]:
-    """Cases without a partner, grouped by the columns that have them."""
     grouped: dict[KeyValues, list[GridRow]] = {}
     for row in side.grid.alone:
         having = tuple(h for h, entry in zip(side.headings, row.entries, strict=True) if entry)
@@ -243,7 +241,6 @@ def _alone(side: SourceComparison) -> list[str]:
 
 
 def _by_workload(rows: Sequence[GridRow]) -> str:
-    """Labels that share their workloads are told together."""
     workloads: dict[str, list[str]] = {}
     for row in rows:
         figure = next(entry.figure for entry in row.entries if entry)
@@ -255,7 +252,6 @@ def _by_workload(rows: Sequence[GridRow]) -> str:
 
 
 def _other_params(side: SourceComparison) -> list[str]:
-    """Cases that lack a partner for their params alone."""
     if "params" not in side.grid.row_keys:
         return []
     by_name: dict[str, dict[str, None]] = {}

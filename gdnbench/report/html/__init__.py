@@ -1,1 +1,1 @@
-"""Runs as one HTML file that needs nothing else: tables, charts and where the numbers come from."""
+"""Runs as one self-contained HTML file: tables, charts and provenance."""

@@ -1,4 +1,4 @@
-"""What stands beside the runs: the same kernels on different GPUs, and figures that others published."""
+"""The report's sections beside the runs: the same kernels on different GPUs, and published figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PUBLISHED = "As they were published, by others, on machines and with methods of
 
 
 def across_section(runs: Sequence[ReportedRun]) -> HtmlSection | None:
-    """A part for each workload that two GPUs or more were measured at; None if all runs are of one GPU."""
+    """Returns a part per workload measured on several GPUs, or None if all runs are of one GPU."""
     compared = [run for run in runs if not run.sweep and run.on_gpu]
     if len({run.info.gpu for run in compared}) < 2:
         return None
@@ -68,7 +68,6 @@ def _part(runs: Sequence[ReportedRun], workload: Workload) -> HtmlPart | None:
 
 
 def _name(run: ReportedRun, runs: Sequence[ReportedRun]) -> str:
-    """The GPU; with the run's id, where two runs are of the same."""
     alone = sum(other.info.gpu == run.info.gpu for other in runs) == 1
     return run.info.gpu if alone else f"{run.info.gpu} {run.info.run_id[:15]}"
 
@@ -109,7 +108,6 @@ def _cells(row: Measurement | None, unit: TimeUnit) -> tuple[HtmlCell, HtmlCell]
 
 
 def _gpus_chart(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str) -> HtmlChart:
-    """A row a kernel, a point a run."""
     data = [_point(row, run, index) for index, (run, rows) in enumerate(columns) for row in rows]
     kernels = list(dict.fromkeys(point["kernel"] for point in sorted(data, key=lambda point: float(point["time"]))))
     height = _ROW * len(kernels) + _AROUND
@@ -158,7 +156,7 @@ def _point(row: Measurement, run: str, index: int) -> Datum:
 
 
 def published_section(source: FigureSource, prefix: str) -> HtmlSection:
-    """One publisher's figures; each names one of the citations below them."""
+    """Returns one publisher's figures; each names one of the citations below them."""
     citations = list(dict.fromkeys(figure.citation for figure in source.figures if figure.citation))
     table = HtmlTable(
         id=f"{prefix}-table",
@@ -204,7 +202,7 @@ def _figure_row(figure: Figure, citations: Sequence[str]) -> HtmlRow:
 
 
 def _published_time(figure: Figure) -> HtmlCell:
-    """As it was published: digits of our own would promise what nobody measured."""
+    """Returns the time as published: further digits would promise more than was measured."""
     if math.isnan(figure.time_us):
         return HtmlCell(text=figure.reason or figure.status.value)
     return HtmlCell(text=f"{figure.time_us:g}", sort=figure.time_us)

@@ -1,4 +1,4 @@
-"""What the page is made of, and its tables' cells; templates lay it out, and escape every text."""
+"""The parts of the page, and its tables' cells; templates lay them out and escape every text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_ha
 class HtmlCell:
     """One cell of a table.
 
-    Attributes:
-        text: what it says; empty where nothing is known.
-        aside: set smaller after the text, the half width of an interval.
-        sort: what rows are ordered by; None comes last in either direction.
-        mark: a verdict or a status, by which it is styled; it says itself in the text too.
-        link: id of what it leads to on the page.
+    `aside` is smaller text behind it, the half width of an interval. Rows sort by `sort`, None last in either
+    direction. `mark`, a verdict or status that `text` says, too, sets the style; `link` is an id on the page.
     """
 
     text: str
@@ -36,7 +32,7 @@ class HtmlCell:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlColumn:
-    """One column of a table: its heading, what the heading means, and whether its texts may be folded."""
+    """One column of a table: its heading, the heading's meaning, and whether its texts may be folded."""
 
     heading: str
     numeric: bool = True
@@ -46,7 +42,7 @@ class HtmlColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlRow:
-    """One row of a table; `kind` is `floor`, `baseline` or nothing."""
+    """One row of a table; `kind` is `floor`, `baseline` or empty."""
 
     cells: tuple[HtmlCell, ...]
     kind: str = ""
@@ -54,7 +50,7 @@ class HtmlRow:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlTable:
-    """A table that its readers can sort."""
+    """A table that readers can sort."""
 
     id: str
     caption: str
@@ -64,15 +60,10 @@ class HtmlTable:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlChart:
-    """A chart.
+    """A chart of Vega-Lite, with `note` on how to read it.
 
-    Attributes:
-        id: of its figure.
-        title: what it shows.
-        note: how to read it.
-        spec: Vega-Lite.
-        height: in pixels, reserved before it is drawn.
-        picker: id of the list of kernels that it follows; empty if it shows the same always.
+    `height`, in pixels, is reserved before drawing; `picker` is the id of the list of kernels that it follows, or
+    empty.
     """
 
     id: str
@@ -95,16 +86,9 @@ class FailureGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlPart:
-    """A part of a section: a workload of a run, or a plateau of a sweep.
+    """A part of a section: a workload of a run, or a plateau of a sweep; `id` is its heading's.
 
-    Attributes:
-        id: of its heading.
-        title: its heading.
-        lines: what is said above its table.
-        charts: drawn side by side where there is room.
-        table: its rows.
-        folded: whether the table opens on demand, and by what name.
-        failures: what was not measured.
+    `lines` stand above the table; `folded` names the fold that holds the table, and is empty for an open one.
     """
 
     id: str
@@ -120,19 +104,9 @@ class HtmlPart:
 class HtmlSection:
     """One run, one sweep, or one comparison.
 
-    Attributes:
-        id: of its heading.
-        title: its heading.
-        lead: what it is, in a line.
-        badge: set beside the heading: `partial`, `published`.
-        warnings: what qualifies all of it.
-        choices: the kernels to pick from; none without charts that follow them.
-        charts: across all of its parts.
-        scale: whether the colours of a heat map are to be explained.
-        table: across all of its parts.
-        lines: what is said below that table.
-        parts: its workloads.
-        failures: what was not measured at any workload.
+    `id` is its heading's; `badge` is a word beside the heading, `partial` or `published`. `choices` has the kernels to
+    pick from, empty without charts that follow them; `scale` tells whether to explain the colours of a heat map.
+    `charts`, and `table` with `lines` below, are across all `parts`; `failures` were not measured at any workload.
     """
 
     id: str
@@ -151,7 +125,7 @@ class HtmlSection:
 
 @dataclass(frozen=True, kw_only=True)
 class ProvenanceFact:
-    """One line of the provenance: a value for each run."""
+    """One line of the provenance, with a value per run."""
 
     name: str
     values: tuple[str, ...]
@@ -164,7 +138,7 @@ class ProvenanceFact:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlPage:
-    """The whole report; `leads` says of each run, by the id of its section, what it is."""
+    """The whole report; `leads` has each run's description, by the id of its section."""
 
     title: str
     subtitle: str
@@ -189,27 +163,27 @@ class HtmlPage:
 
 
 def workload_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, HtmlColumn]:
-    """A workload's place along the axis of charts, and the rest of it."""
+    """Returns columns for a workload's place along the x axis of charts, and for the rest of it."""
     return HtmlColumn(heading=spec.x, title=spec.x_doc), HtmlColumn(heading=spec.series_title, numeric=False)
 
 
 def workload_cells(workload: Workload) -> tuple[HtmlCell, HtmlCell]:
-    """A workload below `shape_columns`."""
+    """Returns a workload's cells for `workload_columns`."""
     return HtmlCell(text=workload.x_value, sort=workload.x), HtmlCell(text=workload.series_inputs, sort=str(workload))
 
 
 def text_cell(text: str) -> HtmlCell:
-    """A text by which rows can be ordered."""
+    """Makes a text cell that sorts by its text."""
     return HtmlCell(text=text, sort=text or None)
 
 
 def unit_of_rows(rows: Iterable[Measurement]) -> TimeUnit:
-    """The unit of a column of these rows' times."""
+    """Returns the unit of a column of these rows' times."""
     return time_unit(row.timing.time_us for row in rows if row.timing)
 
 
 def time_cell(row: Measurement, unit: TimeUnit = MICROSECONDS) -> HtmlCell:
-    """The time of a measurement with its interval; empty without one. Rows are ordered by microseconds."""
+    """Makes a cell of a time with its interval; empty without a time. Rows sort by microseconds."""
     timing = row.timing
     if timing is None:
         return HtmlCell(text="")
@@ -218,7 +192,7 @@ def time_cell(row: Measurement, unit: TimeUnit = MICROSECONDS) -> HtmlCell:
 
 
 def speedup_cell(versus: Versus | None) -> HtmlCell:
-    """Baseline time / this time, with half of its interval, relative to it; nothing of one that has no end."""
+    """Makes a cell of baseline time / this time with half of its relative interval; without it if that is infinite."""
     if versus is None or math.isnan(versus.speedup):
         return HtmlCell(text="")
     text = f"{versus.speedup:.{3 if versus.speedup < 10 else 2}f}x"
@@ -227,27 +201,27 @@ def speedup_cell(versus: Versus | None) -> HtmlCell:
 
 
 def verdict_cell(verdict: str) -> HtmlCell:
-    """A verdict in capitals, with a sign, so that colour is not all that tells them apart."""
+    """Makes a cell of a verdict in capitals, with a sign, so that colour alone does not tell verdicts apart."""
     return HtmlCell(text=f"{GLYPHS.get(verdict, '')} {verdict.upper()}".strip(), sort=verdict, mark=verdict)
 
 
 def share_cell(share: float) -> HtmlCell:
-    """`91.7%`."""
+    """Makes a cell of a share, `91.7%`."""
     return HtmlCell(text="") if math.isnan(share) else HtmlCell(text=f"{share:.1%}", sort=share)
 
 
 def count_cell(count: int) -> HtmlCell:
-    """A whole number; below 0 stands for unknown."""
+    """Makes a cell of a whole number; below 0 stands for unknown."""
     return HtmlCell(text="") if count < 0 else HtmlCell(text=f"{count}", sort=count)
 
 
 def whole_cell(value: float) -> HtmlCell:
-    """A number of which decimals do not matter."""
+    """Makes a cell of a number without decimals."""
     return HtmlCell(text="") if math.isnan(value) else HtmlCell(text=f"{value:.0f}", sort=value)
 
 
 def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:
-    """Cases without a time; those that share a status and a reason are one."""
+    """Groups cases without a time by status and reason."""
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         if row.status is not Status.OK and row.role is not Role.CONTROL:
@@ -260,7 +234,7 @@ def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tupl
 
 
 def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
-    """The A/A comparison of a workload; its verdict only where it is not the one that must be."""
+    """Makes a cell of a workload's A/A comparison; the verdict is shown only if it is not SAME."""
     versus = _control(rows)
     if versus is None:
         return HtmlCell(text="")
@@ -272,7 +246,7 @@ def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
 
 
 def control_line(rows: Sequence[Measurement]) -> str:
-    """The same as a sentence; empty where there is none."""
+    """Returns the A/A comparison as a sentence; empty without one."""
     versus = _control(rows)
     if versus is None:
         return ""

@@ -1,4 +1,4 @@
-"""What Nsight Compute read of the kernels of a report, where `gdnbench ncu` has profiled them."""
+"""The report's section of counters of Nsight Compute, for kernels that `gdnbench ncu` has profiled."""
 
 from __future__ import annotations
 
@@ -27,12 +27,9 @@ _LEAD = (
 
 @dataclass(frozen=True)
 class Profiled:
-    """What is stored of the kernels of a report.
+    """Stored profiles of a report's kernels: by GPU and workload, each once by path.
 
-    Attributes:
-        groups: by GPU and workload, the profiles side by side, each once.
-        notes: likewise, whose profile is of other code than a run timed.
-        warnings: files that could not be read, and were left out.
+    `notes` names kernels whose profile is of other code than the run timed; `warnings` has files that cannot be read.
     """
 
     groups: dict[tuple[str, Workload], dict[Path, StoredProfiles]] = field(default_factory=dict)
@@ -41,7 +38,7 @@ class Profiled:
 
 
 def find_profiled(profiles: Path, runs: Sequence[ReportedRun]) -> Profiled:
-    """The newest profile of every case of the report on its GPU: of the code that the run timed, else of other code."""
+    """Finds the newest profile of every case on its GPU: of the code that the run timed, else of other code."""
     found = Profiled()
     for run in runs:
         for case in {(row.case.variant, row.case.workload): None for row in run.rows}:
@@ -63,7 +60,7 @@ def _add(found: Profiled, profiles: Path, run: ReportedRun, variant: Variant, wo
 
 
 def counters_section(found: Profiled) -> HtmlSection | None:
-    """A table for each GPU and workload of the report at which kernels were profiled; None where none was."""
+    """Makes a table per GPU and workload with profiled kernels, or None without profiles."""
     if not found.groups:
         return None
     parts = tuple(

@@ -1,4 +1,4 @@
-"""The report of some runs, from what they stored: its summary, sections, provenance, and what its words mean."""
+"""Builds the report's page from stored runs: summary, sections, provenance and legend."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gdnbench.report.units import TimeUnit
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3
-START = len("20260102-030405")  # of a run's id, and enough to name it
+START = len("20260102-030405")  # characters of a run's id that are enough to name it
 _ALWAYS = (
     (
         "time µs",
@@ -72,7 +72,7 @@ _SWEEP = (
 
 
 def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource], profiled: Profiled) -> HtmlPage:
-    """Everything that the page shows, ready to be laid out."""
+    """Returns everything that the page shows, ready for layout."""
     sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
     more = [across_section(runs), *figures, counters_section(profiled)]
@@ -126,7 +126,7 @@ def _warnings(run: ReportedRun) -> list[str]:
 
 
 def _not_measured(rows: Sequence[Measurement]) -> list[str]:
-    """The kernels that have no time where they should, and at how many workloads if not at all."""
+    """Returns the kernels that lack a time they should have, with the number of workloads unless it is all."""
     told = []
     for label in sorted({row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}):
         own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
@@ -136,7 +136,7 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
-    """A line for each run and workload."""
+    """Makes a line per run and workload."""
     lines = [
         line
         for number, run in enumerate(runs, start=1)
@@ -154,7 +154,6 @@ def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
 
 
 def _without(table: HtmlTable, heading: str) -> HtmlTable:
-    """The table without a column that says the same in every row."""
     place = next(place for place, column in enumerate(table.columns) if column.heading == heading)
     rows = tuple(replace(row, cells=(*row.cells[:place], *row.cells[place + 1 :])) for row in table.rows)
     return replace(table, columns=(*table.columns[:place], *table.columns[place + 1 :]), rows=rows)
@@ -162,7 +161,7 @@ def _without(table: HtmlTable, heading: str) -> HtmlTable:
 
 @dataclass(frozen=True)
 class _SummaryLine:
-    """The fastest kernel of a run at a workload, what ties with it, and the id of the run's section."""
+    """The fastest kernel of a run at a workload, the kernels that tie with it, and the id of the run's section."""
 
     run: ReportedRun
     workload: Workload
@@ -234,7 +233,7 @@ def _summary_columns(unit: TimeUnit, bound: str) -> tuple[HtmlColumn, ...]:
 
 
 def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
-    """The legend, with the margin and confidence of the runs at hand."""
+    """Returns the legend, with the margin and confidence of these runs."""
     margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
     flops = any(flops_bind(run.rows) for run in runs)
@@ -258,14 +257,14 @@ _GPU = {
 }  # fmt: skip
 _GIT = {"commit": "commit", "branch": "branch", "dirty": "uncommitted changes"}
 _HOST = {"os": "system", "cpu": "CPU", "cores": "CPU cores"}
-LONGEST = 160  # characters of a value: some variables hold a list of every driver there ever was
+LONGEST = 160  # characters of a value: some variables hold a list of every driver ever released
 
 
 Groups = tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
 
 
 def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
-    """What readers ask for first, in groups; what no run knows is left out."""
+    """Returns the provenance that readers look for first, in groups, without what no run knows."""
     machines = [run.info.machine for run in runs]
     return _known(
         {
@@ -285,7 +284,7 @@ def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
 
 
 def details_of(runs: Sequence[ReportedRun]) -> Groups:
-    """The rest: hashes and variables."""
+    """Returns the rest of the provenance: hashes and variables."""
     return _known(
         {
             "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
@@ -301,7 +300,7 @@ def _known(groups: Mapping[str, tuple[ProvenanceFact, ...]]) -> Groups:
 def _facts(
     documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
 ) -> tuple[ProvenanceFact, ...]:
-    """A fact for each key that any document has; in the order of `names`, if given."""
+    """Returns a fact per key of any document, in the order of `names` if given."""
     keys = names or {key: key for document in documents for key in document}
     found = (
         ProvenanceFact(name=title, values=tuple(_text(document.get(key), key) for document in documents))

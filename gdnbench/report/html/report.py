@@ -1,4 +1,4 @@
-"""The report as one HTML file: which runs it is made of, how it is rendered, and what is printed of it."""
+"""The report as one HTML file: the choice of runs, rendering, and the message about the file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,7 @@ SUFFIXES = (".html", ".htm")
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A report on disk.
-
-    Attributes:
-        path: where it is.
-        size_bytes: how large.
-        warnings: profiles that could not be read, and are not in it.
-    """
+    """A report on disk; `warnings` names profiles that could not be read, and are not in it."""
 
     path: Path
     size_bytes: int
@@ -45,11 +39,10 @@ class WrittenReport:
 
 
 def check_output(path: Path) -> None:
-    """Refuses what could not be written, before anything is read for it.
+    """Refuses an unwritable report before anything is read for it.
 
-    Raises:
-        UsageError: for a name that is none of a report, a folder that does not exist, or what is no regular file.
-        MachineError: for a folder or a file that cannot be written, or without the libraries that draw.
+    Raises UsageError for a wrong suffix, a missing folder, or anything but a regular file; MachineError for a folder or
+    file that cannot be written, or without the drawing libraries.
     """
     check_output_file(path, "--output", SUFFIXES, "report.html")
     missing = [name for name in NEEDED if find_spec(name) is None]
@@ -58,17 +51,10 @@ def check_output(path: Path) -> None:
 
 
 def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, *, profiles: Path) -> WrittenReport:
-    """Reads runs and published figures, and writes the report in one step.
+    """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file.
 
-    Args:
-        runs: folders of runs, in the order wanted.
-        published: folders of published figures.
-        output: the file to write; one that is there is replaced.
-        profiles: where profilers wrote what they read.
-
-    Raises:
-        RunFormatError: naming the file that cannot be read; the output is left as it was.
-        MachineError: if the output cannot be written; it is left as it was, too.
+    Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
+    unchanged.
     """
     from gdnbench.report.html.counters import find_profiled
     from gdnbench.report.html.page import page_of
@@ -85,10 +71,9 @@ def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, 
 
 
 def find_figures(results: Path, wanted: str) -> Path | None:
-    """The folder of published figures that `published/<name>`, or a path, names; None for any other name.
+    """Returns the folder of published figures that `published/<name>` or a path names, or None for any other name.
 
-    Raises:
-        UnknownNameError: if there are no such figures.
+    Raises UnknownNameError if there are no such figures.
     """
     from gdnbench.compare.foreign import PUBLISHED_NAME, find_published
 
@@ -98,24 +83,17 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 
 def load_figures(folder: Path) -> FigureSource:
-    """Reads published figures.
-
-    Raises:
-        RunFormatError: if they cannot be read.
-    """
+    """Reads published figures; raises RunFormatError if they cannot be read."""
     from gdnbench.compare.foreign import load_published
 
     return load_published(folder)
 
 
 def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """The folders of runs and of published figures that are named, each once.
+    """Returns the named folders of runs and of published figures, each once.
 
-    If none is named, the latest run that compared kernels.
-
-    Raises:
-        UnknownNameError: if there is no such run.
-        UsageError: if all that is named was published.
+    If none is named, takes the latest run that compared kernels. Raises UnknownNameError for an unknown run, UsageError
+    if only published figures are named.
     """
     published = {name: folder for name in wanted if (folder := find_figures(results, name))}
     runs = [find_run(results, name) for name in wanted if name not in published]
@@ -128,7 +106,7 @@ def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], li
 
 
 def print_written(written: WrittenReport) -> None:
-    """The file, its size, and how to open it; what is not in it, as a message."""
+    """Prints the file, its size, and how to open it; and warnings on profiles left out."""
     for warning in written.warnings:
         message_console().print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     console = data_console()
@@ -142,7 +120,7 @@ _OPENING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 
 def render(page: HtmlPage) -> str:
-    """The file's text."""
+    """Renders the file's text."""
     from markupsafe import Markup
 
     template = _environment().get_template("page.html.j2")
@@ -168,7 +146,7 @@ def _environment() -> Environment:
 
 
 def inline_json(document: Any) -> str:
-    """JSON that can stand inside a script element, whatever its texts say."""
+    """Returns JSON that is safe inside a script element, whatever its texts say."""
     text = json.dumps(finite(document), ensure_ascii=False, separators=(",", ":"))
     for character, escaped in _OPENING.items():
         text = text.replace(character, escaped)
@@ -177,7 +155,7 @@ def inline_json(document: Any) -> str:
 
 @cache
 def _vega() -> str:
-    """The library that draws, as a script; it takes a second to bundle."""
+    """Returns Vega, Vega-Lite and Vega-Embed as a script; bundling takes a second."""
     import vl_convert
 
     text = str(vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE))
@@ -185,7 +163,6 @@ def _vega() -> str:
 
 
 def _colours() -> str:
-    """The colours that charts name, light and dark, as CSS variables."""
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {DARK.css} }} }}"
     return f":root {{ {LIGHT.css} }}\n{dark}\n"
 

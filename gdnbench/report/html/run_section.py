@@ -1,4 +1,4 @@
-"""A run: its charts, and for each workload its bars, its samples and its table."""
+"""The report's section of a run: its charts, and per workload its bars, samples and table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _BUILD_COLUMNS = (
 
 
 def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
-    """One run; `prefix` begins the ids of everything in it."""
+    """Makes the section of one run; `prefix` begins all of its ids."""
     info = stored.info
     picker = f"{prefix}-kernels"
     choices = choices_of(stored.rows, info.baseline)
@@ -87,7 +87,7 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
 def times_charts(
     rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
 ) -> list[HtmlChart]:
-    """Two charts for each line of workloads that was measured at two places of the x axis or more."""
+    """Draws two charts per line of workloads that was measured at two x values or more."""
     found = []
     for line in dict.fromkeys(row.case.workload.line for row in rows):
         here = [row for row in rows if row.case.workload.line == line]
@@ -156,14 +156,13 @@ def _part(
 
 
 def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
-    """What bounds a workload, in a run where FLOPs bound one; empty in others."""
+    """Returns what bounds a workload, in a run where FLOPs bound one; empty in others."""
     if not flops_bind(stored.rows) or not any(row.timing for row in rows):
         return ""
     return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
 
 
 def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
-    """Bars of a workload's kernels, fastest first; None where no speed of light is known."""
     bars = sol.page_bars(rows)
     if not bars:
         return None
@@ -179,7 +178,7 @@ def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlCha
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
-    """The table of one workload; columns that no row fills are left out."""
+    """Makes the table of one workload, without columns that no row fills."""
     every = [(column, [fill(row) for row in rows]) for column, fill in _columns(stored, unit_of_rows(rows))]
     filled = [(column, cells) for column, cells in every if any(cell.text for cell in cells)]
     return HtmlTable(
@@ -275,7 +274,6 @@ def _notes(row: Measurement) -> HtmlCell:
 
 
 def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
-    """A row a variant and target; None where nothing was compiled."""
     if not builds:
         return None
     return HtmlTable(

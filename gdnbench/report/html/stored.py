@@ -1,4 +1,4 @@
-"""A run's folder, read whole, and what it says in short: what was measured, and which kernel is the fastest."""
+"""A run's whole folder, and short facts of it: what was measured, and the fastest kernel."""
 
 from __future__ import annotations
 
@@ -25,16 +25,7 @@ from gdnbench.wording import plural
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """Everything that a run wrote, but for its samples.
-
-    Attributes:
-        folder: where it is.
-        info: `run.json`.
-        rows: a measurement for each case.
-        rounds: round times in microseconds by case id.
-        builds: what the compiler made of each variant.
-        sweep: the answer of a sweep; None for a run.
-    """
+    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id."""
 
     folder: Path
     info: RunInfo
@@ -45,7 +36,7 @@ class ReportedRun:
 
     @property
     def device(self) -> str:
-        """What it ran on, as people call it."""
+        """Common name of the device."""
         gpu = self.info.machine.get("gpu") or {}
         return str(gpu.get("name") or (self.info.gpu if self.on_gpu else "the CPU"))
 
@@ -60,17 +51,12 @@ class ReportedRun:
         return in_order(row.case.workload for row in self.rows)
 
     def at(self, workload: Workload) -> list[Measurement]:
-        """The rows of one workload."""
+        """Returns the rows of one workload."""
         return [row for row in self.rows if row.case.workload == workload]
 
 
 def read_stored(folder: Path) -> ReportedRun:
-    """Reads a run's folder.
-
-    Raises:
-        UsageError: for a step.
-        RunFormatError: naming the file, if it holds no run that this gdnbench can read.
-    """
+    """Reads a run's folder; raises UsageError for a step, RunFormatError, naming the file, for an unreadable run."""
     info, rows = read_run(folder)
     stored = ReportedRun(
         folder=folder,
@@ -85,7 +71,7 @@ def read_stored(folder: Path) -> ReportedRun:
 
 
 def _check_sweep(stored: ReportedRun) -> None:
-    """A point without a row would be a point without a time."""
+    """Raises RunFormatError if a point has no row, and so no time."""
     known = {(row.case.label, row.case.workload) for row in stored.rows}
     points = stored.sweep.points if stored.sweep else ()
     if not all((point.label, point.workload) in known for point in points):
@@ -95,19 +81,14 @@ def _check_sweep(stored: ReportedRun) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FastestKernel:
-    """The fastest kernel of a workload.
-
-    Attributes:
-        row: its measurement.
-        peers: labels of those that tie with it, or that the rounds cannot tell from it.
-    """
+    """The fastest kernel of a workload; `peers` are labels that tie with it, or that the rounds cannot tell from it."""
 
     row: Measurement
     peers: tuple[str, ...]
 
 
 def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """The fastest of a workload's rows but for the floors, by the rounds that all share; None without a time."""
+    """Returns the fastest row except floors, by the rounds that all share, or None without a time."""
     from gdnbench.stats.comparison import Verdict
     from gdnbench.stats.multiple import compare_with_best
 
@@ -119,7 +100,7 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
         return FastestKernel(row=next(iter(racing.values())), peers=())
     try:
         field = compare_with_best(known, margin=info.settings["margin"], confidence=info.settings["confidence"])
-    except ValueError:  # no rounds, or rounds that cannot be: the table's order still stands
+    except ValueError:  # no rounds, or invalid ones: the table's order still holds
         return FastestKernel(row=next(iter(racing.values())), peers=())
     level = {Verdict.SAME, Verdict.UNCLEAR}
     peers = tuple(racing[name].case.label for name, other in field.others.items() if other.verdict in level)
@@ -127,7 +108,7 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
 
 
 def lead_line(stored: ReportedRun) -> str:
-    """What was measured, where and how."""
+    """Returns what was measured, where and how."""
     info, settings = stored.info, stored.info.settings
     timer = "NVBench, cold L2" if stored.on_gpu else "warm calls on the CPU"
     rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"

@@ -1,4 +1,4 @@
-"""A sweep: its answer, a heat map for each kernel and workload, and every point."""
+"""The report's section of a sweep: its answer, a heat map per kernel and workload, and every point."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RowsByPoint = Mapping[tuple[str, Workload], Measurement]
 
 
 def sweep_section(stored: ReportedRun, sweep: Sweep, prefix: str) -> HtmlSection:
-    """One sweep; `prefix` begins the ids of everything in it."""
+    """Makes the section of one sweep; `prefix` begins all of its ids."""
     info = stored.info
     rows = {(row.case.label, row.case.workload): row for row in stored.rows}
     tried = "; ".join(
@@ -121,7 +121,6 @@ def _part(sweep: Sweep, plateau: Plateau, rows: RowsByPoint, name: str) -> HtmlP
 
 
 def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
-    """None if nothing varies."""
     found = sweep_chart(sweep, plateau, PAGE)
     if found is None:
         return None

@@ -1,1 +1,1 @@
-"""What `gdnbench inspect` prints of compiled kernels and their schedules."""
+"""Prints compiled kernels and their schedules for `gdnbench inspect`."""

@@ -1,8 +1,8 @@
-"""A kernel's machine code for a language model to read: blocks and loops, under a budget of tokens.
+"""A kernel's machine code for a language model: blocks and loops, within a budget of tokens.
 
-What fits is told whole. Else arithmetic is summed up, `… 12 FFMA, 2 MOV`; else operands are left out that name neither
-memory nor a place in the code; else neighbours of one opcode are joined, without any. Loads, stores, waits, atomics,
-branches and exits are told in each form, in order: a text that is over the budget in its shortest form says by how
+The whole code is shown if it fits. Else arithmetic is summed up, `… 12 FFMA, 2 MOV`; else operands are dropped that
+name neither memory nor a place in the code; else neighbours of one opcode are joined, without operands. Loads, stores,
+waits, atomics, branches and exits stay in each form, in order; a text over the budget in its shortest form says by how
 much.
 """
 
@@ -29,11 +29,11 @@ _FIRST_BANK = re.compile(r"c\[0x0\](?=\[)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+$")
 _GOES = frozenset({"BRA", "JMP", "CALL", "BSSY"})
 _SYNCHRONIZES = frozenset({"BAR", "BSYNC", "DEPBAR", "WARPGROUP"})
-_MOST_TOKENS = 9_999_999  # of what the head has room for when its own tokens are counted
+_MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
 
 
 class Detail(Enum):
-    """How much is told, most first; the value says what the text leaves out."""
+    """Levels of detail, most first; the value describes what the text contains."""
 
     WHOLE = "every instruction"
     SUMMED = "arithmetic summed up"
@@ -43,14 +43,7 @@ class Detail(Enum):
 
 @dataclass(frozen=True)
 class View:
-    """A text for a model.
-
-    Attributes:
-        text: what is printed.
-        tokens: an estimate, see `estimate_tokens`.
-        budget: tokens that were asked for.
-        detail: how much it tells.
-    """
+    """A text for a model; `tokens` is an estimate, see `estimate_tokens`, and `budget` was requested."""
 
     text: str
     tokens: int
@@ -59,28 +52,25 @@ class View:
 
     @property
     def excess(self) -> int:
-        """Tokens over the budget; 0 where it fits."""
+        """Tokens over the budget, at least 0."""
         return max(0, self.tokens - self.budget)
 
 
 def view_for_model(compiled: CompiledKernel, outline: Outline, budget: int) -> View:
-    """The view of a kernel that tells most within a budget of tokens; the shortest where none fits."""
+    """Returns a kernel's most detailed view within a budget of tokens, or the shortest if none fits."""
     return choose_view([f"// {describe(compiled)} for {compiled.arch}"], compiled.resources.registers, outline, budget)
 
 
 def choose_view(head: Sequence[str], registers: int, outline: Outline, budget: int) -> View:
-    """The same, of an outline.
+    """Returns an outline's most detailed view within a budget of tokens, or the shortest if none fits.
 
-    Args:
-        head: lines that come first.
-        registers: of a thread, as the compiler reports them.
-        outline: the code.
-        budget: in tokens.
+    `head` has lines that come first; `registers` are per thread, by the compiler.
     """
     for detail in Detail:
         lines = [*head, *_facts(outline, registers, detail)]
         body = list(_body(outline, detail))
-        # The head tells the estimate, which counts it: with the most digits it can have, so that it is none too low.
+        # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too
+        # low.
         tokens = estimate_tokens("\n".join([*lines, _told(_MOST_TOKENS, budget), *body, ""]))
         if tokens <= budget:
             break
@@ -146,7 +136,7 @@ def _block_line(block: OutlinedBlock, main: str) -> str:
 
 
 def _span(lines: Sequence[SourceLine], main: str) -> str:
-    """From the first to the last line in the file that most are of: `:31-34`, `tile.cuh:7`; empty if there is none."""
+    """Returns the span of lines in the file of most of them: `:31-34`, `tile.cuh:7`; empty without lines."""
     if not lines:
         return ""
     name = Counter(map(file_name, lines)).most_common(1)[0][0]
@@ -156,7 +146,7 @@ def _span(lines: Sequence[SourceLine], main: str) -> str:
 
 
 def block_lines(block: OutlinedBlock, outline: Outline, detail: Detail) -> Iterator[str]:
-    """The instructions of a block, a line each or one for several."""
+    """Yields the instructions of a block, one or several per line."""
     main = outline.main_file
     for key, group in groupby(block.code, key=lambda one: _group(one, detail)):
         ones = list(group)
@@ -169,7 +159,7 @@ def block_lines(block: OutlinedBlock, outline: Outline, detail: Detail) -> Itera
 
 
 def _group(one: OutlinedInstruction, detail: Detail) -> str:
-    """What neighbours have in common that are told together; empty for what is told by itself."""
+    """Returns what joins neighbours in one line; empty for an instruction on its own line."""
     if detail is Detail.WHOLE:
         return ""
     if one.computes:
@@ -184,7 +174,7 @@ def _summed(ones: Iterable[OutlinedInstruction]) -> str:
 
 
 def summed_counts(ones: Iterable[OutlinedInstruction]) -> dict[str, int]:
-    """How many there are of each opcode, most first."""
+    """Counts each opcode, most frequent first."""
     return dict(Counter(one.instruction.name for one in ones).most_common())
 
 
@@ -214,7 +204,7 @@ def _has_operands(one: OutlinedInstruction, detail: Detail) -> bool:
 
 
 def instruction_text(one: Instruction, outline: Outline) -> str:
-    """An instruction without what only the hardware needs; branches go to blocks."""
+    """Returns an instruction without hardware-only details; branches name blocks."""
     operands = _FIRST_BANK.sub("c", _UNIFORM_BASE.sub("", one.operands.replace(".reuse", "")))
     if one.name in _GOES and (address := _ADDRESS.search(operands)):
         operands = operands[: address.start()] + outline.targets.get(int(address[0], 16), address[0])
@@ -222,7 +212,7 @@ def instruction_text(one: Instruction, outline: Outline) -> str:
 
 
 def awaited_text(one: OutlinedInstruction) -> Iterator[str]:
-    """What an instruction waits for: `LDG #2-#8`, `STG #9 operands`."""
+    """Yields what an instruction waits for: `LDG #2-#8`, `STG #9 operands`."""
     kinds: dict[tuple[str, bool], list[int]] = {}
     for other, hold in one.awaits:
         kinds.setdefault((other.instruction.name, hold.reads), []).append(other.number)
@@ -231,5 +221,5 @@ def awaited_text(one: OutlinedInstruction) -> Iterator[str]:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers in ascending order, neighbours as one range: `#1 #3-#5`."""
+    """Formats ascending numbers with neighbours as ranges: `#1 #3-#5`."""
     return " ".join(f"#{first}" if first == last else f"#{first}-#{last}" for first, last in spans_of(numbers))

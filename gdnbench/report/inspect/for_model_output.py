@@ -1,4 +1,4 @@
-"""What `gdnbench inspect --sass --for-model` prints: a view of each build, or a document with its blocks."""
+"""Prints `gdnbench inspect --sass --for-model`: a view per build, or a document with its blocks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ from gdnbench.report.inspect.output import print_failures, print_violations
 def print_for_model(
     outcomes: Sequence[BuildOutcome], broken: tuple[Violation, ...], budget: int, *, json: bool
 ) -> None:
-    """Prints each build's view, each under the budget in tokens.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent or cannot read a cubin.
-    """
+    """Prints each build's view within a budget of tokens; raises MachineError if `nvdisasm` is absent or fails."""
     if json:
         print_json([_document(outcome, broken, budget) for outcome in outcomes])
     else:
@@ -43,7 +39,7 @@ def _document(outcome: BuildOutcome, broken: tuple[Violation, ...], budget: int)
 
 
 def view_document(view: View, outline: Outline) -> dict[str, Any]:
-    """A view and the blocks that it tells of; the budget is of the text, and every block has all that must be told."""
+    """Returns a view and its blocks; the budget limits the text, and every block has all that must be told."""
     return {
         "budget": view.budget,
         "tokens": view.tokens,
@@ -80,7 +76,7 @@ def _block(block: OutlinedBlock, outline: Outline) -> dict[str, Any]:
 
 
 def _code(block: OutlinedBlock, outline: Outline) -> Iterator[dict[str, Any]]:
-    """What must be told, an entry each, and the arithmetic between, summed up."""
+    """Yields an entry per instruction that must be told, and sums of the arithmetic between."""
     run: list[OutlinedInstruction] = []
     for one in block.code:
         if one.computes:

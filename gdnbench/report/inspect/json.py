@@ -15,7 +15,7 @@ from gdnbench.model.status import Status
 
 
 def kernel_document(outcome: BuildOutcome, broken: tuple[Violation, ...] = (), *, sass: bool = False) -> dict[str, Any]:
-    """One kernel at one workload for one architecture; numbers are missing where it did not build."""
+    """Returns one kernel at one workload for one architecture; without numbers if it did not build."""
     known = kernel_identity(outcome)
     if not isinstance(outcome, CompiledKernel):
         return {**known, "status": Status.BUILD_FAILED.value, "reason": outcome.error.message}
@@ -26,7 +26,7 @@ def kernel_document(outcome: BuildOutcome, broken: tuple[Violation, ...] = (), *
 
 
 def kernel_identity(outcome: BuildOutcome) -> dict[str, Any]:
-    """What was built, and for which architecture."""
+    """Returns what was built, and for which architecture."""
     subject = outcome.subject
     return {
         "kernel": subject.variant.kernel,
@@ -58,7 +58,7 @@ def _code(compiled: CompiledKernel, sass: bool) -> dict[str, Any]:
 
 
 def pair_document(pair: BuildPair, broken: tuple[Violation, ...], *, sass: bool) -> dict[str, Any]:
-    """Two kernels and what differs, as JSON has it."""
+    """Returns two kernels and their differences, for JSON."""
     document = {
         "before": kernel_document(pair.before),
         "after": kernel_document(pair.after, broken),
@@ -69,12 +69,12 @@ def pair_document(pair: BuildPair, broken: tuple[Violation, ...], *, sass: bool)
 
 
 def change_rows(pair: BuildPair) -> list[dict[str, Any]]:
-    """What differs, a row each, as CSV has it."""
+    """Returns a row per difference, for CSV."""
     return [{**pair_identity(pair), **change_row(change)} for change in pair.changes]
 
 
 def pair_identity(pair: BuildPair) -> dict[str, Any]:
-    """What is compared, and for which architecture."""
+    """Returns the compared kernels and the architecture."""
     subject = pair.after.subject
     return {
         "before": pair.before.subject.title,
@@ -85,12 +85,12 @@ def pair_identity(pair: BuildPair) -> dict[str, Any]:
 
 
 def change_row(change: BuildChange) -> dict[str, Any]:
-    """One difference."""
+    """Returns one difference."""
     return {"quantity": change.key, "value_before": change.before, "value_after": change.after}
 
 
 def schedule_document(found: ScheduleSummary) -> dict[str, Any]:
-    """All that a schedule comes to, cycles as issue cycles."""
+    """Returns a schedule's numbers; cycles are issue cycles."""
     return {
         **schedule_numbers(found),
         **{key: dict(read(found)) for key, (_, read) in SCHEDULE_WAITS.items()},
@@ -111,7 +111,7 @@ def _shared(shared: SharedScoreboard) -> dict[str, Any]:
 
 
 def _instruction_rows(schedule: InstructionSchedule) -> list[dict[str, Any]]:
-    """A row an instruction; `cycle` is missing where the schedule does not pass."""
+    """Returns a row per instruction; `cycle` is None outside the followed path."""
     return [_instruction_row(one) for one in schedule.code]
 
 
@@ -144,7 +144,7 @@ def _until(reads: bool) -> str:
 
 
 def schedule_changes(before: ScheduleSummary, after: ScheduleSummary) -> list[BuildChange]:
-    """What differs between two schedules, counts of waits included."""
+    """Returns the differences of two schedules, counts of waits included."""
     there, here = _flat(before), _flat(after)
     every = [BuildChange(key, key, there.get(key, 0), here.get(key, 0)) for key in dict.fromkeys((*there, *here))]
     return [change for change in every if change.before != change.after]
@@ -157,7 +157,7 @@ def _flat(found: ScheduleSummary) -> dict[str, int | None]:
 
 
 def kernel_with_schedule(outcome: BuildOutcome, broken: tuple[Violation, ...]) -> dict[str, Any]:
-    """One kernel, with its schedule and every instruction of it."""
+    """Returns one kernel with its schedule and every instruction."""
     listing = {"instructions": _instruction_rows(outcome.schedule)} if isinstance(outcome, CompiledKernel) else {}
     return kernel_document(outcome, broken) | _schedule_document(outcome, listing)
 
@@ -167,20 +167,20 @@ def _schedule_document(outcome: BuildOutcome, listing: dict[str, Any]) -> dict[s
 
 
 def pair_with_schedules(pair: BuildPair, broken: tuple[Violation, ...]) -> dict[str, Any]:
-    """Two kernels and what differs, with what the schedule of each comes to."""
+    """Returns two kernels, their differences, and each schedule's numbers."""
     known = pair_document(pair, broken, sass=False)
     both = {"before": pair.before, "after": pair.after}
     return known | {key: known[key] | _schedule_document(one, {}) for key, one in both.items()}
 
 
 def instruction_rows(outcome: BuildOutcome) -> list[dict[str, Any]]:
-    """A row an instruction, as CSV has it; none of a kernel that did not build."""
+    """Returns a row per instruction, for CSV; none if the kernel did not build."""
     if not isinstance(outcome, CompiledKernel):
         return []
     return [{**kernel_identity(outcome), **one} for one in _instruction_rows(outcome.schedule)]
 
 
 def schedule_change_rows(pair: BuildPair) -> list[dict[str, Any]]:
-    """What differs between the schedules of two kernels, a row each, as CSV has it."""
+    """Returns a row per difference of two kernels' schedules, for CSV."""
     found = schedule_changes(*(one.milestones for one in pair.built)) if pair.built else []
     return [{**pair_identity(pair), **change_row(change)} for change in found]

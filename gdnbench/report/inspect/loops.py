@@ -1,4 +1,4 @@
-"""What `gdnbench inspect --loops` prints: a line for each outermost loop of each build."""
+"""Prints `gdnbench inspect --loops`: a line per outermost loop of each build."""
 
 from __future__ import annotations
 
@@ -26,11 +26,7 @@ _UNKNOWN = "line unknown"
 
 
 def print_loops(outcomes: Sequence[BuildOutcome], broken: tuple[Violation, ...], *, json: bool, csv: bool) -> None:
-    """Prints the loops of each build.
-
-    Raises:
-        MachineError: if `nvdisasm` is absent or cannot read a cubin.
-    """
+    """Prints the loops of each build; raises MachineError if `nvdisasm` is absent or cannot read a cubin."""
     built = [outcome for outcome in outcomes if isinstance(outcome, CompiledKernel)]
     if json:
         print_json([_document(outcome, broken) for outcome in outcomes])
@@ -88,7 +84,6 @@ def _loop(loop: OutermostLoop) -> dict[str, Any]:
 
 
 def _rows(compiled: CompiledKernel) -> list[dict[str, Any]]:
-    """A row for each family of each loop."""
     subject = {"kernel": compiled.subject.title, "workload": str(compiled.subject.workload), "arch": compiled.arch}
     rows = []
     for number, loop in enumerate(loops_of(compiled), 1):

@@ -1,4 +1,4 @@
-"""What `gdnbench inspect` prints: tables, listings, JSON or CSV; broken rules and notes go to stderr."""
+"""Prints `gdnbench inspect`: tables, listings, JSON or CSV; broken rules and notes go to stderr."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def print_inspected(
 def print_changed(
     pairs: Sequence[BuildPair], broken: tuple[Violation, ...], *, sass: bool, json: bool, csv: bool
 ) -> None:
-    """Prints every kernel beside what it is compared with."""
+    """Prints every kernel beside its counterpart."""
     both = [outcome for pair in pairs for outcome in (pair.before, pair.after)]
     if json:
         print_json([pair_document(pair, broken, sass=sass) for pair in pairs])
@@ -69,7 +69,7 @@ def print_changed(
 
 
 def _print_sass_diffs(pairs: Sequence[BuildPair]) -> None:
-    """A unified diff each, as `diff` has it: nothing where the code is the same, of which a message says so."""
+    """Prints a unified diff per pair, as `diff` does; if the code is the same, only a message."""
     for pair in pairs:
         lines = pair.sass_diff()
         for line in lines:
@@ -91,7 +91,7 @@ def _print_tables(outcomes: Sequence[BuildOutcome]) -> None:
 
 
 def _next_step(built: Sequence[CompiledKernel], whole: bool) -> str:
-    """Less than was shown: one kernel of several, one architecture of a kernel of several launches, its code."""
+    """Returns a narrower command: one kernel of several, one architecture of several launches, or the code."""
     if not built:
         return NOTHING_BUILT
     first = next((one for one in built if not one.subject.entry.kernel.floor), built[0])
@@ -112,7 +112,7 @@ def _print_pairs(pairs: Sequence[BuildPair]) -> None:
     name, other = shown.after.subject.name, shown.before.subject.name
     command = ["gdnbench", "inspect", name]
     if shown.sass_diff():
-        # Of two versions of one kernel, the earlier is no longer there to be compared with.
+        # The earlier of two versions of one kernel is no longer there to be compared with.
         against = ["--diff", other] if other != name else []
         command += [*against, "--arch", shown.after.arch, "--sass"]
     console.print(f"next: {shlex.join(command)}", markup=False, soft_wrap=True)
@@ -127,7 +127,7 @@ def _print_sass(outcomes: Sequence[BuildOutcome]) -> None:
 
 
 def print_failures(outcomes: Sequence[BuildOutcome], *, stderr: bool = True) -> None:
-    """Says what did not build, and why; nothing if all did."""
+    """Prints what did not build, and why; nothing if all did."""
     console = message_console() if stderr else data_console()
     for outcome in outcomes:
         if isinstance(outcome, FailedBuild):
@@ -136,14 +136,14 @@ def print_failures(outcomes: Sequence[BuildOutcome], *, stderr: bool = True) -> 
 
 
 def print_violations(broken: tuple[Violation, ...]) -> None:
-    """Says on stderr which rules are broken, and by whom."""
+    """Prints on stderr which rules are broken, and by which builds."""
     console = message_console()
     for violation in broken:
         console.print(Text(f"breaks {violation}", style="red"), soft_wrap=True)
 
 
 def print_schedules(outcomes: Sequence[BuildOutcome], broken: tuple[Violation, ...], *, json: bool, csv: bool) -> None:
-    """Prints each build's schedule: what it comes to, then its code."""
+    """Prints each build's schedule: its numbers, then its code."""
     if json:
         print_json([kernel_with_schedule(outcome, broken) for outcome in outcomes])
     elif csv:
@@ -157,7 +157,7 @@ def print_schedules(outcomes: Sequence[BuildOutcome], broken: tuple[Violation, .
 
 
 def print_schedule_pairs(pairs: Sequence[BuildPair], broken: tuple[Violation, ...], *, json: bool, csv: bool) -> None:
-    """Prints what each kernel's schedule comes to beside that of what it is compared with."""
+    """Prints the numbers of each kernel's schedule beside its counterpart's."""
     if json:
         print_json([pair_with_schedules(pair, broken) for pair in pairs])
     elif csv:

@@ -1,4 +1,4 @@
-"""How ptxas scheduled a kernel: what its schedule comes to, as a table, and its code beside what the encodings say."""
+"""How ptxas scheduled a kernel: the schedule's numbers as a table, and the code beside the encodings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CountRow = tuple[str, list[int | None]]
 
 
 def schedule_table(columns: Sequence[tuple[str, ScheduleSummary]]) -> Table:
-    """The numbers, a column each under its heading; with two, also what changed from the first to the second."""
+    """Makes a column of numbers per schedule; for two also the change from the first to the second."""
     found = [one for _, one in columns]
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     grid.add_column("")
@@ -40,11 +40,9 @@ def schedule_table(columns: Sequence[tuple[str, ScheduleSummary]]) -> Table:
 
 
 def schedule_remarks(found: ScheduleSummary, name: str = "") -> Iterable[str]:
-    """What no number says: which loads wait together, which come late, what was not followed; lines that fit.
+    """Yields lines on what no number says: loads that wait together or come late, and code that was not followed.
 
-    Args:
-        found: of a kernel.
-        name: of it, where it is one of several; late loads, which may be many, are then not listed.
+    `name` is given for one kernel of several; late loads, which may be many, are then not listed.
     """
     late = () if name else _late(found)
     head = f"{name}: " if name else ""
@@ -53,7 +51,7 @@ def schedule_remarks(found: ScheduleSummary, name: str = "") -> Iterable[str]:
 
 
 def schedule_legend() -> Iterable[str]:
-    """What the cycles are."""
+    """Returns the meaning of the cycles."""
     return wrap(_LEGEND, WIDTH)
 
 
@@ -98,7 +96,7 @@ def _unfollowed(found: ScheduleSummary) -> Iterable[str]:
 
 
 WIDTH = 80
-"""Columns of what is printed of schedules, as of a terminal."""
+"""Columns of printed schedules, as of a terminal."""
 
 _HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")
 
@@ -109,7 +107,7 @@ LISTING_LEGEND = (
 
 
 def schedule_listing(schedule: InstructionSchedule) -> Iterator[str]:
-    """Heading and lines, as wide as a terminal."""
+    """Yields the heading and lines, as wide as a terminal."""
     cells = [_line_cells(one) for one in schedule.code]
     width = max([len(_HEADINGS[4]), *(len(wait) for _, waits, _ in cells for wait in waits)])
     yield from _wrapped(_HEADINGS[:4], [_HEADINGS[4]], _HEADINGS[5], width)
@@ -129,7 +127,7 @@ def _line_cells(one: EncodedInstruction) -> tuple[tuple[str, str, str, str], lis
     step = one if isinstance(one, IssuedInstruction) else None
     numbers = (one.instruction.address, str(step.cycle) if step else "-", str(one.control.stall), _sets(one.control))
     named = [line for wait in step.waits for line in _waits_for(wait)] if step else [_numbers(one.control.waits)]
-    # Which operands the register cache keeps is in the encoding, too, and here it only widens the lines.
+    # The encoding also says which operands the register cache keeps, which would only widen the lines.
     return numbers, named or [""], str(one.instruction).replace(".reuse", "")
 
 
@@ -138,13 +136,13 @@ def _numbers(scoreboards: Iterable[int]) -> str:
 
 
 def _sets(control: Control) -> str:
-    """The scoreboards that an instruction holds: `w5` until its result is there, `r5` until its operands are read."""
+    """Returns the scoreboards that an instruction holds: `w5` until its result, `r5` until its operands are read."""
     held = (("w", control.write_scoreboard), ("r", control.read_scoreboard))
     return " ".join(f"{kind}{number}" for kind, number in held if number is not None)
 
 
 def _waits_for(wait: ScoreboardWait) -> Iterator[str]:
-    """Whom an instruction waits for: `w5 LDG`, `w5 7 LDG` for seven of them; the number alone if nobody holds it."""
+    """Yields what an instruction waits for: `w5 LDG`, `w5 7 LDG` for seven; only the number if nothing holds it."""
     counts = Counter((_kind(hold), hold.instruction.name) for hold in wait.holds)
     for (kind, name), count in counts.items():
         yield f"{kind}{wait.scoreboard} {name}" if count == 1 else f"{kind}{wait.scoreboard} {count} {name}"

@@ -1,4 +1,4 @@
-"""Compiled kernels as tables: many with a row each, few with a column each, two with what changed."""
+"""Compiled kernels as tables: many with a row each, few with a column each, two with their changes."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ _DROPPABLE = ("limited by", "instr", "blocks/SM", "threads/block", "waves", "sme
 
 _ONLY_IF_ANY = {"spill_stores", "spill_loads", "predicated"}
 _ONLY_IF_KNOWN = {"serialized"}
-_BAD_IF_ANY = ("spill", "serialized")  # how their titles begin
+_BAD_IF_ANY = ("spill", "serialized")  # beginnings of their titles
 
 TextRow = tuple[str, list[str]]
 
 
 def describe(compiled: CompiledKernel) -> str:
-    """A kernel in one line: its name, workload, params and what it is written in."""
+    """Describes a kernel in one line: name, workload, params and language."""
     subject = compiled.subject
     params = "".join(f" {name}={value}" for name, value in subject.variant.params.items())
     return f"{subject.title}  {subject.workload}{params}  ({subject.entry.kernel.language}, {compiled.build.symbol})"
 
 
 def number_text(value: QuantityValue | str) -> str:
-    """A value, a fraction to three digits; a dash where it is not known."""
+    """Formats a value, a fraction to three digits; a dash if unknown."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def spilled(compiled: CompiledKernel) -> Text:
-    """Bytes spilled per thread, red if there are any."""
+    """Returns the bytes spilled per thread, red unless 0."""
     count = compiled.resources.spill_bytes
     return Text(str(count), style="red" if count else "")
 
 
 def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
-    """A line for each kernel whose grid CUDA would refuse."""
+    """Returns a line per kernel whose grid CUDA would refuse."""
     told = {
         f"{outcome.subject.title} at {outcome.subject.workload}": outcome.refused
         for outcome in outcomes
@@ -70,7 +70,7 @@ def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
 
 
 def serialized_products(outcomes: Sequence[BuildOutcome]) -> list[Text]:
-    """A line for each kernel whose warpgroup products ptxas serializes, with its reason."""
+    """Returns a line per kernel whose warpgroup products ptxas serializes, with its reason."""
     told = {
         f"{outcome.subject.title} {outcome.arch}": tell_serialized(outcome.build.serialized_because)
         for outcome in outcomes
@@ -80,12 +80,12 @@ def serialized_products(outcomes: Sequence[BuildOutcome]) -> list[Text]:
 
 
 def waves_text(compiled: CompiledKernel) -> str:
-    """How often the grid fills the GPU."""
+    """Returns how often the grid fills the GPU."""
     return number_text(compiled.waves)
 
 
 def summary_table(outcomes: Sequence[BuildOutcome]) -> Group:
-    """What a reader compares first; every other number is in JSON and CSV, or in the table of one kernel."""
+    """Makes the table of the first numbers to compare; the others are in JSON and CSV, or the table of one kernel."""
     grouped: dict[tuple[str, str], list[BuildOutcome]] = {}
     for outcome in outcomes:
         grouped.setdefault((outcome.arch, str(outcome.subject.workload)), []).append(outcome)
@@ -128,7 +128,7 @@ def _cells(outcome: BuildOutcome) -> list[Text]:
 
 
 def detail_table(kernels: Sequence[CompiledKernel]) -> Group:
-    """Resources, occupancy and instructions of up to four builds."""
+    """Makes a table of resources, occupancy and instructions of up to four builds."""
     subjects = dict.fromkeys(compiled.subject.title for compiled in kernels)
     titles = dict.fromkeys(describe(compiled) for compiled in kernels)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -180,7 +180,7 @@ def _mix(kernels: Sequence[CompiledKernel]) -> list[TextRow]:
 
 
 def difference_table(pair: BuildPair) -> Group:
-    """One pair: the numbers that differ, or that none does."""
+    """Makes a table of the numbers that differ in a pair, or says that none does."""
     heading = pair_title(pair)
     if not pair.built:
         return Group(heading, not_built())
@@ -193,12 +193,12 @@ def difference_table(pair: BuildPair) -> Group:
 
 
 def not_built() -> Text:
-    """What stands for a comparison where one of a pair did not build."""
+    """Returns the text for a pair of which one did not build."""
     return Text("  one of them did not build", style="red")
 
 
 def pair_title(pair: BuildPair) -> Text:
-    """What is compared with what."""
+    """Returns the heading of a comparison."""
     subject = pair.after.subject
     said = f"{subject.title}  {subject.workload}  {pair.after.arch}, beside {pair.before.subject.title}"
     return Text(said, style="bold")
@@ -216,7 +216,6 @@ def _changes_table(pair: BuildPair) -> Table:
 
 
 def _signed(change: BuildChange) -> str:
-    """By how much a number changed, `+4`; empty for what is no number."""
     before, after = change.before, change.after
     if isinstance(before, str) or isinstance(after, str) or before is None or after is None:
         return ""

@@ -1,1 +1,1 @@
-"""Counters of Nsight Compute for a language model to read, under a budget of tokens."""
+"""Counters of Nsight Compute for a language model, within a budget of tokens."""

@@ -1,7 +1,7 @@
-"""Fits lines of facts, the most important first, into a budget of tokens, and says what was left out.
+"""Fits lines of facts, most important first, into a budget of tokens, and says what was left out.
 
-Each line keeps its first items, the same number in all; where three of each are still too much, whole lines go, the
-least important first. What must be told stays in any case: a text that is over the budget then says by how much.
+Each line keeps its first items, the same number in all; if three of each are still too much, whole lines go, least
+important first. Required lines always stay; a text over the budget says by how much.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ from dataclasses import dataclass
 
 from gdnbench.report.inspect.tokens import estimate_tokens
 
-_MOST_ITEMS = (10**6, 8, 5, 3)  # of a line, from all of them to as few as say something
-_MOST_TOKENS = 9_999_999  # of what the head has room for when its own tokens are counted
+_MOST_ITEMS = (10**6, 8, 5, 3)  # items per line, from all to as few as say something
+_MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of facts.
+    """One line of facts, largest or most important first, behind its name and a colon.
 
-    Attributes:
-        name: what it is about, `stalls`; it stands before a colon.
-        items: the facts, the largest or the most important first.
-        unit: of all items, and what they are a share of; empty where each has its own.
-        below: items that are too small to be told in any case.
-        ranked: whether they stand by size, so that what is left out is smaller.
-        required: whether it is told, and whole, however small the budget is.
+    `unit` is that of all items, empty if each has its own. `below` counts items that are always too small to be shown.
+    If `ranked`, items are ordered by size, so that what is left out is smaller. A `required` line is always shown in
+    full.
     """
 
     name: str
@@ -36,7 +32,7 @@ class Line:
     required: bool = False
 
     def text(self, most: int) -> str:
-        """The line with so many items at most; what is left out is counted at its end."""
+        """Returns the line with at most `most` items; the rest is counted at its end."""
         shown = self.items if self.required else self.items[:most]
         left_out = len(self.items) - len(shown) + self.below
         more = f"; and {left_out} {'smaller' if self.ranked else 'more'}" if left_out else ""
@@ -45,14 +41,9 @@ class Line:
 
 @dataclass(frozen=True)
 class CounterView:
-    """A text for a model.
+    """A text for a model; `tokens` is an estimate, see `estimate_tokens`, and `budget` was requested.
 
-    Attributes:
-        text: what is printed.
-        tokens: an estimate, see `estimate_tokens`.
-        budget: tokens that were asked for.
-        most: items that a line has at most; None where all that are there are whole.
-        left_out: names of the lines that are not in it.
+    `most` is the most items per line, None if all lines present are whole; `left_out` names the other lines.
     """
 
     text: str
@@ -63,18 +54,12 @@ class CounterView:
 
     @property
     def excess(self) -> int:
-        """Tokens over the budget; 0 where it fits."""
+        """Tokens over the budget, at least 0."""
         return max(0, self.tokens - self.budget)
 
 
 def fit(head: Sequence[str], lines: Sequence[Line], budget: int) -> CounterView:
-    """The text that tells most within a budget of tokens; the shortest where none fits.
-
-    Args:
-        head: lines that come first, in any case.
-        lines: what may be cut, the most important first.
-        budget: in tokens.
-    """
+    """Returns `head` and as much of `lines`, most important first, as fits `budget` in tokens; else the shortest."""
     lines = [line for line in lines if line.items]
     droppable = [line for line in reversed(lines) if not line.required]
     for most in _MOST_ITEMS:
@@ -94,7 +79,7 @@ def _view(head: Sequence[str], lines: Sequence[Line], most: int, dropped: Sequen
     names = tuple(line.name for line in lines if line in dropped)
     shown = [f"// {_shown(most, is_whole=is_whole, left_out=names)}"]
     body = [line.text(most) for line in kept]
-    # The head tells the estimate, which counts it: with the most digits it can have, so that it is none too low.
+    # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too low.
     tokens = estimate_tokens("\n".join([*head, _told(_MOST_TOKENS, budget), *shown, *body, ""]))
     text = "\n".join([*head, _told(tokens, budget), *shown, *body])
     return CounterView(text, tokens, budget, None if is_whole else most, names)

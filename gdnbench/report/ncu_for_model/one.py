@@ -1,4 +1,4 @@
-"""One GPU function for a model: what bounds it, where its cycles go, what it moves and issues, how it was launched."""
+"""One GPU function for a model: its bound, its cycles, traffic, instructions and launch."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ PARTS: Mapping[str, str] = {
     "uneven": "SMs without work while the busiest has some",
     "launch": "no SM works: the launch and its end",
 }
-"""What the parts of `CycleBreakdown` are."""
+"""Meanings of the parts of `CycleBreakdown`."""
 
 
 def view_of_function(function: Function, budget: int, notes: Sequence[str] = ()) -> CounterView:
-    """The text of one function, within a budget of tokens where that is possible; `notes` are told at its head."""
+    """Returns the text of one function, within a budget of tokens if possible; `notes` stand at its head."""
     count = len(function.profiles)
     launches = "1 launch" if count == 1 else f"medians of {count} launches"
     head = [
@@ -47,7 +47,7 @@ def view_of_function(function: Function, budget: int, notes: Sequence[str] = ())
 
 
 def lines_of_function(function: Function) -> Iterator[Line]:
-    """What there is to tell, the most important first; what the report lacks, or ncu could not read, is left out."""
+    """Yields the lines, most important first, without what the report lacks or ncu could not read."""
     yield Line(
         "time", tuple(_valued(function, {"": "duration_us", "cycles": "cycles", "SM clock": "sm_mhz"})), required=True
     )
@@ -66,19 +66,14 @@ def lines_of_function(function: Function) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class NearestPeak:
-    """The unit that is nearest to its peak.
-
-    Attributes:
-        unit: its name.
-        pct: of its peak, in %.
-    """
+    """The unit nearest to its peak, and its per cent of that peak."""
 
     unit: str
     pct: float
 
     @property
     def bounds(self) -> bool:
-        """Whether it is near enough to be what takes the time; ncu draws the line so, in its rule `SOLBottleneck`."""
+        """Whether the unit takes the time; ncu draws the same line, in its rule `SOLBottleneck`."""
         return self.pct >= LATENCY_PCT
 
     def __str__(self) -> str:
@@ -87,7 +82,7 @@ class NearestPeak:
 
 
 def nearest_peak(function: Function) -> NearestPeak | None:
-    """What bounds a function, or that nothing but latency does; None where the report has none of the units."""
+    """Returns the unit nearest to its peak, or None if the report has none of the units."""
     known = {name: value for name, key in _UNITS.items() if not math.isnan(value := _median(function, key))}
     if not known:
         return None
@@ -103,7 +98,7 @@ def _bound(function: Function) -> str:
 
 
 def mean_breakdown(function: Function) -> CycleBreakdown | None:
-    """Where the cycles of the launches went, on average; None where a report lacks a counter for it."""
+    """Returns the mean breakdown of the launches' cycles, or None if a report lacks a counter for it."""
     found = [_breakdown(profile) for profile in function.profiles]
     known = [each for each in found if each]
     if not known or len(known) < len(found):
@@ -118,7 +113,7 @@ def _breakdown(profile: Profile) -> CycleBreakdown | None:
 
 
 def medians_of(function: Function, kinds: Callable[[Profile], Mapping[str, float]]) -> dict[str, float]:
-    """The median over the launches of each kind that any of them has, the largest first."""
+    """Returns the median over the launches of each kind that any of them has, largest first."""
     found = [kinds(profile) for profile in function.profiles]
     names = dict.fromkeys(name for each in found for name in each)
     medians = {name: statistics.median(each.get(name, 0.0) for each in found) for name in names}
@@ -207,22 +202,20 @@ def _memory(function: Function) -> Iterator[str]:
 
 
 def _valued(function: Function, keys: Mapping[str, str]) -> Iterator[str]:
-    """`name value unit` of each quantity that is known."""
     for name, key in keys.items():
         value = _median(function, key)
         if not math.isnan(value):
             unit = BY_KEY[key].unit
-            beside = unit_beside(unit) if unit in _BESIDE else ""  # of others the name tells
+            beside = unit_beside(unit) if unit in _BESIDE else ""  # the names of others tell the unit
             yield f"{name} {value_text(value, unit)}{beside}".strip()
 
 
 def unit_beside(unit: str) -> str:
-    """A unit as it stands behind a value of `value_text`: `%`, ` µs`; nothing where that has it, or there is none."""
+    """Returns the unit to put behind a value of `value_text`: `%`, ` µs`; empty if the value has it, or none is."""
     return "%" if unit == "%" else "" if unit in {"", "x", "B", "B/s"} else f" {unit}"
 
 
 def _median(function: Function, key: str) -> float:
-    """NaN where the report lacks it, too."""
     value = function.median(BY_KEY[key])
     return math.nan if value is None else value
 

@@ -1,4 +1,4 @@
-"""What `gdnbench ncu --for-model` prints: a view of each function or of each pair, or a document with it."""
+"""Prints `gdnbench ncu --for-model`: a view per function or pair, or a document with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdnbench.report.phrases import CodeOf, other_code
 
 
 def print_functions_for_model(functions: Sequence[Function], code_of: CodeOf, budget: int, *, json: bool) -> None:
-    """Prints each function's view, each under the budget in tokens."""
+    """Prints each function's view, each within the budget in tokens."""
     views = [view_of_function(function, budget, _changed([function], code_of)) for function in functions]
     if json:
         known = (function_document(function, code_of) for function in functions)
@@ -28,7 +28,7 @@ def print_functions_for_model(functions: Sequence[Function], code_of: CodeOf, bu
 def print_differences_for_model(
     differences: Sequence[FunctionDifference], code_of: CodeOf, budget: int, *, json: bool
 ) -> None:
-    """Prints what changed, a view for each pair, each under the budget in tokens."""
+    """Prints a view of the changes per pair, each within the budget in tokens."""
     views = [view_of_difference(each, budget, _changed((each.before, each.after), code_of)) for each in differences]
     if json:
         known = (difference_document(difference, code_of) for difference in differences)
@@ -38,7 +38,6 @@ def print_differences_for_model(
 
 
 def _changed(functions: Iterable[Function], code_of: CodeOf) -> list[str]:
-    """A line for each kernel whose code is another now than the one that was profiled."""
     labels = [one.label for one in functions if code_of(one.label, one.source) is CodeState.CHANGED]
     return list(dict.fromkeys(map(other_code, labels)))
 

@@ -1,4 +1,4 @@
-"""What changed between two GPU functions, for a model: the time, where its cycles went, what moved most by kind."""
+"""Changes between two GPU functions, for a model: the time, its cycles, and the largest changes by kind."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
 from gdnbench.report.ncu_for_model.one import NO_TIME, PARTS, mean_breakdown, nearest_peak, unit_beside
 
 _BY_KIND = frozenset({"dram_read_bytes", "dram_write_bytes", "fma_pct", "alu_pct", "xu_pct", "lsu_pct"})
-"""Quantities that are among the kinds, too."""
+"""Quantities that are also among the kinds."""
 
-_LEAST_CYCLES = 0.01  # of the launch's, by which a part of them must change to be told
+_LEAST_CYCLES = 0.01  # least change of a part, in the launch's cycles, that is shown
 
 
 def view_of_difference(difference: FunctionDifference, budget: int, notes: Sequence[str] = ()) -> CounterView:
-    """The text of a pair, within a budget of tokens where that is possible; `notes` are told at its head."""
+    """Returns the text of a pair, within a budget of tokens if possible; `notes` stand at its head."""
     before, after = difference.before, difference.after
     named = "" if before.name == after.name else f", {before.name} -> {after.name}"
     told = [f"{subject(before)} -> {subject(after)}{named}, Nsight Compute", _rule(difference), *notes]
@@ -36,7 +36,7 @@ def _rule(difference: FunctionDifference) -> str:
 
 
 def lines_of_difference(difference: FunctionDifference) -> Iterator[Line]:
-    """What there is to tell, the most important first; what did not change is not."""
+    """Yields the lines of changes, most important first."""
     before, after = difference.before, difference.after
     changes = {change.key: change for change in difference.changes}
     yield Line("time", tuple(_time(before, after)), required=True)
@@ -65,7 +65,6 @@ def _bounds(before: Function, after: Function) -> tuple[str, ...]:
 
 
 def _cycles(before: Function, after: Function) -> Iterator[str]:
-    """How many cycles each part of the launch took, what changed most first."""
     parts, cycles = (mean_breakdown(before), mean_breakdown(after)), (_cycle_count(before), _cycle_count(after))
     if parts[0] is None or parts[1] is None:
         return
@@ -91,7 +90,7 @@ def _stalls(changes: Iterable[CounterChange]) -> Iterator[str]:
 def _kinds(
     name: str, difference: FunctionDifference, kinds: Callable[[Profile], Mapping[str, float]], unit: str, told: str
 ) -> Line:
-    """What changed of one sort, the largest change first: of a per cent in points, else as a ratio."""
+    """Returns a line of changes of one sort, largest first: per cent in points, else as a ratio."""
     before, after = ([kinds(profile) for profile in one.profiles] for one in (difference.before, difference.after))
     titles = dict.fromkeys(title for each in (*before, *after) for title in each)
     changes = []
@@ -107,7 +106,7 @@ def _largest_first(changes: Sequence[CounterChange]) -> list[CounterChange]:
 
 
 def _size(change: CounterChange) -> tuple[bool, float]:
-    """Shares by points; others by their ratio, what was or is none before all."""
+    """Returns the sort key of a change: shares by points, others by ratio; changes from or to 0 come first."""
     before, after = change.medians
     if change.unit == "%":
         return False, abs(after - before)
@@ -117,7 +116,7 @@ def _size(change: CounterChange) -> tuple[bool, float]:
 
 
 def _item(change: CounterChange) -> str:
-    """`DRAM read 540 kB -> 535 kB (-0.95%)`."""
+    """Formats a change: `DRAM read 540 kB -> 535 kB (-0.95%)`."""
     before, after = (value_text(value, change.unit) for value in change.medians)
     verdict = f", {change.verdict}" if change.verdict else ""
     return f"{change.title} {before} -> {after}{unit_beside(change.unit)} ({change_text(change)}{verdict})"

@@ -1,1 +1,1 @@
-"""A stored run: its tables, the suite that it sums up to, and its further clocks."""
+"""Prints a stored run: its tables, its suite, and its further clocks."""

@@ -1,4 +1,4 @@
-"""A run's further clocks beside NVBench: the gap between them and how it splits, and their table."""
+"""Prints a run's further clocks beside NVBench: the gap between them, its parts, and their table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gdnbench.report.units import number, plus_minus, time_text
 from gdnbench.store.info import RunInfo
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
-"""Measurements by further clocks than the run's own timer."""
+"""Measurements by clocks other than the run's own timer."""
 
 _TITLES: dict[Clock, str] = {"cupti": "CUPTI", "graph": "graph"}
 
@@ -33,11 +33,10 @@ LEGEND = (
 
 @dataclass(frozen=True, kw_only=True)
 class ClockGap:
-    """What NVBench's time of a case holds besides the kernel; microseconds, NaN where unknown.
+    """What NVBench's time of a case holds besides the kernel; microseconds, NaN if unknown.
 
-    Attributes:
-        gap_us: NVBench's time less CUPTI's.
-        launch_us: the same for the empty floor of the workload, whose kernel does nothing: events and launch.
+    `gap_us` is NVBench's time less CUPTI's; `launch_us` that of the empty floor, whose kernel does nothing: events,
+    launch.
     """
 
     gap_us: float = math.nan
@@ -45,22 +44,17 @@ class ClockGap:
 
     @property
     def rest_us(self) -> float:
-        """The rest of the gap, that the launch does not explain."""
+        """The part of the gap that the launch does not explain."""
         return self.gap_us - self.launch_us
 
     def cells(self) -> dict[str, Any]:
-        """As columns of a row; None where unknown."""
+        """Returns the values as columns of a row; None if unknown."""
         values = {**asdict(self), "rest_us": self.rest_us}
         return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
 def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, ClockGap]:
-    """The gap of every case with a time by CUPTI, by case id.
-
-    Args:
-        measurements: by the run's own timer.
-        clocks: by the further clocks.
-    """
+    """Returns the gap of every case with a time by CUPTI, by case id; `measurements` are by the run's own timer."""
     cupti_us = {row.case.id: row.timing.time_us for row in clocks.get("cupti", ()) if row.timing}
     found = {
         row.case.id: (row, row.timing.time_us - cupti_us[row.case.id])
@@ -78,7 +72,7 @@ def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, Cl
 
 
 def contradictions(measurements: Sequence[Measurement], clocks: Clocks) -> list[tuple[Measurement, Measurement]]:
-    """Cases faster than the baseline by one clock, slower by another: the row of the run's own timer, and the other."""
+    """Returns cases faster than the baseline by one clock, slower by another: the own timer's row, and the other."""
     own = {row.case.id: row for row in measurements if row.role is Role.KERNEL and row.versus}
     return [
         (own[row.case.id], row)
@@ -93,14 +87,7 @@ def _verdicts(*rows: Measurement) -> set[str]:
 
 
 def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> None:
-    """Prints the cases of one workload, fastest first; nothing if no further clock was read.
-
-    Args:
-        console: where to.
-        info: the run.
-        measurements: by the run's own timer.
-        clocks: by the further clocks, of the same workload.
-    """
+    """Prints one workload's cases by the own timer and further clocks, fastest first; nothing without further ones."""
     timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
     if not any(clocks.values()) or not timed:
         return
@@ -120,8 +107,6 @@ def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measure
 
 @dataclass(frozen=True)
 class _ClocksTable:
-    """The rows, clocks and gaps of one workload's table."""
-
     rows: Sequence[Measurement]
     clocks: Clocks
     gaps: dict[str, ClockGap]
@@ -129,7 +114,7 @@ class _ClocksTable:
     compares: bool
 
     def table(self, *, roomy: bool) -> Table:
-        """The table; unless `roomy`, without NVBench's intervals, which the table above has."""
+        """Makes the table; unless `roomy`, without NVBench's intervals, which the table above has."""
         table = plain_table(gap=2 if roomy else 1)
         table.add_column("µs", overflow="fold")
         table.add_column("NVBench", justify="right", no_wrap=True)
@@ -147,7 +132,6 @@ class _ClocksTable:
         return table
 
     def _clock(self, row: Measurement | None) -> list[str]:
-        """A clock's time of a case, and its ratio to the baseline by that clock."""
         ratio = "1" if row and row.role is Role.BASELINE else speedup_text(row.versus) if row and row.versus else ""
         return [_time(row, interval=True), *([ratio] if self.compares else [])]
 
@@ -177,7 +161,7 @@ def _contradiction(own: Measurement, other: Measurement) -> str:
 
 
 def _print_warnings(console: Console, clocks: Clocks) -> None:
-    """The warnings of a further clock's times, and why some are missing; tails, which many may have, in one line."""
+    """Prints the warnings of further clocks, and why times are missing; long tails, often many, share one line."""
     for clock, rows in clocks.items():
         tails = []
         for row in rows:

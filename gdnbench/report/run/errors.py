@@ -1,4 +1,4 @@
-"""Each kernel's largest errors against the oracle: which of two kernels is the more accurate."""
+"""Prints each kernel's largest errors against the oracle, to compare the accuracy of kernels."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gdnbench.store.schema import LargestErrorDocument
 
 
 def print_errors(info: RunInfo) -> None:
-    """Prints a row for each kernel, with its largest error by each gate, the most accurate by the first of these first.
+    """Prints a row per kernel with its largest error by each gate, most accurate by the first gate first.
 
-    The errors are in the unit of the gate's limit, of all inputs and workloads on which the run verified the kernel.
+    Errors are in the unit of the gate's limit, over all inputs and workloads on which the run verified the kernel.
     """
     console = data_console()
     console.print()

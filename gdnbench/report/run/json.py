@@ -1,4 +1,4 @@
-"""A stored run's rows, as `--json` and `--csv` have them."""
+"""A stored run's rows for `--json` and `--csv`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,7 @@ def run_document(
     builds: Sequence[BuildRow],
     result: SuiteResult | None,
 ) -> dict[str, Any]:
-    """A run as one document.
-
-    Args:
-        info: the run.
-        measurements: its rows, by its own timer.
-        clocks: its rows by further clocks.
-        builds: the GPU kernels that were compiled.
-        result: the suite that it sums up to, if any.
-    """
+    """Returns a run as one document; `measurements` are by its own timer, `clocks` by further clocks."""
     rows = flat_rows(info, measurements, clocks)
     document = {
         "run": info_document(info),
@@ -39,7 +31,7 @@ def run_document(
 
 
 def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:
-    """A row per case and clock; where there are several clocks, the rows of the run's own timer hold the gaps."""
+    """Returns a row per case and clock; with several clocks, the rows of the run's own timer hold the gaps."""
     gaps = gaps_of(measurements, clocks)
     own = [
         {**measurement_row(info, row), **(gaps.get(row.case.id, ClockGap()).cells() if clocks else {})}
@@ -49,7 +41,7 @@ def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks
 
 
 def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
-    """A row for each kernel of a suite."""
+    """Returns a row per kernel of a suite."""
     return [_suite_row(row, result) for row in result.rows]
 
 

@@ -1,4 +1,4 @@
-"""A run's kernels over a suite: one number each, the weighted geometric mean, with its interval."""
+"""Prints a run's kernels over a suite: the weighted geometric mean with its interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 8  # workloads of a suite that are named below its table
 
 
 def print_suite(console: Console, result: SuiteResult, op: str) -> None:
-    """Prints a row for each kernel, fastest first; headings leave out the op's name, as in a run's table."""
+    """Prints a row per kernel, fastest first; headings leave out the op's name, as in a run's table."""
     table = plain_table()
     table.add_column("kernel", overflow="fold")
     unit = time_unit(row.time_us for row in result.rows)
@@ -36,20 +36,18 @@ def print_suite(console: Console, result: SuiteResult, op: str) -> None:
 
 
 def _profiles(result: SuiteResult) -> str:
-    """With which inputs: `, inputs of mixed-heads`; of several, that each kernel is at its worst."""
+    """Returns the inputs: `, mixed-heads inputs`; for several, that each kernel is at its worst."""
     if len(result.profiles) < 2:
         return f", {result.profiles[0]} inputs" if result.profiles else ""
     return f", each kernel at its worst of {', '.join(result.profiles)} inputs"
 
 
 def _extent(result: SuiteResult) -> str:
-    """Of how many workloads: `91 workloads`, `55 of 76 workloads`."""
     workloads = plural(len(result.suite.weights), "workload")
     return f"{result.summed} of {workloads}" if result.left_out else workloads
 
 
 def _notes(result: SuiteResult) -> list[str]:
-    """Where each kernel does worst, what the means are over, and what is left out of them."""
     lines = []
     for row in result.rows:
         if row.worst:
@@ -76,7 +74,7 @@ def _notes(result: SuiteResult) -> list[str]:
 
 
 def _workloads(result: SuiteResult) -> str:
-    """The workloads that the means are over, with their weights; of many, how many and where they are told."""
+    """Names the workloads of the means, with their weights; for many, gives their number and where they are listed."""
     if result.summed > MOST_NAMED:
         rest = " that are left" if result.left_out else ""
         return f"the suite's {result.summed} workloads{rest}, whose weights --json has"
@@ -89,7 +87,7 @@ def _reference(result: SuiteResult, op: str) -> str:
 
 
 def _cells(row: SuiteRow) -> tuple[Text, Text]:
-    """The ratio and the verdict; of a kernel whose time depends on the inputs, with which inputs the verdict holds."""
+    """Returns ratio and verdict; if a kernel's time depends on the inputs, also the inputs of the verdict."""
     if not row.role.does_the_work:
         return Text(""), Text(row.role.value)
     if row.comparison is None:

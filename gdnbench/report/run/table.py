@@ -1,4 +1,4 @@
-"""A stored run on stdout: a table for each workload and below it what qualifies it; or JSON or CSV."""
+"""Prints a stored run: a table per workload with what qualifies it; or JSON or CSV."""
 
 from __future__ import annotations
 
@@ -55,18 +55,10 @@ def print_run(
 ) -> None:
     """Reads a run's folder and prints it.
 
-    Args:
-        folder: the run's.
-        json: as a JSON document.
-        csv: as rows of CSV; of the suite, where one is asked for.
-        suite: the suite to sum the run up by; by default the one that it measured, if any.
-        over: with a suite, the kernels to compare with; by default the baseline.
-        profile: the one that is shown and summed up; empty for all that the run has, summed up at the worst.
-
-    Raises:
-        RunFormatError: if the folder holds no run that this gdnbench can read.
-        UsageError: if the run lacks workloads of the suite.
-        UnknownNameError: for a kernel to compare with, or a profile, that the run does not have.
+    `suite` sums the run up, by default the one that it measured; if given, CSV has its rows. `over` has the kernels to
+    compare with, by default the baseline. `profile` is the one shown, empty for all, summed up at the worst. Raises
+    RunFormatError if the folder holds no run that this gdnbench can read, UsageError if the run lacks workloads of the
+    suite, UnknownNameError for a kernel or profile that it lacks.
     """
     info, measurements = read_run(folder)
     builds, clocks = read_builds(folder), read_clocks(folder)
@@ -82,11 +74,7 @@ def print_run(
 
 
 def _of_profile(rows: Sequence[Measurement], profile: str) -> list[Measurement]:
-    """The rows of a profile, all for none.
-
-    Raises:
-        UnknownNameError: if there are rows, and none of it.
-    """
+    """Returns the rows of a profile, all for an empty one; raises UnknownNameError if no row has it."""
     there = dict.fromkeys(row.case.workload.inputs for row in rows)
     if profile and there and profile not in there:
         known = ", ".join(filter(None, there))
@@ -134,18 +122,18 @@ def _print_tables(
 
 
 def _not_reached_line(titles: Sequence[str]) -> Text:
-    """The workloads at which nothing was measured when a run was stopped, in a line for all."""
+    """Returns one line for the workloads at which nothing was measured when a run was stopped."""
     told = titles[0] if len(titles) == 1 else f"{len(titles)} workloads, {titles[0]} to {titles[-1]}"
     return Text.assemble((Status.NOT_RUN.value, "red"), f"  {told}: the run was stopped before their turn")
 
 
 def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
-    """The rows of one workload."""
+    """Returns the rows of one workload."""
     return [row for row in rows if row.case.workload == workload]
 
 
 def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
-    """After wrong numbers, the command that shows them again."""
+    """Returns, after wrong numbers, the command that shows them again; else the run's next command."""
     wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
     seed = info.settings.get("seed")
     captured = {each["profile"]: each["path"] for each in info.inputs}
@@ -168,15 +156,8 @@ def print_workload(
 ) -> None:
     """Prints the rows of one workload, fastest first, and what qualifies them.
 
-    Args:
-        console: where to.
-        info: the run.
-        rows: of one workload.
-        title: what to call it.
-        flops: whether FLOPs bound some workload of the run.
-        beneath: further rows beneath those of a case.
-        told: what was printed in full already, reasons for failures and, of some sizes, by how much times depend on the
-            inputs; what is printed now joins it.
+    `flops` tells whether FLOPs bound some workload of the run; `beneath` has rows to print beneath a case's. `told` has
+    what was already printed in full, reasons for failures and, by sizes, dependence on the inputs; it is updated.
     """
     told = set() if told is None else told
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
@@ -187,7 +168,7 @@ def print_workload(
     if shown:
         beside = console.width >= WIDE_ENOUGH_FOR_NOTES
         table = _table(info, shown, beside, beneath, flops=flops)
-        # If the table has a column of notes, it is that column that is folded.
+        # If the table has a column of notes, that column is folded.
         table = (
             table if beside or fits(console, table) else _table(info, shown, beside, beneath, flops=flops, broken=True)
         )
@@ -201,7 +182,7 @@ def print_workload(
 
 
 def _untold(lines: Sequence[Text], workload: Workload, told: set[str]) -> list[Text]:
-    """Lines on a workload's sizes that the table of another profile has not printed."""
+    """Returns lines on a workload's sizes that no table of another profile has printed."""
     marked = {f"{workload.at('').key}: {line.plain}": line for line in lines}
     found = [line for mark, line in marked.items() if mark not in told]
     told.update(marked)
@@ -209,7 +190,6 @@ def _untold(lines: Sequence[Text], workload: Workload, told: set[str]) -> list[T
 
 
 def _fails_with_baseline(row: Measurement, rows: Sequence[Measurement]) -> bool:
-    """Whether a control failed only because its baseline did."""
     return row.role is Role.CONTROL and any(
         other.role is Role.BASELINE and other.status is row.status for other in rows
     )
@@ -230,7 +210,7 @@ def _table(
     flops: bool,
     broken: bool = False,
 ) -> Table:
-    """The rows of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
+    """Makes the table of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
     unit = time_unit(row.timing.time_us for row in rows if row.timing)
     table = plain_table()
     table.add_column("kernel", overflow="fold")
@@ -287,12 +267,7 @@ def _verdict(row: Measurement) -> Text:
 
 
 def build_table(builds: Sequence[BuildRow], told: Collection[str] = ()) -> Group:
-    """A row per variant and series of workloads: registers, spills, shared memory and widest load per architecture.
-
-    Args:
-        builds: the rows.
-        told: reasons for failures that were printed in full already.
-    """
+    """Makes a row per variant and series, with its build per architecture; `told` has reasons printed in full."""
     grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
     for build in builds:
         grouped.setdefault((build.title, build.series), {})[build.arch] = build
@@ -344,7 +319,7 @@ def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
 
 
 def _build_failures(builds: Sequence[BuildRow], told: Collection[str]) -> list[Text]:
-    """Each reason once, with all architectures that have it; the compiler's excerpt where it was not told yet."""
+    """Returns each reason once, with its architectures; the compiler's excerpt unless already printed."""
     archs: dict[tuple[str, str], dict[str, None]] = {}
     for build in builds:
         if build.status != "ok":

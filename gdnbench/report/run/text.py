@@ -1,4 +1,4 @@
-"""The words of a run: its headline and legend, the name, speedup and notes of a row, and what failed."""
+"""The texts of a run: headline, legend, and a row's name, speedup, notes and failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unc
 
 
 def headline(info: RunInfo) -> Text:
-    """What was measured, where, and with how many samples."""
+    """Returns what was measured, where, and with how many samples."""
     gpu = info.machine.get("gpu") or {}
     device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
     settings = info.settings
@@ -35,22 +35,22 @@ def headline(info: RunInfo) -> Text:
 
 
 def part_text(info: RunInfo) -> str:
-    """`, part 2 of 4`; nothing for a whole run."""
+    """Returns `, part 2 of 4`, or an empty string for a whole run."""
     return f", part {info.part['number']} of {info.part['of']}" if info.part else ""
 
 
 def process_count(info: RunInfo) -> int:
-    """How many processes shared its rounds; older runs do not tell, and had one."""
+    """Returns the number of processes that shared its rounds; older runs, which had one, do not store it."""
     return int(info.settings.get("processes", 1))
 
 
 def baseline_name(info: RunInfo) -> str:
-    """The baseline's label without the op: `fla`."""
+    """Returns the baseline's label without the op: `fla`."""
     return info.baseline.removeprefix(f"{info.op}-")
 
 
 def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
-    """By which of some profiles the times of a workload's kernels differ, and by how much; nothing where not tried."""
+    """Returns how the times of a workload's kernels differ between profiles of inputs; empty if not tried."""
     tried = [(row.case.label, row.inputs) for row in rows if row.inputs and row.role is not Role.CONTROL]
     if not tried:
         return []
@@ -69,7 +69,7 @@ def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
 
 
 def inputs_text(effect: InputsEffect) -> str:
-    """`4.41x ±2.1% as long in never as in forgetful`."""
+    """Returns `4.41x ±2.1% as long in never as in forgetful`."""
     half_width = plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))
     return f"{factor(effect.ratio)}{half_width} as long in {effect.worst} as in {effect.best}"
 
@@ -78,12 +78,10 @@ _ROUNDS = "rounds"
 
 
 def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
-    """What the columns of a run's table mean.
+    """Returns the meanings of the columns of a run's table.
 
-    Args:
-        info: the run.
-        flops: whether FLOPs bound some workload of it.
-        over: what intervals are over; by default the run's rounds, and its processes where it has several.
+    `flops` tells whether FLOPs bound some workload; intervals are over `over`, by default rounds, and processes if
+    several.
     """
     settings = info.settings
     over = over or ("rounds and processes" if process_count(info) > 1 else _ROUNDS)
@@ -106,20 +104,20 @@ def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
 
 
 def name_cell(row: Measurement, *, broken: bool = False) -> Text:
-    """A row's label; `broken` puts its params on a line of their own."""
+    """Returns a row's label; `broken` puts its params on a line of their own."""
     label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
     return Text(label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
 
 
 def speedup_text(versus: Versus) -> str:
-    """A speedup over the baseline with half of its interval: `1.159x ±0.17%`."""
+    """Formats a speedup over the baseline with half of its interval: `1.159x ±0.17%`."""
     if not math.isfinite(versus.high):
         return factor(versus.speedup)
     return factor(versus.speedup) + plus_minus(relative_half_width(versus.speedup, versus.low, versus.high))
 
 
 def notes_of(row: Measurement) -> list[str]:
-    """What qualifies a row: warnings, launches, spills, and how many more rounds an UNCLEAR verdict needs."""
+    """Returns what qualifies a row: warnings, launches, spills, and how many rounds an UNCLEAR verdict needs."""
     notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
     notes += row.warnings
     if row.launches > 1:
@@ -130,7 +128,7 @@ def notes_of(row: Measurement) -> list[str]:
 
 
 def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> list[Text]:
-    """The baseline's ratio to itself, the noise of every comparison, a line each; with `workloads`, also where."""
+    """Returns the baseline's ratio to itself, the noise of every comparison, per row; `workloads` adds where."""
     return [
         Text(
             f"A/A{f' {row.case.workload}' if workloads else ''}: {row.case.variant.label} against itself "
@@ -142,12 +140,9 @@ def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> li
 
 
 def failure_lines(rows: Sequence[Measurement], what: str = "", told: set[str] | None = None) -> list[Text]:
-    """What was not measured and why; kernels with the same status and reason share a line.
+    """Returns what was not measured and why; kernels with the same status and reason share a line.
 
-    Args:
-        rows: the rows without a time.
-        what: a word in front of the status.
-        told: reasons that were printed in full already, of which the first line is enough; those told now join them.
+    `what` precedes the status; `told` has reasons already printed in full, cut to the first line here, and is updated.
     """
     told = set() if told is None else told
     grouped: dict[tuple[Status, str], list[str]] = {}

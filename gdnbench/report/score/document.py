@@ -1,4 +1,4 @@
-"""A score as JSON of under 4 KB, whatever a compiler said and however many workloads a suite has."""
+"""A score as JSON of under 4 KB, whatever the compiler printed and however many workloads a suite has."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ _MOST_WORKLOADS = 8
 
 
 def score_document(score: Score) -> dict[str, Any]:
-    """The score's parts, in the order in which they matter; what is not known is left out.
-
-    Of many workloads the worst are kept, and how many there are is told.
-    """
+    """Returns the score's known parts, most important first; of many workloads the worst, with the number of all."""
     own, workloads = _WorkloadParts(score), len(score.workloads)
     document = {
         "kernel": score.kernel,
@@ -52,12 +49,12 @@ class _WorkloadParts:
         self._workloads = score.workloads
 
     def of_one(self) -> dict[str, Any]:
-        """The parts of the only workload, beside those of the whole."""
+        """Returns the parts of the only workload, beside those of the whole."""
         only = self._workloads[0]
         return {"workload": str(only.workload), **_times(only)}
 
     def of_many(self) -> dict[str, Any]:
-        """Each workload's own, the failed and the slowest first."""
+        """Returns each workload's parts, failed and slowest first."""
         ordered = sorted(self._workloads, key=lambda each: each.speedup.speedup.estimate if each.speedup else 0.0)
         shown = [{"workload": _cut(str(each.workload), 80), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
         verdicts = [each.speedup.verdict for each in self._workloads if each.speedup]
@@ -115,7 +112,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _fit(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with what matters least left out until it is small enough, and a word on what was."""
+    """Drops the least important parts until the document is small enough, and names them."""
     left_out: list[str] = []
     for name in ("warnings", "cause", "by_workload", "worst_workloads", "seconds"):
         if len(json.dumps(finite(document), indent=2).encode()) <= MOST_BYTES - 100:

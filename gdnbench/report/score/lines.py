@@ -35,7 +35,7 @@ _PHASES = {
 
 
 def print_score(score: Score, *, json: bool) -> None:
-    """Prints a score; as JSON of under 4 KB if that is asked for."""
+    """Prints a score, as JSON of under 4 KB if `json`."""
     if json:
         print_json(score_document(score))
         return
@@ -49,12 +49,12 @@ def print_score(score: Score, *, json: bool) -> None:
 
 
 def verdict_style(verdict: AnyVerdict) -> str:
-    """Its colour: that of a failure for all that has none of its own."""
+    """Returns the verdict's colour; that of a failure if it has none."""
     return _STYLES.get(verdict, "bold red")
 
 
 def verdict_line(score: Score) -> Text:
-    """`decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; why, where there is no verdict."""
+    """Returns `decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; else the reason."""
     told = Text(f"{score.kernel} ", style="bold")
     told.append(str(score.verdict), style=verdict_style(score.verdict))
     if score.ratio is None:
@@ -125,14 +125,14 @@ def _print_workloads(console: Console, score: Score) -> None:
 
 
 def next_command(score: Score) -> tuple[str, ...]:
-    """What to run next: what tells more of a failure, or the run that a claim needs."""
+    """Returns the next command: one that tells more of a failure, or the run that a claim needs."""
     if score.verdict is Status.BROKEN:
-        return ("gdnbench", "list")  # no verb that takes its name knows it
+        return ("gdnbench", "list")  # other verbs do not know its name
     if score.verdict is Status.BUILD_FAILED:
         return ("gdnbench", "inspect", score.kernel)
     if isinstance(score.verdict, Status):
         return ("gdnbench", "verify", score.kernel)
-    if score.verdict is NoVerdict.NOT_HERE:  # where nothing was compiled, its line says what it needs
+    if score.verdict is NoVerdict.NOT_HERE:  # if nothing was compiled, its line says what it needs
         return ("gdnbench", "inspect" if score.code != Code() else "list", score.kernel)
     if score.verdict is NoVerdict.NO_BASELINE:
         return ("gdnbench", "list")

@@ -21,11 +21,11 @@ from gdnbench.wording import plural
 
 _LONGEST_REASON = 300
 _FOLDERS = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
-"""Of a path, all but the file's name: whoever watches a kernel knows where it lies."""
+"""A path's folders: whoever watches a kernel knows where it lies."""
 
 
 def turn_line(turn: Turn, best: Turn | None) -> Text:
-    """`14:03:22  3  faster  1.021x (1.013 to 1.029)  kernel 1.034x  40 regs  6.1 s  best`."""
+    """Returns `14:03:22  3  faster  1.021x (1.013 to 1.029)  kernel 1.034x  40 regs  6.1 s  best`."""
     score = turn.score
     line = Text(f"{turn.time:%H:%M:%S} {turn.number:>3}  ")
     line.append(f"{score.verdict!s:<8}", style=verdict_style(score.verdict))
@@ -38,7 +38,7 @@ def turn_line(turn: Turn, best: Turn | None) -> Text:
 
 
 def _is_beyond(best: Comparison, now: Comparison) -> bool:
-    """Whether the best lies above the whole interval of this turn, so that it is worth a word."""
+    """Whether the best lies above the whole interval of this turn, so that it is worth naming."""
     return best.speedup.estimate > now.speedup.high
 
 
@@ -60,13 +60,13 @@ def _result(turn: Turn) -> str:
 
 
 def turn_json(turn: Turn) -> str:
-    """The score's document in one line, with the turn's number and time in front."""
+    """Returns the score's document in one line, with the turn's number and time in front."""
     document: dict[str, Any] = {"turn": turn.number, "time": turn.time.isoformat(timespec="seconds")}
     return json.dumps(finite(document | score_document(turn.score)), separators=(",", ":"))
 
 
 def print_history(console: Console, turns: Sequence[Turn], best: Turn | None) -> None:
-    """All turns, and which was the best."""
+    """Prints all turns, and which was the best."""
     table = plain_table()
     for title in ("turn", "verdict", "ratio", "low", "high", "kernel", "regs"):
         table.add_column(title, justify="left" if title == "verdict" else "right")
