@@ -1,1 +1,1 @@
-"""Processes that gdnbench starts: workers, which report to it, and tools, which it only runs."""
+"""Processes that gdnbench starts: workers, which report to it, and tools, which only run."""

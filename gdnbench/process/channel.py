@@ -1,12 +1,12 @@
-"""What a worker sends its parent: messages on a socket, in a form that no other code in its process writes by chance.
+"""Sends a worker's messages to its parent on a socket, in a form that other code in its process cannot write by chance.
 
-A message is one line: a keyed hash (BLAKE2b, RFC 7693) of the rest, its number, and an object in JSON whose `kind` is
-the name of its dataclass. The key is random, for one worker alone, and the first that the worker reads from the socket:
-no file and no variable of the environment holds it.
+A message is one line: a keyed hash (BLAKE2b, RFC 7693) of the rest, its number, and a JSON object whose `kind` is the
+name of its dataclass. The key is random, one per worker, and the first that the worker reads from the socket: no file
+and no environment variable holds it.
 
-So a kernel that runs in the worker and writes to each descriptor that it finds is noticed, as is one that takes a
-message away. What this cannot do is keep the key from code in the same process that looks for it, in the process's
-memory or among Python's objects, or that has gdnbench's own channel send what it likes.
+This detects a kernel in the worker that writes to each descriptor that it finds, or takes a message away. It cannot
+keep the key from code in the same process that searches its memory or Python's objects, or that sends messages through
+gdnbench's own channel.
 """
 
 from __future__ import annotations
@@ -31,25 +31,17 @@ _HASH_BYTES = 16
 
 
 def make_key() -> bytes:
-    """A key for one worker, random."""
+    """Returns a random key for one worker."""
     return os.urandom(_KEY_BYTES)
 
 
 def encode(message: DataclassInstance) -> str:
-    """A message as a line of JSON, without its line feed."""
+    """Encodes a message as a line of JSON, without its line feed."""
     return json.dumps({"kind": type(message).__name__, **asdict(message)}, separators=(",", ":"))
 
 
 def decode(line: str | bytes, kinds: Sequence[type[Message]]) -> Message:
-    """The inverse of `encode`.
-
-    Args:
-        line: the line.
-        kinds: the dataclasses that it may be; their annotations are its schema.
-
-    Raises:
-        ValueError: for a line that is no such message, such as one cut off by a dying worker.
-    """
+    """Decodes a line of `encode` as one of `kinds`; raises ValueError for others, such as a dying worker's last."""
     try:
         fields: dict[str, Any] = json.loads(line)
         kind = {each.__name__: each for each in kinds}[fields.pop("kind")]
@@ -59,25 +51,21 @@ def decode(line: str | bytes, kinds: Sequence[type[Message]]) -> Message:
 
 
 class ForgedMessageError(ValueError):
-    """Something else than gdnbench wrote to a worker's channel."""
+    """Something other than gdnbench wrote to a worker's channel."""
 
     def __init__(self) -> None:
         super().__init__("something else than gdnbench wrote to the channel of results")
 
 
 class Seal:
-    """Numbers the lines of one worker and hashes them with its key; its two ends count alike.
-
-    Args:
-        key: of the worker.
-    """
+    """Numbers the lines of one worker and hashes them with its key; both ends of the channel count alike."""
 
     def __init__(self, key: bytes) -> None:
         self._keyed = blake2b(key=key, digest_size=_HASH_BYTES)
         self._next = 0
 
     def add(self, content: bytes) -> bytes:
-        """The next line, without its line feed."""
+        """Returns the next line, without its line feed."""
         numbered = b"%d %b" % (self._next, content)
         self._next += 1
         keyed = self._keyed.copy()
@@ -85,11 +73,7 @@ class Seal:
         return b"%b %b" % (keyed.hexdigest().encode(), numbered)
 
     def remove(self, line: bytes) -> bytes:
-        """The content of the next line.
-
-        Raises:
-            ForgedMessageError: if its hash is not the key's, or its number not the next.
-        """
+        """Returns the content of the next line; raises ForgedMessageError if its hash or its number is wrong."""
         content = line[2 * _HASH_BYTES + 1 :].partition(b" ")[2]
         if not hmac.compare_digest(line, self.add(content)):
             raise ForgedMessageError
@@ -97,10 +81,10 @@ class Seal:
 
 
 class Channel(Generic[Message]):
-    """The worker's end of the socket to its parent: the one there is, for its first act is to take the key.
+    """The worker's end of the socket to its parent.
 
-    Args:
-        descriptor: of the socket, which the parent gives as the worker's last argument.
+    There is only one, because it first reads the key from the socket. The parent passes the descriptor as the worker's
+    last argument.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -108,7 +92,7 @@ class Channel(Generic[Message]):
         self._seal = Seal(os.read(descriptor, _KEY_BYTES))
 
     def send(self, message: Message) -> None:
-        """Writes the message whole."""
+        """Writes the whole message."""
         line = self._seal.add(encode(message).encode()) + b"\n"
         while line:
             line = line[os.write(self._descriptor, line) :]

@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, so that all that it starts can be killed with it."""
+"""Runs a command in a process group of its own, which can be killed as a whole."""
 
 from __future__ import annotations
 
@@ -12,45 +12,39 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 PYTHON = (sys.executable, "-P")
-"""This Python, which imports nothing from the folder that it is started in: a file there may be called `json.py`."""
+"""This Python, without imports from the current folder, where a file may be called `json.py`."""
 
 LONGEST_LIMIT_S = 1e6
-"""Twelve days: the system counts the milliseconds of a wait in 31 bits."""
+"""The longest time limit, twelve days: the system counts the milliseconds of a wait in 31 bits."""
 
-GRACE_S = 30.0  # for the driver to end a process that has a kernel running
+GRACE_S = 30.0  # for the driver to end a process with a running kernel
 
 
 class Process(Protocol):
-    """A process that was started, as `subprocess.Popen` has it; it leads a process group of its own."""
+    """A started process with the interface of `subprocess.Popen`; it leads its own process group."""
 
     @property
     def pid(self) -> int:
-        """Its number, and its group's."""
+        """Number of the process and of its group."""
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code, negative for a signal; None while it is not known to have ended."""
+        """Exit code, negative for a signal; None until the process is known to have ended."""
 
     @property
     def stdin(self) -> IO[bytes] | None:
-        """Where it reads from, if that was asked for."""
+        """Pipe to the process's input, if requested."""
 
     def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
+        """Returns the exit code, or None if the process runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end; `subprocess.TimeoutExpired` after so many seconds."""
+        """Waits for the end; raises `subprocess.TimeoutExpired` after so many seconds."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command ended.
-
-    Attributes:
-        returncode: its exit code; negative for a signal.
-        output: what it printed on stdout, and on stderr where the two were merged.
-        errors: what it printed on stderr; empty where it was merged into `output`.
-    """
+    """How a command ended: `returncode` is negative for a signal, `errors` empty if stderr was merged into `output`."""
 
     returncode: int
     output: str
@@ -58,7 +52,7 @@ class Completed:
 
     @property
     def last_line(self) -> str:
-        """The last line of the output that is not blank; empty if there is none."""
+        """The last line of the output that is not blank, or an empty string."""
         lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1].strip() if lines else ""
 
@@ -66,17 +60,10 @@ class Completed:
 def run_tool(
     command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None, merge: bool = False
 ) -> Completed:
-    """Runs a command to its end; what it prints is read as UTF-8, with a replacement for what is not.
+    """Runs a command to its end; decodes its output as UTF-8 with replacement characters.
 
-    Args:
-        command: the program and its arguments.
-        limit_s: seconds after which it is killed, with all that it started.
-        environment: variables on top of this process's.
-        merge: whether stderr goes where stdout goes.
-
-    Raises:
-        TimeoutError: if it does not end in time.
-        OSError: if it cannot be started.
+    After `limit_s` seconds it and all that it started are killed. `environment` is added to this process's; `merge`
+    sends stderr to stdout. Raises TimeoutError at the limit, OSError if it cannot be started.
     """
     from subprocess import PIPE, STDOUT, TimeoutExpired
 
@@ -91,7 +78,7 @@ def run_tool(
 
 
 class Streams(TypedDict, total=False):
-    """A program's streams, as `subprocess.Popen` takes them; stdin is empty by default, the others are inherited."""
+    """A program's streams as `subprocess.Popen` takes them; by default stdin is empty and the others are inherited."""
 
     stdin: int | None
     stdout: int | IO[bytes] | None
@@ -105,16 +92,9 @@ def start(
     pass_fds: Sequence[int] = (),
     **streams: Unpack[Streams],
 ) -> Popen[bytes]:
-    """Starts a command in a session, and so a process group, of its own: Ctrl-C is the parent's to handle.
+    """Starts a command in its own session, and so process group: the parent handles Ctrl-C.
 
-    Args:
-        command: the program and its arguments.
-        environment: variables on top of this process's.
-        pass_fds: descriptors that it inherits.
-        streams: its own.
-
-    Raises:
-        OSError: if it cannot be started.
+    `environment` is added to this process's; `pass_fds` are inherited. Raises OSError if it cannot be started.
     """
     from subprocess import DEVNULL, Popen
 
@@ -131,7 +111,7 @@ def start(
 
 
 def kill(process: Process) -> None:
-    """Kills what `start` started and all of its group; returns when it has ended, or after `GRACE_S` seconds."""
+    """Kills a process of `start` and its group; returns when it has ended, or after `GRACE_S` seconds."""
     import contextlib
     import signal
     from subprocess import TimeoutExpired
@@ -143,7 +123,7 @@ def kill(process: Process) -> None:
 
 
 def describe_exit(returncode: int) -> str:
-    """How a process ended: `SIGSEGV`, or `exit code 3`."""
+    """Describes the end of a process: `SIGSEGV`, or `exit code 3`."""
     import signal
 
     try:

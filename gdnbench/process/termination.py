@@ -1,6 +1,6 @@
-"""SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue at its time limit and a closed terminal end a command.
+"""Treats SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue's time limit and a closed terminal end a command.
 
-Nothing of it is left behind then: temporary folders go, workers are killed, and what a run has finished is kept.
+Nothing is left behind then: temporary folders go, workers are killed, and what a run has finished is kept.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from types import FrameType
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[None]:
-    """Within it, the first SIGTERM or SIGHUP is Ctrl-C, and further ones do nothing: `timeout` sends two.
+    """Raises KeyboardInterrupt at the first SIGTERM or SIGHUP, and ignores further ones: `timeout` sends two.
 
-    Who started this process with one ignored, as `nohup` does, or handles it already, keeps that. Only a main thread
-    can change it; any other leaves it as it is.
+    An existing handler, or an ignored signal, as with `nohup`, stays. Only the main thread can set signals; in others
+    this does nothing.
     """
     is_main = threading.current_thread() is threading.main_thread()
     taken = [each for each in _ENDING if is_main and signal.getsignal(each) is signal.SIG_DFL]

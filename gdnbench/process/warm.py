@@ -1,4 +1,4 @@
-"""Workers that are forked from a process which has imported torch already: they begin in a tenth of the time."""
+"""Forks workers from a process that has imported torch: they start in a tenth of the time."""
 
 from __future__ import annotations
 
@@ -20,22 +20,19 @@ from gdnbench.process import warm_parent
 from gdnbench.process.command import PYTHON, Process, start
 
 IDLE_S = 600.0
-"""torch's 300 MB are then the user's again."""
+"""Idle time after which the process ends and frees torch's 300 MB."""
 _START_S = 180.0  # torch from a cold network disk
 _POLL_S = 0.02
 _ANSWER_S = 10.0
 _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "LD_", "MKL", "NVIDIA", "OMP", "OPENBLAS", "PYTHON", "TORCH", "TRITON")
-"""How the names of variables begin that Python, torch and Triton read when they are loaded."""
+"""Prefixes of the environment variables that Python, torch and Triton read when they are loaded."""
 
 
 class ForkedProcess:
-    """A worker that another process forked, as its asker sees it; the same to `Worker` as one of `subprocess`.
+    """A worker that another process forked, with the interface of a `subprocess` one.
 
-    Args:
-        connection: to the process that forks it, which tells of its end; whoever closes it ends the worker.
-
-    Raises:
-        OSError: if that process does not answer.
+    `connection` leads to the forking process, which reports the worker's end; closing it kills the worker. Raises
+    OSError if that process does not answer.
     """
 
     stdin: IO[bytes] | None = None
@@ -47,34 +44,25 @@ class ForkedProcess:
         self.pid: int = self._read(_ANSWER_S)["pid"]
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Returns the exit code, negative for a signal, or None if the worker runs."""
         with contextlib.suppress(TimeoutExpired):
             self.wait(0.0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for its end and gives its exit code.
-
-        Raises:
-            TimeoutExpired: if it runs for longer than that many seconds.
-        """
+        """Waits for the end and returns the exit code; raises TimeoutExpired after so many seconds."""
         if self.returncode is None:
             try:
                 self.returncode = self._read(timeout)["returncode"]
             except TimeoutError:
                 raise TimeoutExpired("a forked worker", timeout or 0.0) from None
-            except OSError:  # the process that forked it is gone, with which it is killed
+            except OSError:  # the forking process is gone, and the worker with it
                 self.returncode = -9
             self._connection.close()
         return self.returncode
 
     def _read(self, timeout: float | None) -> dict[str, int]:
-        """The next message of the process that forks.
-
-        Raises:
-            TimeoutError: if none comes in time.
-            OSError: if that process is gone.
-        """
+        """Returns the next message of the forking process; raises TimeoutError, or OSError if that process is gone."""
         self._connection.settimeout(timeout or (None if timeout is None else 1e-6))
         while b"\n" not in self._rest:
             try:
@@ -90,11 +78,9 @@ class ForkedProcess:
 
 
 class WarmParent:
-    """The process that forks workers of one environment; it is started when the first is asked for.
+    """The process that forks workers of one environment; it starts with the first worker.
 
-    Args:
-        environment: variables that matter when torch is imported, on top of this process's: those of the workers.
-        idle_s: seconds without a worker after which one that is started now ends.
+    `environment` is added to this process's, for workers and the import of torch; idle for `idle_s` seconds, it ends.
     """
 
     def __init__(self, environment: Mapping[str, str], idle_s: float = IDLE_S) -> None:
@@ -104,17 +90,10 @@ class WarmParent:
     def start(
         self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO, own: Mapping[str, str]
     ) -> Process:
-        """Forks a worker that runs a module as `python -m` does.
+        """Forks a worker that runs a module as `python -m` does and prints to `log`; raises OSError if it cannot.
 
-        Args:
-            module: what runs.
-            arguments: its arguments, to which the number of the channel's descriptor is added.
-            channel: the worker's end of its channel.
-            log: where it prints.
-            own: variables that matter to this worker alone, on top of those of all.
-
-        Raises:
-            OSError: if there is no such process and none can be started.
+        The number of `channel`, the worker's end, is appended to its arguments. `own` has variables of this worker
+        alone, added to those of all.
         """
         connection = self._connect()
         try:
@@ -151,7 +130,7 @@ class WarmParent:
         raise OSError(f"no process to fork workers could be started; see {path.with_suffix('.log')}")
 
     def _socket_path(self) -> Path:
-        """Another for all that a fork has of its parent: Python, what it imports, and what that reads meanwhile."""
+        """Returns a path that differs by all that a fork inherits: Python, its imports, and the variables they read."""
         read = {name: value for name, value in os.environ.items() if name.startswith(_READ_BY_IMPORTS)}
         found = [spec.origin for name in warm_parent.IMPORTED if (spec := find_spec(name)) and spec.origin]
         own = [
@@ -174,12 +153,9 @@ def _open(path: Path) -> socket.socket:
 
 
 def _private_folder() -> Path:
-    """A folder that no other user may look into: who reaches the socket has code run as this user.
+    """Returns a folder that only this user may enter: whoever reaches the socket runs code as this user.
 
-    A path of the user's cache may be longer than the 107 bytes of a socket's.
-
-    Raises:
-        OSError: if another user owns it.
+    A path in the user's cache may exceed the 107 bytes of a socket's. Raises OSError if another user owns the folder.
     """
     import tempfile
 

@@ -1,8 +1,8 @@
-"""The process that has imported torch and stays up: `python -P -m gdnbench.process.warm_parent SOCKET IDLE_S`.
+"""The process that has imported torch and forks workers: `python -P -m gdnbench.process.warm_parent SOCKET IDLE_S`.
 
-Importing torch takes seconds, most of what a worker of a short measurement does. This process has done so, holds no
-CUDA context, for a fork could not use one, and runs nothing of a kernel's: each worker is a fork of it, as fresh as the
-first, and what a kernel does to its process ends with that. It ends by itself once nobody has asked for IDLE_S seconds.
+Importing torch takes seconds, most of the time of a worker of a short measurement. This process holds no CUDA context,
+which a fork could not use, and runs no kernel code: each worker is a fresh fork, and what a kernel does to its process
+ends with it. It ends after IDLE_S seconds without a request.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 IMPORTED = ("torch", "triton")
-"""What workers spend their start on. Nothing here may touch the GPU when it is imported."""
+"""The imports that dominate a worker's start. None may touch the GPU when it is imported."""
 _LARGEST_REQUEST = 1 << 20
 
 
 def main(arguments: list[str]) -> int:
-    """Listens on a socket of that path until it has been idle for long."""
+    """Listens on the socket path until idle for long."""
     path = Path(arguments[0])
-    gc.disable()  # what is imported here stays for ever: no collection of a fork need look at it
+    gc.disable()  # these imports stay for ever: no collection in a fork need scan them
     for name in IMPORTED:
         if find_spec(name):
             import_module(name)
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _listen(listener: socket.socket, path: Path) -> int:
-    """Takes the path, and gives its inode: of several that start at once the last has it, and the others idle."""
+    """Binds the path and returns its inode; of several processes that start at once the last gets it, others idle."""
     own = path.with_name(f"{path.name}.{os.getpid()}")
     listener.bind(str(own))
     listener.listen()
@@ -55,15 +55,11 @@ def _listen(listener: socket.socket, path: Path) -> int:
 
 
 class _Parent:
-    """Forks a worker for each connection, and tells over it how the worker ended.
-
-    Args:
-        listener: the socket that it is asked on.
-    """
+    """Forks a worker for each connection to `listener`, and reports the worker's end on it."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
-        self._connections: dict[int, socket.socket] = {}  # by the worker's process
+        self._connections: dict[int, socket.socket] = {}  # by process id of the worker
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
         self._ended, wake = socket.socketpair()
@@ -75,7 +71,7 @@ class _Parent:
         self._selector.register(self._ended, selectors.EVENT_READ)
 
     def serve(self, idle_s: float) -> None:
-        """Answers until it has had no worker for so many seconds."""
+        """Serves requests until there has been no worker for so many seconds."""
         while ready := self._selector.select(None if self._connections else idle_s):
             for key, _ in ready:
                 if key.fileobj is self._listener:
@@ -115,23 +111,18 @@ class _Parent:
                 connection.close()
 
     def _drop(self, pid: int) -> None:
-        """The asker is gone, for it sends nothing more: so must be the worker."""
+        """Kills the worker of a client that disconnected."""
         connection = self._connections[pid]
         self._selector.unregister(connection)
         connection.close()
         try:
             os.killpg(pid, signal.SIGKILL)
-        except ProcessLookupError:  # it has not come to lead its group yet, or has ended
+        except ProcessLookupError:  # it does not lead its group yet, or has ended
             os.kill(pid, signal.SIGKILL)
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A request, and the descriptors that came with it: the worker's log, and its end of the channel.
-
-    Raises:
-        ValueError: if it is none.
-        OSError: if the connection breaks.
-    """
+    """Returns a request and its descriptors, log and channel; raises ValueError if invalid, OSError if it breaks."""
     connection.settimeout(5.0)
     content, descriptors, *_ = socket.recv_fds(connection, 1 << 16, 2)
     while not content.endswith(b"\n"):
@@ -147,12 +138,12 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def _send(connection: socket.socket, message: dict[str, int]) -> None:
-    with contextlib.suppress(OSError):  # the asker is gone, which `_drop` is told of
+    with contextlib.suppress(OSError):  # the client disconnected, which `_drop` handles
         connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Runs a module as `python -m` would, in this fork; never returns."""
+    """Runs a module in this fork as `python -m` would; never returns."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -168,7 +159,7 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os.chdir(request["folder"])
         sys.argv = [request["module"], *request["arguments"], str(channel)]
         _take_path()
-        # Of gdnbench as it is now: this process may be older than its sources.
+        # Import the current gdnbench: this process may be older than its sources.
         for name in [name for name in sys.modules if name.partition(".")[0] == "gdnbench"]:
             del sys.modules[name]
         _draw_seeds()
@@ -185,13 +176,13 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def _close_all_but(kept: int) -> None:
-    """Closes every descriptor but the standard ones and one more: the sockets here are no kernel's business."""
+    """Closes every descriptor but the standard ones and `kept`: kernels must not reach this process's sockets."""
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _draw_seeds() -> None:
-    """Has libraries draw other random numbers than in the last fork; Python's own `random` does so by itself."""
+    """Reseeds libraries, so that forks draw different numbers; Python's own `random` reseeds by itself."""
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.seed()
     if "numpy" in sys.modules:
@@ -199,7 +190,7 @@ def _draw_seeds() -> None:
 
 
 def _take_path() -> None:
-    """Has modules be found as by a process that is started with this environment, none in the folder where it is."""
+    """Sets the module path of this environment, without the current folder."""
     sys.path[:] = [*_python_path(), *_OWN_PATH]
 
 
@@ -208,7 +199,7 @@ def _python_path() -> list[str]:
 
 
 _OWN_PATH = [path for path in sys.path if path not in _python_path()]
-"""Where Python's own modules and installed ones are."""
+"""Paths of Python's own modules and of installed ones."""
 
 
 if __name__ == "__main__":

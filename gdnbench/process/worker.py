@@ -1,9 +1,9 @@
-"""A worker process and its parent: the worker's ends of what joins them, and the parent's.
+"""A worker process: the worker's ends of its connections, and the parent's.
 
-A worker is `python -P -m MODULE ARGUMENTS… FD`. Its arguments say what to do, and where it has to do more than one
-thing, further requests follow on its stdin, a line of JSON each. It answers with messages on the `Channel` to the
-descriptor FD, so that nothing that a kernel or a library prints gets in between. What it prints goes to a log, whose
-end tells why it died. Its parent listens within a deadline, and kills it with its group.
+A worker is `python -P -m MODULE ARGUMENTS… FD`. Its arguments say what to do; further requests, if any, follow on its
+stdin, a line of JSON each. It answers with messages on the `Channel` to descriptor FD, apart from all that a kernel or
+a library prints, which goes to a log, whose end tells why it died. Its parent reads with a deadline, and kills it with
+its group.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _TORCH_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
-_POLL_S = 0.5  # between looks at a stop and at a process that died while a child of it keeps the socket open
+_POLL_S = 0.5  # seconds between checks for a stop, and for a dead process whose child keeps the socket open
 _TAIL_BYTES = 1 << 16
 _LINE_CHARS = 300
 
 
 def take_requests() -> TextIO:
-    """The lines of stdin, moved to a descriptor that no kernel's source and no library reads; they find stdin empty."""
+    """Returns stdin's lines on a new descriptor; kernel sources and libraries find stdin empty."""
     requests = os.fdopen(os.dup(0))
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -47,9 +47,9 @@ def take_requests() -> TextIO:
 
 
 def die_with_parent() -> None:
-    """Makes the kernel kill this process when its parent ends.
+    """Makes the OS kernel kill this process when its parent ends.
 
-    A parent that is killed cannot stop its worker, and a GPU kernel that hangs would keep the GPU for ever.
+    A killed parent cannot stop its worker, and a GPU kernel that hangs would keep the GPU for ever.
     """
     import ctypes
     import signal
@@ -58,22 +58,15 @@ def die_with_parent() -> None:
 
 
 class Worker(Generic[Message]):
-    """A Python process that sends messages; on leaving its `with` block it is killed with all that it started.
+    """A Python process that sends messages; leaving its `with` block kills it and all that it started.
 
-    Its temporary files lie in a folder that goes with it: one that is killed, or dies, removes none.
+    Its temporary files lie in a folder that is removed with it: a process that is killed, or dies, removes none.
 
-    Args:
-        module: what runs, as `python -m` takes it.
-        arguments: its arguments, before the descriptor.
-        kinds: the dataclasses that its messages may be.
-        log: an open file for what it prints, to write and to read; the caller closes it.
-        environment: variables on top of this process's; `PYTHONPATH` leads to this very gdnbench unless it is one of
-            them.
-        asked: whether requests follow on its stdin, which is empty otherwise.
-        warm: the process to fork it from, which has its environment; a process of its own otherwise. Takes no requests.
-
-    Raises:
-        OSError: if it cannot be started.
+    Runs `module` as `python -m` does, with `arguments` and the descriptor of its channel. `kinds` are the dataclasses
+    of its messages; `log` is open for writing and reading its output, and the caller closes it. `environment` is added
+    to this process's; `PYTHONPATH` leads to this gdnbench unless given. With `asked`, requests follow on its stdin,
+    which is empty otherwise. A `warm` process forks it, with that process's environment, and takes no requests. Raises
+    OSError if it cannot be started.
     """
 
     def __init__(
@@ -94,7 +87,7 @@ class Worker(Generic[Message]):
         key = make_key()
         self._seal = Seal(key)
         self._temporary = TemporaryDirectory(prefix="gdnbench-", ignore_cleanup_errors=True)
-        # A socket, for /proc lets another process open a pipe's end by its number.
+        # A socket, because /proc lets another process open a pipe's end by its number.
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
@@ -118,7 +111,7 @@ class Worker(Generic[Message]):
         kept = os.environ.get(_TORCH_CACHE, str(Path(gettempdir(), f"torchinductor_{os.getuid()}")))
         own = {"TMPDIR": self._temporary.name, _TORCH_CACHE: kept}
         if warm:
-            # Where there can be no socket, it only begins later.
+            # Without a socket, the worker only starts later.
             with contextlib.suppress(OSError):
                 return warm.start(module, arguments, channel, self._log, own)
         return start(
@@ -140,30 +133,24 @@ class Worker(Generic[Message]):
 
     @property
     def has_message(self) -> bool:
-        """Whether a message has been read from the socket and not been received."""
+        """Whether a message has been read from the socket and not received."""
         return bool(self._lines)
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable when there is a message, or the worker has ended."""
+        """Returns the descriptor that becomes readable when there is a message, or the worker has ended."""
         return self._socket.fileno()
 
     def ask(self, request: str) -> None:
-        """Sends a request, one line of JSON. A worker that has died takes none; `receive` finds out."""
+        """Sends a request, one line of JSON; if the worker has died, `receive` finds out."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(request.encode() + b"\n")
 
     def receive(self, deadline: float, stop: threading.Event | None = None) -> Message | None:
-        """The next message; None once the worker has closed its end of the socket, or is gone.
+        """Returns the next message, or None if the worker has closed its end of the socket or is gone.
 
-        Args:
-            deadline: when to give up, as `time.monotonic` counts, in seconds.
-            stop: set by another thread when the work is no longer wanted.
-
-        Raises:
-            TimeoutError: at the deadline.
-            CancelledError: if it was stopped.
-            ForgedMessageError: for a line that the worker's channel did not send, or did not send as the next.
+        Raises TimeoutError at the deadline, in seconds of `time.monotonic`; CancelledError if another thread sets
+        `stop`; ForgedMessageError for a line that the worker's channel did not send next.
         """
         while not self._lines:
             if (left := deadline - time.monotonic()) <= 0:
@@ -182,42 +169,34 @@ class Worker(Generic[Message]):
         return decode(self._seal.remove(self._lines.popleft()), self._kinds)
 
     def _read(self) -> bytes:
-        """Some of what has arrived; nothing at the end."""
+        """Returns some of what has arrived; nothing at the end."""
         try:
             return self._socket.recv(1 << 16)
-        except ConnectionResetError:  # it ended before it had read its key
+        except ConnectionResetError:  # the worker ended before it read its key
             return b""
 
     def end(self, grace_s: float = GRACE_S) -> int:
-        """Waits until the worker has ended, kills it if that takes longer than the grace, and gives its exit code.
-
-        The code is negative for a signal. Whatever the worker started is killed.
-        """
+        """Waits for the worker's end, kills it and all it started after the grace period, and returns its exit code."""
         with contextlib.suppress(TimeoutExpired):
             self._process.wait(grace_s)
         kill(self._process)
         return self._exit_code
 
     def describe_end(self) -> str:
-        """How it ended, once it has: `SIGSEGV`, or `exit code 3`."""
+        """Describes the worker's end: `SIGSEGV`, or `exit code 3`."""
         return describe_exit(self._exit_code)
 
     @property
     def _exit_code(self) -> int:
-        """That of SIGKILL for one that outlasts it: the driver may hold a process that has a kernel running."""
+        """Exit code; that of SIGKILL if the process outlasts it: the driver may hold one with a running kernel."""
         return -9 if self._process.returncode is None else self._process.returncode
 
     def log_bytes(self) -> int:
-        """Bytes that it has printed."""
+        """Returns the number of bytes that the worker has printed."""
         return os.fstat(self._log.fileno()).st_size
 
     def log_tail(self, lines: int, since: int = 0) -> list[str]:
-        """The last lines of the log, blank ones left out: a kernel may have printed anything, and any amount of it.
-
-        Args:
-            lines: how many at most.
-            since: how many bytes of the log to leave out of account.
-        """
+        """Returns the last non-blank lines of the log after byte `since`; a kernel may have printed any amount."""
         size = self.log_bytes()
         begin = max(since, size - _TAIL_BYTES)
         text = os.pread(self._log.fileno(), size - begin, begin).decode(errors="replace")
@@ -234,7 +213,7 @@ class Worker(Generic[Message]):
 
 
 def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[Worker[Message]]:
-    """Waits until one of the workers has a message or has ended; gives those that do, none after the timeout."""
+    """Waits until a worker has a message or has ended; returns those workers, or none after the timeout."""
     if known := [worker for worker in workers if worker.has_message]:
         return known
     poll = select.poll()
@@ -245,7 +224,7 @@ def wait_for_any(workers: Sequence[Worker[Message]], timeout_s: float) -> list[W
 
 
 def python_path() -> str:
-    """Where workers find this very gdnbench, installed or not; this process's own paths follow."""
+    """Returns the PYTHONPATH by which workers find this gdnbench, installed or not, then this process's own paths."""
     own = str(Path(__file__).resolve().parents[2])
     paths = [own, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return os.pathsep.join(dict.fromkeys(paths))
