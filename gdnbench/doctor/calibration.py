@@ -1,4 +1,4 @@
-"""What verdicts on this machine are worth, as far as it was measured."""
+"""Checks how well verdicts on this machine were calibrated."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ _NAME = "calibration"
 
 
 def check_calibration(host: str, gpu: Gpu, driver: str | None) -> Check:
-    """The last whole calibration of a GPU model on a host.
-
-    Args:
-        host: this host's name.
-        gpu: the GPU to measure on.
-        driver: the driver's version now; None where it does not tell.
-    """
+    """Checks the last whole calibration of a GPU model on a host; `driver` is today's version, or None if unknown."""
     calibrate = f"gdnbench calibrate --gpu {gpu.slug}"
     try:
         found = last_calibration(host, gpu.slug)
@@ -41,5 +35,5 @@ def check_calibration(host: str, gpu: Gpu, driver: str | None) -> Check:
 
 
 def _claims_too_often(calibration: Calibration) -> bool:
-    """Whether the share of false claims is above what the intervals allow, beyond chance."""
+    """Whether the share of false claims exceeds what the confidence level allows, beyond chance."""
     return calibration.all_equal.false_claims.low > 1.0 - calibration.confidence

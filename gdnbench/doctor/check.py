@@ -1,4 +1,4 @@
-"""One thing the doctor looked at, and versions to compare."""
+"""One check of the doctor, and version numbers to compare."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     OK = "ok"  # as it should be, or not needed here
     WARN = "warn"  # something is lost: a kernel, a profiler, or trust in a number
-    FAIL = "fail"  # something asked for cannot work
+    FAIL = "fail"  # something requested cannot work
 
 
 @dataclass(frozen=True)
 class Check:
-    """What the doctor found about one thing.
+    """A finding of the doctor about one thing.
 
-    Attributes:
-        name: the thing, in a word or two.
-        level: how bad it is.
-        finding: what was found, in one sentence without a full stop.
-        remedy: what to do about it, a command where there is one; empty where nothing is to be done.
-        needed_to_measure: whether nothing can be measured while this fails.
+    `finding` is one sentence without a full stop; `remedy` says what to do, with a command if there is one.
+    `needed_to_measure` tells whether nothing can be measured while this fails.
     """
 
     name: str
@@ -35,11 +31,11 @@ class Check:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether nothing can be measured because of this."""
+        """Whether this prevents all measurements."""
         return self.level is Level.FAIL and self.needed_to_measure
 
 
 def version_numbers(version: str) -> tuple[int, int]:
-    """The major and minor number, to compare: `13.0.88` gives (13, 0); (0, 0) where there are none."""
+    """Returns the major and minor number: `13.0.88` gives (13, 0), a text without numbers (0, 0)."""
     found = re.match(r"(\d+)(?:\.(\d+))?", version)
     return (int(found.group(1)), int(found.group(2) or 0)) if found else (0, 0)

@@ -1,4 +1,4 @@
-"""GPU, driver and disk: is there a GPU that is cool, free and at its full clock, and room for results?"""
+"""Checks GPU, driver and disk: a GPU that is cool, free and at its full clock, and room for results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdnbench.doctor.loading import TorchGpu
 from gdnbench.machine.state import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
-_OLDEST_DRIVER = {12: "525", 13: "580"}  # that supports a CUDA major version at all
+_OLDEST_DRIVER = {12: "525", 13: "580"}  # the oldest driver that supports a CUDA major version
 HOT_C = 80
 _UNKNOWN = "the driver does not say"
 _MIB, _GIB = 2**20, 2**30
@@ -21,11 +21,9 @@ NONE_LEFT_BYTES = 200 * 10**6
 
 
 def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Check:
-    """Why no GPU was found, and what works without one.
+    """Explains why no GPU was found, and what works without one.
 
-    Args:
-        hidden: the GPUs there are when `CUDA_VISIBLE_DEVICES` is left out of account.
-        torch_gpus: those that torch sees; some where NVML sees none means that NVML is missing.
+    `hidden` are the GPUs found without regard to `CUDA_VISIBLE_DEVICES`; if only torch sees GPUs, NVML is missing.
     """
     if hidden:
         names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in hidden)
@@ -39,9 +37,9 @@ def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Chec
 
 
 def check_driver(state: GpuState, nvrtc_version: str | None) -> Check:
-    """Whether the driver takes the code that the compiler at hand makes.
+    """Checks whether the driver takes the code of the installed compiler.
 
-    Within one CUDA major version it does, whatever the minor; across major versions it does not.
+    It does within one CUDA major version, whatever the minor, but not across major versions.
     """
     supported = state.cuda_driver_version
     if supported is None:
@@ -57,14 +55,7 @@ def check_driver(state: GpuState, nvrtc_version: str | None) -> Check:
 
 
 def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> tuple[Check, ...]:
-    """Looks at one GPU.
-
-    Args:
-        gpu: the GPU.
-        state: its condition, read just now.
-        l2_bytes: its L2 cache in bytes; 0 where unknown.
-        is_chosen: whether it is the one to measure on, so that nothing can be measured if it cannot be used.
-    """
+    """Checks one GPU, whose `state` was just read; `l2_bytes` is 0 if unknown; a failure of the chosen one is fatal."""
     name = f"GPU {gpu.index}"
     return (
         _check_model(name, gpu, state, l2_bytes, is_chosen),
@@ -136,7 +127,7 @@ def _describe(process: GpuProcess) -> str:
 
 
 def check_results(results: Path) -> Check:
-    """Whether runs can be written to the folder, or the folder made; tried out, and nothing is left behind."""
+    """Checks whether runs can be written to the folder, or the folder made, by a trial that leaves nothing behind."""
     remedy = "choose another folder with --out"
     place = _nearest(results)
     if not place.is_dir():
@@ -152,7 +143,7 @@ def check_results(results: Path) -> Check:
 
 
 def check_disk(free_bytes: int) -> Check:
-    """Whether the disk has room; a run with all its samples takes some megabytes, a profile some hundred."""
+    """Checks the free space: a run with all its samples takes some megabytes, a profile some hundred."""
     finding = f"{free_bytes / 1e9:.1f} GB free"
     if free_bytes < NONE_LEFT_BYTES:
         return Check("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
@@ -162,10 +153,9 @@ def check_disk(free_bytes: int) -> Check:
 
 
 def free_bytes(results: Path) -> int:
-    """Bytes left where the results go."""
+    """Returns the free bytes on the disk of the results."""
     return shutil.disk_usage(_nearest(results)).free
 
 
 def _nearest(path: Path) -> Path:
-    """The path itself, or the nearest of its parents that exists."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())

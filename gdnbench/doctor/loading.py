@@ -1,7 +1,7 @@
-"""Which of the heavy libraries load, asked of a worker: this process stays light, and survives a crash.
+"""Tries in a worker which of the heavy libraries load: this process stays light, and survives a crash.
 
-As a worker: `python -m gdnbench.doctor.loading UUID FD`. UUID is of the GPU to try out, empty for none. It sends a
-message for each library as soon as it is known, so that a crash or a hang in one hides nothing of those before it.
+The worker is `python -m gdnbench.doctor.loading UUID FD`, with the UUID of the GPU to try, or empty. It sends a message
+for each library as soon as it is known, so that a crash or hang does not hide the ones before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIMIT_S = 120.0  # the first import of a CUDA build of torch from a network dis
 
 @dataclass(frozen=True)
 class TorchGpu:
-    """A GPU as torch sees it; `l2_bytes` is what NVML does not know."""
+    """A GPU as torch sees it, with its L2 size, which NVML does not know."""
 
     name: str
     uuid: str
@@ -35,14 +35,11 @@ class TorchGpu:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """How loading a library went.
+    """Result of loading a library.
 
-    Attributes:
-        problem: what went wrong, as one line; empty if it loaded.
-        version: its own `__version__`; empty where not asked.
-        cuda: for torch, the CUDA it is built for; None for a CPU build.
-        gpus: for torch, the GPUs it sees.
-        gpu_problem: for torch, what went wrong in computing on the chosen GPU.
+    `problem` is one line, empty if it loaded; `version` is its own `__version__`, empty if not read. For torch, `cuda`
+    is the CUDA it is built for, None for a CPU build, `gpus` the GPUs it sees, `gpu_problem` a failure to compute on
+    the chosen one.
     """
 
     problem: str = ""
@@ -53,24 +50,22 @@ class LoadResult:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it is missing, rather than broken."""
+        """Whether the library is missing, rather than broken."""
         return self.problem.startswith("ModuleNotFoundError")
 
 
 @dataclass(frozen=True)
 class LibraryLoaded:
-    """The worker has tried to load a library."""
+    """A worker's message: it has tried to load a library."""
 
     library: str
     result: LoadResult
 
 
 def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, LoadResult]:
-    """Loads each of `LIBRARIES` in one process and says how it went.
+    """Loads each of `LIBRARIES` in one process and computes on `gpu`, if given, through torch.
 
-    Args:
-        gpu: the GPU to try out through torch; None tries none.
-        limit_s: how long all of it may take, in seconds; what has not loaded by then counts as hanging.
+    Libraries that have not loaded after `limit_s` seconds count as hanging.
     """
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML counts
     found: dict[str, LoadResult] = {}
@@ -90,7 +85,7 @@ def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, Load
 
 
 def main(arguments: list[str]) -> None:
-    """Loads every library and tells how each went."""
+    """Loads every library and sends each result."""
     die_with_parent()
     uuid, descriptor = arguments
     channel = Channel[LibraryLoaded](int(descriptor))
@@ -117,7 +112,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _load_libcuda() -> LoadResult:
-    """The driver's own library, without which nothing that talks to a GPU loads."""
+    """Loads the driver's own library, which everything that talks to a GPU needs."""
     import ctypes
 
     ctypes.CDLL("libcuda.so.1")
@@ -125,7 +120,6 @@ def _load_libcuda() -> LoadResult:
 
 
 def _load_torch(uuid: str) -> LoadResult:
-    """Torch, what it is built for, and each GPU it sees."""
     import torch
 
     seen = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
@@ -140,7 +134,6 @@ def _load_torch(uuid: str) -> LoadResult:
 
 
 def _describe_gpu(properties: Any) -> TorchGpu:
-    """What torch knows of a GPU and NVML does not."""
     return TorchGpu(
         name=properties.name,
         uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}",
@@ -151,28 +144,26 @@ def _describe_gpu(properties: Any) -> TorchGpu:
 def use_gpu(uuid: str) -> None:
     """Computes something on the GPU: only that shows that torch, the driver and the GPU fit together.
 
-    Raises:
-        RuntimeError: if torch does not see the GPU; whatever else torch raises.
+    Raises RuntimeError if torch does not see the GPU, and whatever else torch raises.
     """
     import torch
 
     torch.cuda.init()  # type: ignore[no-untyped-call]  # says why, where is_available() says no
     seen = [_describe_gpu(torch.cuda.get_device_properties(index)).uuid for index in range(torch.cuda.device_count())]
-    if uuid not in seen and len(seen) != 1:  # a slice of a GPU (MIG) is the only one seen, under a UUID of its own
+    if uuid not in seen and len(seen) != 1:  # a slice of a GPU (MIG) is the only one seen, under its own UUID
         raise RuntimeError("torch sees other GPUs, but not this one")
     index = seen.index(uuid) if uuid in seen else 0
     torch.ones(32, device=f"cuda:{index}").sum().item()
 
 
 def _load_triton() -> LoadResult:
-    """Triton and its compiler."""
     import triton
 
     return LoadResult(version=triton.__version__)
 
 
 def _load_nvrtc() -> LoadResult:
-    """NVRTC, by way of cuda-core: builds an empty kernel, for which no GPU is needed."""
+    """Loads NVRTC through cuda-core and builds an empty kernel, which needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
     Program('extern "C" __global__ void empty() {}', "c++", ProgramOptions(arch="sm_90")).compile("cubin")
@@ -180,7 +171,7 @@ def _load_nvrtc() -> LoadResult:
 
 
 def _load_nvbench() -> LoadResult:
-    """NVBench's extension module, which cuda.bench loads at the first use of one of its names."""
+    """Loads NVBench's extension module, which cuda.bench does at the first use of one of its names."""
     import cuda.bench
 
     assert cuda.bench.State

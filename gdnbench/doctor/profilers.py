@@ -1,4 +1,4 @@
-"""The profilers: Nsight Compute, its permission to read counters, and CUPTI."""
+"""Checks the profilers: Nsight Compute, its permission to read counters, and CUPTI."""
 
 from __future__ import annotations
 
@@ -17,22 +17,12 @@ ALLOW_EVERYBODY = (
 
 
 def find_ncu(root: Path = Path("/")) -> Path | None:
-    """Finds Nsight Compute: on the PATH, else the newest of those that the toolkit and its own installer leave.
-
-    Args:
-        root: the folder that holds `usr` and `opt`.
-    """
+    """Finds Nsight Compute on the PATH, else the newest of the toolkit's and its own installer's below `root`."""
     return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
 
 
 def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
-    """A program on the PATH, else the newest of those that fit the patterns, by the numbers in their paths.
-
-    Args:
-        program: its name.
-        root: what the patterns are below.
-        patterns: where installers leave it, as `Path.glob` takes them.
-    """
+    """Returns a program on the PATH, else the newest, by its path's numbers, of a glob pattern below `root`."""
     if on_path := shutil.which(program):
         return Path(on_path)
     found = [path for pattern in patterns for path in root.glob(pattern)]
@@ -40,12 +30,7 @@ def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
 
 
 def check_ncu(path: Path | None, version_text: str) -> Check:
-    """Whether Nsight Compute is there.
-
-    Args:
-        path: where it is; None if it is not there.
-        version_text: what `ncu --version` prints.
-    """
+    """Checks whether Nsight Compute is at `path`, and runs: `version_text` is the output of `ncu --version`."""
     if path is None:
         remedy = "install it: https://developer.nvidia.com/nsight-compute"
         return Check("ncu", Level.WARN, "not found: no hardware counters", remedy)
@@ -56,12 +41,10 @@ def check_ncu(path: Path | None, version_text: str) -> Check:
 
 
 def check_counters(driver_params: str, process_status: str, driver_version: str | None) -> Check:
-    """Whether this process may read the GPU's hardware counters.
+    """Checks whether this process may read the GPU's hardware counters.
 
-    Args:
-        driver_params: the text of /proc/driver/nvidia/params; empty where it cannot be read.
-        process_status: the text of /proc/self/status.
-        driver_version: `580.159.04`; drivers from 565 on accept CAP_PERFMON as well as CAP_SYS_ADMIN.
+    `driver_params` is the text of /proc/driver/nvidia/params, empty if unreadable, `process_status` that of
+    /proc/self/status. Drivers from 565 on accept CAP_PERFMON as well as CAP_SYS_ADMIN.
     """
     admin_only = re.search(r"RmProfilingAdminOnly:\s*(\d)", driver_params)
     if admin_only is None:
@@ -82,12 +65,10 @@ def _may_profile(process_status: str, driver_version: str | None) -> bool:
 
 
 def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | None) -> Check:
-    """Whether CUPTI, which gives kernel times through torch's profiler, fits torch and the driver.
+    """Checks whether CUPTI, which gives kernel times through torch's profiler, fits torch and the driver.
 
-    Args:
-        version: of the nvidia-cuda-cupti wheel; None if it is not installed.
-        torch_cuda: the CUDA that torch is built for, `13.0`.
-        driver_cuda: the newest CUDA the driver supports.
+    `version` is the nvidia-cuda-cupti wheel's, None without it; `torch_cuda` is the CUDA that torch is built for,
+    `13.0`, `driver_cuda` the newest that the driver supports.
     """
     if version is None:
         return Check("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")

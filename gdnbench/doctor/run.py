@@ -1,4 +1,4 @@
-"""Reads the machine once and runs every check on what it finds."""
+"""Reads the machine once and runs every check on the result."""
 
 from __future__ import annotations
 
@@ -20,18 +20,12 @@ from gdnbench.model.gpu import Gpu
 
 
 def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
-    """Looks at everything a measurement depends on.
+    """Checks everything that a measurement depends on, in the order a person would look.
 
-    Loads torch, triton and cuda-bench in a process of their own, which takes some seconds.
-
-    Args:
-        results: the folder that runs are to be written to; it is not created.
-        gpu: the GPU to measure on, as `--gpu` takes it. `auto` looks at every GPU there is.
-
-    Returns:
-        What was found, in the order a person would look.
+    Loads torch, triton and cuda-bench in a separate process, which takes some seconds. The folder `results` is not
+    created. `gpu` is as `--gpu` takes it; `auto` checks every GPU.
     """
-    from gdnbench.doctor.calibration import check_calibration  # which loads numpy
+    from gdnbench.doctor.calibration import check_calibration  # loads numpy
 
     present = list_gpus()
     chosen, not_found = _choose(gpu, present)
@@ -54,7 +48,6 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
 
 
 def _choose(wanted: str, present: Sequence[Gpu]) -> tuple[Gpu | None, Check | None]:
-    """The GPU asked for, or what to say if it is not here."""
     try:
         return select_gpu(wanted, present), None
     except GpuNotFoundError as error:
@@ -109,7 +102,7 @@ def _check_nvcc() -> Check:
 
 
 def _text(path: str) -> str:
-    """A file of the kernel's; empty where it is not there or not ours to read."""
+    """Reads a file of the kernel; empty if it is missing or forbidden."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError:

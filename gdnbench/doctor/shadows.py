@@ -1,4 +1,4 @@
-"""Files that have the name of a module which others import: Python takes whichever it finds first."""
+"""Finds files that shadow a module of the same name: Python takes whichever it finds first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ _NAME = "modules"
 
 
 def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence[str]) -> Check:
-    """Files in the working folder, or on PYTHONPATH, that have the name of a module of Python's or an installed one.
+    """Checks for files in the working folder or on PYTHONPATH named like a module of Python's or an installed one.
 
-    gdnbench and its workers look for none in the working folder, but programs that libraries start there do. What is
-    on PYTHONPATH all of them import. There only Python's own modules count: it may be where libraries are.
-
-    Args:
-        folder: the working folder.
-        python_path: the folders of PYTHONPATH.
-        installed: where installed modules are.
+    gdnbench and its workers do not import from the working folder, but programs that libraries start there do. All of
+    them import from PYTHONPATH; there only Python's own modules count, because it may hold libraries. `installed` lists
+    the paths of installed modules.
     """
     on_path = [each for each in python_path if each.resolve() != folder.resolve()]
     here = _shadows(folder, installed)
@@ -44,7 +40,7 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
 
 
 def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:
-    """The modules in a folder that have the name of another: Python's own, or one that is installed elsewhere."""
+    """Returns the modules in a folder named like one of Python's own, or like one installed elsewhere."""
     found = []
     for module in pkgutil.iter_modules([str(folder)]):
         own = PathFinder.find_spec(module.name, [str(folder)])
@@ -63,7 +59,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def read_shadows() -> Check:
-    """`check_shadows` of this process."""
+    """Runs `check_shadows` on this process's paths."""
     named = [Path(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     known = {os.path.realpath(each) for each in named}
     installed = [each for each in sys.path if os.path.realpath(each) not in known]

@@ -1,4 +1,4 @@
-"""Python, torch, the packages that build and time the kernels, and the compilers."""
+"""Checks Python, torch, the packages that build and time the kernels, and the compilers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CUDA_BUILD = "pip install --force-reinstall torch --index-url https://download.
 
 
 def check_python(version: tuple[int, int] = sys.version_info[:2], full: str = platform.python_version()) -> Check:
-    """Whether this Python is new enough."""
+    """Checks whether this Python is new enough."""
     if version >= _OLDEST:
         return Check("Python", Level.OK, full, needed_to_measure=True)
     oldest = ".".join(map(str, _OLDEST))
@@ -29,12 +29,9 @@ def check_python(version: tuple[int, int] = sys.version_info[:2], full: str = pl
 
 
 def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> Check:
-    """Whether torch loads and, where there is a GPU, computes on it.
+    """Checks whether torch loads and, with a GPU, computes on it.
 
-    Args:
-        torch: how loading it went.
-        gpu: the GPU to measure on; None for the CPU.
-        driver_cuda: the newest CUDA the driver supports, `13.0`; None where unknown.
+    `gpu` is None for the CPU; `driver_cuda` is the newest CUDA that the driver supports, `13.0`, or None if unknown.
     """
     if torch.is_missing:
         return _fail("not installed", "pip install torch")
@@ -61,7 +58,7 @@ def _fail(finding: str, remedy: str) -> Check:
 
 
 def check_triton(triton: LoadResult) -> Check:
-    """Whether Triton loads; without it only the Triton kernels are lost."""
+    """Checks whether Triton loads; only the Triton kernels need it."""
     if triton.is_missing:
         return Check("triton", Level.WARN, "not installed: no Triton kernels", "pip install triton")
     if triton.problem:
@@ -70,7 +67,7 @@ def check_triton(triton: LoadResult) -> Check:
 
 
 def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str | None) -> Check:
-    """Whether NVRTC, through cuda-core, builds a kernel; without it the CUDA kernels are lost."""
+    """Checks whether NVRTC, through cuda-core, builds a kernel; the CUDA kernels need it."""
     if core_version is None or nvrtc_version is None:
         missing = [
             package
@@ -86,9 +83,9 @@ def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str 
 
 
 def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None, gpu: Gpu | None) -> Check:
-    """Whether NVBench, which times GPU kernels, loads.
+    """Checks whether NVBench, which times GPU kernels, loads.
 
-    Where the driver is missing, cuda-bench's own message blames the CUDA version; this says what is the matter.
+    Without a driver, cuda-bench's own message blames the CUDA version; this one names the real cause.
     """
     level = Level.FAIL if gpu else Level.WARN
     if version is None:
@@ -108,19 +105,19 @@ def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None,
 
 
 def check_fla(version: str | None) -> Check:
-    """Whether the FLA baseline is there to compare with."""
+    """Checks whether the FLA baseline is installed."""
     if version is None:
         return Check("FLA", Level.WARN, "not installed: no FLA baseline", "pip install 'gdnbench[fla]'")
     return Check("FLA", Level.OK, f"fla-core {version}")
 
 
 def find_c_compiler() -> str | None:
-    """The C compiler that Triton would take."""
+    """Returns the C compiler that Triton would take."""
     return os.environ.get("CC") or _first("gcc", "clang", "cc")
 
 
 def find_cpp_compiler() -> str | None:
-    """The C++ compiler that torch.compile would take."""
+    """Returns the C++ compiler that torch.compile would take."""
     return os.environ.get("CXX") or _first("g++", "clang++", "c++")
 
 
@@ -130,7 +127,7 @@ def has_python_headers() -> bool:
 
 
 def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> Check:
-    """Whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
+    """Checks whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
     lacking = [
         finding
         for finding, is_lacking in (
@@ -147,12 +144,7 @@ def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: 
 
 
 def check_nvcc(path: str | None, version_text: str) -> Check:
-    """The CUDA toolkit's compiler, which gdnbench does without.
-
-    Args:
-        path: where nvcc is; None if it is not there.
-        version_text: what `nvcc --version` prints.
-    """
+    """Reports nvcc at `path`, which gdnbench does not need; `version_text` is the output of `nvcc --version`."""
     if path is None:
         return Check("nvcc", Level.OK, "not found, and not needed: NVRTC builds the kernels")
     release = re.search(r"release ([\d.]+)", version_text)
@@ -160,7 +152,7 @@ def check_nvcc(path: str | None, version_text: str) -> Check:
 
 
 def output_of(command: Sequence[str], limit_s: float = 20) -> str:
-    """What a tool prints on stdout; empty where it cannot run or takes longer than `limit_s` seconds."""
+    """Returns a tool's stdout; empty if it cannot run or takes longer than `limit_s` seconds."""
     try:
         return run_tool(command, limit_s=limit_s).output
     except OSError:
