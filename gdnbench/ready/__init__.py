@@ -1,1 +1,1 @@
-"""Is a kernel ready to be sent to a contest or into a library? A few checks, in order, each by what its verb does."""
+"""Checks in order whether a kernel is ready for a contest or a library, each as its verb does."""

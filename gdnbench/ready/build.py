@@ -1,4 +1,4 @@
-"""Does it build for every architecture that it should, would CUDA launch it there, and is it within the rules?"""
+"""Checks whether a kernel builds for every architecture, could be launched there, and obeys the rules."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ NAME = "build"
 
 
 def check_build(candidate: Candidate) -> Check:
-    """Builds every launch at every workload of the suite, for on the workload params and code may depend.
+    """Builds every launch at every workload of the suite, because params and code may depend on the workload.
 
-    Raises:
-        UsageError: for an architecture that is not known.
-        GdnbenchError: for what is no kernel's fault, such as a tool that is absent.
+    Raises UsageError for an unknown architecture, GdnbenchError for what is not the kernel's fault, such as a missing
+    tool.
     """
     terms, label = candidate.terms, candidate.label
     archs = choose_archs(terms.archs, ())
@@ -51,7 +50,7 @@ def check_build(candidate: Candidate) -> Check:
 
 
 def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
-    """What to ask for where there is nothing to build: a suite whose workloads it can all do, or what it is."""
+    """Returns the command if nothing can be built: a suite whose workloads the kernel can all do, or its listing."""
     kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
     for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
         if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
@@ -60,7 +59,7 @@ def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
 
 
 def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
-    """The command that shows the builds."""
+    """Returns the command that shows the builds."""
     rules = ",".join(rule.text for rule in candidate.terms.rules)
     return (
         *("gdnbench", "inspect", candidate.label),
@@ -70,7 +69,7 @@ def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]
 
 
 def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
-    """Of the usual architectures those that it has instructions for; where there is none, its own target."""
+    """Returns the usual architectures whose instructions the kernel has; if there are none, its own target."""
     if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
         return fitting_archs(archs, subjects)[0]
     kernels = [one.entry.kernel for one in subjects]
@@ -79,6 +78,6 @@ def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ..
 
 
 def _told(first: str, among: Sequence[object]) -> str:
-    """The first of several failures: of what the compiler says, the first line."""
+    """Returns the first line of the first of several failures, and the number of others."""
     line = first.strip().partition("\n")[0]
     return f"{line} (and {len(among) - 1} more)" if len(among) > 1 else line

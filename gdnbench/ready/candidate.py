@@ -1,4 +1,4 @@
-"""The kernel that is to be sent, and by what it is checked."""
+"""The kernel to be sent, and the terms of its checks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,10 @@ CONTEST_SUITE = "contest"
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """By what a kernel is checked.
+    """The terms by which a kernel is checked.
 
-    Attributes:
-        archs: the architectures to build for, as `--arch` gives them; empty for those that fit the kernel.
-        rules: what no build may do.
-        suite: the suite's name; empty for the op's contest, or its default suite where it has none.
-        gpu: the GPU to check on; None where there is none.
-        gpu_asked: as `--gpu` asked for it.
-        step_limit_s: seconds that a step of the kernel may take.
-        results: the folder of runs.
-        observer: told of every step.
+    `archs` are as `--arch` gives them, empty for those that fit the kernel; `rules` say what no build may do. An empty
+    `suite` is the op's contest, or its default suite if it has none; `gpu_asked` is the value of `--gpu`.
     """
 
     archs: str
@@ -41,15 +34,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel that loaded.
-
-    Attributes:
-        catalog: what there is.
-        op: the kernel's op.
-        label: what the user calls the kernel, with params.
-        suite: the suite that it is to be measured by.
-        terms: by what it is checked.
-    """
+    """A kernel that loaded, by the user's label with params, and the suite that measures it."""
 
     catalog: Catalog
     op: Op
@@ -59,9 +44,5 @@ class Candidate:
 
 
 def choose_suite(op: Op, wanted: str) -> Suite:
-    """The suite of a name; by default the contest's, where the op has one.
-
-    Raises:
-        UnknownNameError: if there is none of that name.
-    """
+    """Returns the suite of a name, by default the contest's if the op has one; raises UnknownNameError."""
     return op.suite(wanted or (CONTEST_SUITE if CONTEST_SUITE in op.suites else DEFAULT_SUITE))

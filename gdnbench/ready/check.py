@@ -1,4 +1,4 @@
-"""One check of a kernel that is to be sent, and what all of them say together."""
+"""One check of a kernel that is to be sent, and the result of all checks."""
 
 from __future__ import annotations
 
@@ -11,23 +11,18 @@ from gdnbench.measuring.exit_code import gravest_code
 
 
 class CheckStatus(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
-    UNCHECKED = "unchecked"  # it cannot be answered here, or what would answer it is missing
+    UNCHECKED = "unchecked"  # it cannot be answered here, or the tool or run that would answer it is missing
 
 
 @dataclass(frozen=True)
 class Check:
     """One check of a kernel.
 
-    Attributes:
-        name: what was looked at, in a word.
-        status: how it ended.
-        what: what was found, in one sentence without a full stop.
-        command: the words of the command that shows more, or that does what is missing.
-        code: the exit code that it calls for; OK if it passed.
+    `what` is one sentence without a full stop; `command` shows more, or does what is missing.
     """
 
     name: str
@@ -38,30 +33,23 @@ class Check:
 
 
 def passed(name: str, what: str, command: Sequence[str]) -> Check:
-    """A check without complaints."""
+    """Makes a check without complaints."""
     return Check(name, CheckStatus.PASSED, what, tuple(command))
 
 
 def failed(name: str, what: str, command: Sequence[str], code: ExitCode) -> Check:
-    """A check that found something wrong."""
+    """Makes a check that found something wrong."""
     return Check(name, CheckStatus.FAILED, what, tuple(command), code)
 
 
 def unchecked(name: str, what: str, command: Sequence[str], code: ExitCode) -> Check:
-    """A check without an answer."""
+    """Makes a check without an answer."""
     return Check(name, CheckStatus.UNCHECKED, what, tuple(command), code)
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """What all checks say of a kernel.
-
-    Attributes:
-        kernel: its label.
-        op: its op.
-        suite: the suite that it is to be measured by.
-        checks: in the order in which they ran.
-    """
+    """The result of all checks of a kernel, in the order in which they ran."""
 
     kernel: str
     op: str
@@ -69,7 +57,7 @@ class Readiness:
     checks: tuple[Check, ...]
 
     def of_status(self, status: CheckStatus) -> tuple[Check, ...]:
-        """The checks that ended so."""
+        """Returns the checks of a status."""
         return tuple(check for check in self.checks if check.status is status)
 
     @property
@@ -79,12 +67,12 @@ class Readiness:
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 if it is ready, else the code of the gravest failure; without failures, that of what is not checked."""
+        """0 if ready, else the code of the gravest failure; without failures, that of the gravest unanswered check."""
         wanting = self.of_status(CheckStatus.FAILED) or self.of_status(CheckStatus.UNCHECKED)
         return gravest_code(check.code for check in wanting)
 
     @property
     def next_command(self) -> tuple[str, ...]:
-        """The first failure's command, else the first of what is not checked, else that which tells the last result."""
+        """The command of the first failure, else of the first unanswered check, else of the last check."""
         wanting = (*self.of_status(CheckStatus.FAILED), *self.of_status(CheckStatus.UNCHECKED), self.checks[-1])
         return wanting[0].command

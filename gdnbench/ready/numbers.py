@@ -1,4 +1,4 @@
-"""Are its numbers right, and does it touch only the memory that it may?"""
+"""Checks a kernel's numbers, and its memory accesses."""
 
 from __future__ import annotations
 
@@ -23,11 +23,7 @@ SANITIZER = "sanitizer"
 
 
 def verify_candidate(candidate: Candidate) -> Verification:
-    """Every kind of inputs at the workloads of the op's `verify` suite, as `gdnbench verify` does.
-
-    Raises:
-        GdnbenchError: for a machine on which nothing works.
-    """
+    """Verifies all inputs at the op's `verify` workloads, as `gdnbench verify` does; may raise GdnbenchError."""
     terms = candidate.terms
     return preflight.verify_variants(
         candidate.catalog,
@@ -42,7 +38,7 @@ def verify_candidate(candidate: Candidate) -> Verification:
 
 
 def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
-    """Passed if every case that the kernel can do is right; one that cannot run here leaves it without an answer."""
+    """Passes if every supported case is right; a case that cannot run here leaves the check without an answer."""
     kernels = candidate.catalog.entries
     unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
     cases = [case for case, reason in unable.items() if not reason]
@@ -70,18 +66,16 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> Check:
-    """Every tool of compute-sanitizer, as `gdnbench verify --sanitize` runs them.
+    """Runs every tool of compute-sanitizer, as `gdnbench verify --sanitize` does.
 
-    Raises:
-        MachineError: if there is no GPU, or no compute-sanitizer.
-        ProfilerError: if it cannot be started.
+    Raises MachineError without a GPU or compute-sanitizer, ProfilerError if the sanitizer cannot be started.
     """
     terms = candidate.terms
     sanitizer = need_sanitizer_on(terms.gpu_asked)
     assert terms.gpu
     limit_s = terms.step_limit_s * LIMIT_STEPS
     check = SanitizerCheck(candidate.catalog, sanitizer, terms.gpu, limit_s, terms.observer)
-    # What the numbers are is another check: here a case fails for what a tool finds, or cannot find out.
+    # The numbers are another check: here a case fails only for what a tool finds, or cannot find out.
     afresh = {case_id: replace(found, gates=()) for case_id, found in verification.checked.items()}
     found = check.add_to(replace(verification, checked=afresh))
     command = sanitize_words(candidate)
@@ -105,18 +99,17 @@ def check_memory(candidate: Candidate, verification: Verification) -> Check:
 
 
 def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
-    """The tools that gave an answer at each of these cases, or those that did not."""
     gates = [{gate.gate for gate in found.checked[case.id].gates} for case in cases]
     return ", ".join(tool for tool in SanitizerTool if all(f"{PROGRAM} {tool}" in each for each in gates) is answered)
 
 
 def verify_words(candidate: Candidate) -> tuple[str, ...]:
-    """The command that verifies it."""
+    """Returns the command that verifies the candidate."""
     return ("gdnbench", "verify", candidate.label)
 
 
 def sanitize_words(candidate: Candidate) -> tuple[str, ...]:
-    """The command that runs it under compute-sanitizer."""
+    """Returns the command that runs the candidate under compute-sanitizer."""
     return (*verify_words(candidate), "--sanitize")
 
 
@@ -126,7 +119,7 @@ def _told(verification: Verification, case: Case) -> str:
 
 
 def _where(verification: Verification) -> str:
-    """What ran it: `on NVIDIA H200`, `in the interpreter of PTX, for there is no GPU here`."""
+    """Describes what ran the candidate: `on NVIDIA H200, seed 7`, or an interpreter `without a GPU`."""
     if verification.interpreted:
         told = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
     else:

@@ -1,4 +1,4 @@
-"""Runs the checks in order, each whether or not the one before it passed."""
+"""Runs the checks in order, whether or not earlier ones passed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,9 @@ _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 
 
 def check_kernel(catalog: Catalog, op: str, name: str, terms: Terms) -> Readiness:
-    """Checks one kernel.
+    """Checks one kernel: a kernel or a preset, params after colons; an empty op is that of the kernel.
 
-    Args:
-        catalog: what there is.
-        op: the op whose kernel is meant; empty for that of the kernel.
-        name: a kernel or a preset, params after colons.
-        terms: by what it is checked.
-
-    Raises:
-        UsageError: for a kernel, suite or architecture that does not exist.
+    Raises UsageError for an unknown kernel, suite or architecture.
     """
     known, _ = label_parts(name)
     broken = find_broken(catalog, known)
@@ -62,7 +55,7 @@ def _checks(candidate: Candidate) -> list[Check]:
 
 
 def _attempt(name: str, command: Sequence[str], check: Callable[[], Check]) -> Check:
-    """A check, or what kept it from an answer; what the user asked for wrongly is raised."""
+    """Returns a check, or what kept it from an answer; a usage error is raised."""
     try:
         return check()
     except GdnbenchError as error:
@@ -73,7 +66,6 @@ def _attempt(name: str, command: Sequence[str], check: Callable[[], Check]) -> C
 
 
 def _of_broken(name: str, broken: Broken, terms: Terms) -> Readiness:
-    """A kernel that does not load has nothing else to check."""
     first = source.tell_broken(broken)
     rest = [
         unchecked(each, "not looked at: it does not load", first.command, first.code)

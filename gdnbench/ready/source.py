@@ -1,4 +1,4 @@
-"""Does it load, and does its source show a known mistake?"""
+"""Checks whether a kernel loads, and whether its source shows a known mistake."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ NAME = "source"
 
 
 def check_source(candidate: Candidate) -> Check:
-    """Every rule of lint on every file of the kernel.
+    """Applies every lint rule to every file of the kernel.
 
-    Raises:
-        BuildError: if a source cannot be read.
-        MachineError: if a rule needs a build and the machine lacks a tool for it.
+    Raises BuildError for an unreadable source, MachineError if the machine lacks a tool for a rule that needs a build.
     """
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
     files = plural(len(result.files), "file")
@@ -33,10 +31,10 @@ def check_source(candidate: Candidate) -> Check:
 
 
 def tell_broken(broken: Broken) -> Check:
-    """The check of a kernel whose folder does not load."""
+    """Makes the check of a kernel whose folder does not load."""
     return failed(NAME, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
 
 
 def lint_words(label: str) -> tuple[str, ...]:
-    """The command that shows the findings."""
+    """Returns the command that shows the findings."""
     return ("gdnbench", "lint", label)

@@ -1,4 +1,4 @@
-"""Is there a run of this very code at every workload of the suite, and what does it say?
+"""Checks for a run of the kernel's current code at every workload of the suite, and its verdict.
 
 Runs without a GPU do not count, nor do sweeps, which race the points of a kernel.
 """
@@ -31,18 +31,12 @@ from gdnbench.store.step import is_step
 from gdnbench.wording import first_of, plural
 
 NAME = "suite"
-_MOST_NAMED = 3  # workloads that a run lacks
+_MOST_NAMED = 3  # of the workloads that a run lacks
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run that has the kernel.
-
-    Attributes:
-        folder: where it is stored.
-        code: whether its code is the kernel's as it is now.
-        lacking: the workloads of the suite that it does not have the kernel at.
-    """
+    """A run that has the kernel, with its code's state and the workloads of the suite that it lacks."""
 
     folder: Path
     code: CodeState
@@ -50,12 +44,12 @@ class StoredRun:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers the question."""
+        """Whether the run has the current code at every workload."""
         return self.code is CodeState.CURRENT and not self.lacking
 
 
 def check_run(candidate: Candidate) -> Check:
-    """The newest run that has the kernel's code at every workload of the suite; one that is damaged is left out."""
+    """Judges the newest readable run that has the kernel's code at every workload of the suite."""
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
     judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
@@ -63,13 +57,13 @@ def check_run(candidate: Candidate) -> Check:
 
 
 def run_words(candidate: Candidate) -> tuple[str, ...]:
-    """The command that measures it over the suite."""
+    """Returns the command that measures the candidate over the suite."""
     words = ("gdnbench", "run", candidate.label, "--suite", candidate.suite.name)
     return (*words, *out_option(candidate.terms.results))
 
 
 def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
-    """The whole runs on a GPU that have the kernel, newest first; those that cannot be read are left out."""
+    """Yields the complete GPU runs that have the kernel, newest first; unreadable ones are left out."""
     found = readable(runs_beside(candidate.terms.results), lambda folder: (folder, read_info(folder)))
     for folder, info in found:
         if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept or is_step(folder):
@@ -83,14 +77,14 @@ def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
 
 
 def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeState:
-    """Of all that the kernel is made of: of a dispatcher its table, too, and every kernel that it picked."""
+    """Returns the joint state of the kernel's code: for a dispatcher also its table and every kernel that it picked."""
     owner = catalog.owner(label_parts(cases[0].label)[0])
     names = {*(case.variant.kernel for case in cases), *([owner.kernel.name] if owner else [])}
     return CodeState.together(catalog.code_state(name, info.sources.get(name, "")) for name in names)
 
 
 def _tell_missing(candidate: Candidate, runs: Sequence[StoredRun]) -> str:
-    """What comes nearest, newest first: a run of this code that lacks workloads, one of other code, or none."""
+    """Describes the nearest run, newest first: one of this code that lacks workloads, one of other code, or none."""
     suite = candidate.suite
     if partial := next((run for run in runs if run.code is CodeState.CURRENT), None):
         lacking = first_of([workload.titled for workload in partial.lacking], _MOST_NAMED)
@@ -136,7 +130,7 @@ def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], show
 
 
 def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> Check:
-    """A kernel that is slower than the baseline over the whole suite fails; one that is at some workloads does not."""
+    """Fails a kernel that is slower than the baseline over the whole suite; being slower at some workloads passes."""
     left_out = f"; {plural(len(result.left_out), 'workload')} left out, without the baseline" if result.left_out else ""
     if row.comparison is None or row.worst is None:
         return passed(NAME, f"{named}: {row.label} is the baseline{left_out}", shown)
