@@ -1,4 +1,4 @@
-"""What makes a kernel's files those of another kernel: only what names something or sets a default changes."""
+"""Turns a kernel's files into those of another: changes only names and defaults."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ _AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a d
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes to a declaration.
+    """The changes to a declaration; `idea` is its docstring's first line.
 
-    Attributes:
-        idea: the docstring's first line.
-        name: the kernel's name.
-        entry: the function's name; empty to leave it.
-        presets: new names of presets by the old ones; None leaves the preset out.
-        defaults: new defaults, by param.
+    `entry` is the function's new name, empty to keep it; `presets` has new names by old ones, None to leave one out.
     """
 
     idea: str
@@ -39,10 +34,10 @@ class Changes:
 
 
 def plan_changes(name: str, origin: Entry, variant: Variant, files: Mapping[Path, bytes]) -> Changes:
-    """What makes `origin` the kernel `name`, with the variant's params as its defaults."""
+    """Plans the changes that turn `origin` into the kernel `name`, with the variant's params as its defaults."""
     kernel, (label, settings) = origin.kernel, label_parts(variant.label)
     defaults = {param: value for param, value in variant.params.items() if value != kernel.params[param].default}
-    # A preset that says no more than the new defaults would be measured twice.
+    # A preset that only repeats the new defaults would be measured twice.
     presets = {
         preset: None
         if defaults and values.items() <= variant.params.items()
@@ -58,21 +53,20 @@ def plan_changes(name: str, origin: Entry, variant: Variant, files: Mapping[Path
 
 
 def preset_of(preset: str, op: str, old: str, new: str) -> str:
-    """A preset's new name: `decode-v4b` becomes `decode-mineb`, and `decode-wide` becomes `decode-mine-wide`."""
+    """Renames a preset: `decode-v4b` becomes `decode-mineb`, and `decode-wide` becomes `decode-mine-wide`."""
     return new + preset.removeprefix(old) if preset.startswith(old) else f"{new}-{preset.removeprefix(f'{op}-')}"
 
 
 def entry_of(entry: str, old: str, new: str) -> str:
-    """The function's new name: `gdn_decode_v4` becomes `gdn_decode_mine`; one without the old name in it stays."""
+    """Renames the function: `gdn_decode_v4` becomes `gdn_decode_mine`; one without the old name stays."""
     carried = re.escape(old.replace("-", "_"))
     return re.sub(rf"(?<![A-Za-z0-9]){carried}(?![A-Za-z0-9])", new.replace("-", "_"), entry)
 
 
 def changed_files(origin: Entry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
-    """The files with the changes made: the declaration, and the function's name in every text.
+    """Changes the declaration, and the function's name in every text file.
 
-    Raises:
-        UsageError: if the declaration computes what is to change, or is not UTF-8.
+    Raises UsageError if the declaration computes what is to change, or is not UTF-8.
     """
     try:
         declaration = rewrite(files[_DECLARATION].decode("utf-8-sig"), changes).encode()
@@ -90,13 +84,10 @@ def _word(name: str) -> re.Pattern[bytes]:
 
 
 def rewrite(source: str, changes: Changes) -> str:
-    """The declaration with the changes made; comments and formatting stay.
+    """Changes a declaration; comments and formatting stay.
 
-    What is to change must be written out: a name as a string, presets and params as dicts, each perhaps under a name
-    of the module's own.
-
-    Raises:
-        UsageError: if it is computed instead.
+    What changes must be written out: a name as a string, presets and params as dicts, each perhaps under a name of the
+    module. Raises UsageError if it is computed instead.
     """
     file = _Source(source)
     kernel = file.arguments(file.assigned.get("kernel"))
@@ -117,7 +108,7 @@ def rewrite(source: str, changes: Changes) -> str:
 
 
 class _Source:
-    """A Python file and the edits to it; places are counted in bytes of UTF-8, as `ast` counts columns."""
+    """A Python file and its edits; positions count bytes of UTF-8, as `ast` counts columns."""
 
     def __init__(self, source: str) -> None:
         self.body, self.bytes = ast.parse(source).body, source.encode()
@@ -148,11 +139,11 @@ class _Source:
         self.edits.append((*self.span(node), text))
 
     def follow(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name of the module stands for; any other expression is itself."""
+        """Returns the value of a module's name; any other expression is returned as is."""
         return self.assigned.get(node.id) if isinstance(node, ast.Name) else node
 
     def arguments(self, node: ast.expr | None) -> dict[str | None, ast.expr]:
-        """The arguments of a call by name; the first one without a name is a param's `default`."""
+        """Returns the arguments of a call by name; the first positional one is a param's `default`."""
         call = self.follow(node)
         if not isinstance(call, ast.Call):
             return {}
@@ -170,7 +161,7 @@ class _Source:
         self.replace(string, quote + text + quote)
 
     def set_first_line(self, line: str) -> None:
-        """Sets the first line of the docstring, which need not exist."""
+        """Sets the first line of the docstring, or adds one."""
         docstring = f'""{_literal(line)}""'
         match self.body[0]:
             case ast.Expr(value=ast.Constant(value=str()) as old):
@@ -180,7 +171,7 @@ class _Source:
                 self.edits.append((0, 0, docstring + "\n\n"))
 
     def items(self, node: ast.expr | None, what: str) -> list[tuple[str, ast.expr, ast.expr]]:
-        """The items of a dict: name, key and value."""
+        """Returns the items of a dict: name, key and value."""
         found = self.follow(node)
         if not isinstance(found, ast.Dict):
             raise _computed(f"its {what}s")
@@ -203,7 +194,6 @@ class _Source:
 
 
 def _literal(value: ParamValue) -> str:
-    """As Python writes it, with double quotes."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

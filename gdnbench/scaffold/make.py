@@ -1,4 +1,4 @@
-"""Makes a kernel out of another: copies its folder under a new name, and checks that the copy loads."""
+"""Copies a kernel's folder under a new name, and checks that the copy loads."""
 
 from __future__ import annotations
 
@@ -19,21 +19,14 @@ from gdnbench.model.case import Variant
 from gdnbench.scaffold.changes import Changes, changed_files, plan_changes
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_OUTSIDE = re.compile(rb'\b__file__\b|#\s*include\s*"\.\./')  # what it looks for may be missing elsewhere
+_OUTSIDE = re.compile(rb'\b__file__\b|#\s*include\s*"\.\./')  # the files that these refer to may be missing elsewhere
 
 
 @dataclass(frozen=True)
 class NewKernel:
-    """A kernel that was made.
+    """A new kernel in the folder of kernels `root`, copied from the label `origin`.
 
-    Attributes:
-        name: its name.
-        origin: the label of what it was made from.
-        root: the folder of kernels that it is in.
-        folder: its own folder.
-        source: the implementing file.
-        files: its files, by path in its folder.
-        notes: what to know about it.
+    `source` is the implementing file; `files` are paths in its own folder.
     """
 
     name: str
@@ -46,21 +39,16 @@ class NewKernel:
 
     @property
     def is_in_catalog(self) -> bool:
-        """Whether the catalog looks where it is."""
+        """Whether the catalog searches its root."""
         return self.root in default_roots()
 
 
 def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
-    """Copies a kernel under a new name.
+    """Copies a kernel, preset or label, whose params become the defaults, under a new name.
 
-    Args:
-        name: the new kernel's name.
-        origin: what to copy: a kernel, a preset or a label. Its params become the defaults.
-        to: the folder of kernels to put it in; without it `choose_root` says where it goes.
-
-    Raises:
-        UsageError: for a name that is none or is taken, an unknown origin, or a place that cannot be written.
-        DeclarationError: if the copy would not load; nothing is left of it.
+    `to` is the folder of kernels to put it in, by default that of `choose_root`. Raises UsageError for an invalid or
+    taken name, an unknown origin, or a place that cannot be written; DeclarationError, leaving nothing, if the copy
+    would not load.
     """
     to = to.expanduser().resolve() if to else None
     catalog = _with_root(load_catalog(), to)
@@ -99,13 +87,10 @@ def _find(catalog: Catalog, op: str, origin: str) -> tuple[Entry, Variant]:
 
 
 def choose_root(source: Entry, roots: Iterable[Path], to: Path | None) -> Path:
-    """The folder of kernels that a copy of `source` goes to.
+    """Returns the folder of kernels for a copy of `source`; raises UsageError if `to` cannot hold kernels.
 
-    That is `to` if given; else the root that holds `source`; else the first of the others; else `kernels/` here.
-    A root inside an installed package is passed over, and so is one that cannot be written.
-
-    Raises:
-        UsageError: if `to` cannot hold kernels.
+    It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
+    inside an installed package is skipped, and so is one that cannot be written.
     """
     if to is None:
         beside = source.folder.parent.parent
@@ -119,33 +104,26 @@ def choose_root(source: Entry, roots: Iterable[Path], to: Path | None) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether it, or the nearest folder above it that exists, can be written."""
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     return existing.is_dir() and os.access(existing, os.W_OK)
 
 
 def op_folder_in(root: Path, source: Entry) -> Path:
-    """The folder in `root` for the kernels of `source`'s op; it need not exist."""
+    """Returns the folder in `root` for the kernels of `source`'s op; it need not exist."""
     known = (source.folder.parent, source.op_folder)
     return next((folder for folder in known if folder.parent == root), root / source.op.name)
 
 
 def read_folder(folder: Path) -> dict[Path, bytes]:
-    """The files of a folder by their paths in it, without Python's cache."""
+    """Reads the files of a folder by their relative paths, without Python's cache."""
     names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     return {name: (folder / name).read_bytes() for name in names if "__pycache__" not in name.parts}
 
 
 def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
-    """The op whose kernel `name` would be: `decode` of `decode-mine`.
+    """Returns the op in a kernel's name, `decode` of `decode-mine`; raises UsageError if it names no op's kernel.
 
-    Args:
-        name: the new kernel's.
-        ops: those there are.
-        origin: the kernel that it is to be a copy of, whose op the error's hint then means.
-
-    Raises:
-        UsageError: if it is not the name of any op's kernel.
+    `origin` is the kernel to copy; the error's hint names its op.
     """
     longest_first = sorted(ops, key=len, reverse=True)
     for op in longest_first:
@@ -158,12 +136,12 @@ def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
 
 
 def folder_of(name: str, op: str) -> str:
-    """The name of its folder: `floor_copy` for `decode-floor-copy`."""
+    """Returns a kernel's folder name: `floor_copy` for `decode-floor-copy`."""
     return name.removeprefix(f"{op}-").replace("-", "_")
 
 
 def _check_names(catalog: Catalog, origin: Entry, changes: Changes) -> None:
-    """A kernel and its presets share one namespace with all others; raises UsageError if another has one of them."""
+    """Raises UsageError if another kernel or preset has one of the names; all share one namespace."""
     old = {changes.name: origin.kernel.name} | {new: old for old, new in changes.presets.items()}
     for entry in catalog.entries.values():
         for variant in (entry.default, *entry.presets):
@@ -174,12 +152,10 @@ def _check_names(catalog: Catalog, origin: Entry, changes: Changes) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Path], None]) -> None:
-    """Makes a folder, hidden beside its place until it has passed the check; where anything fails, nothing is left.
+    """Writes a folder, hidden beside its place until it has passed the check; on failure nothing is left.
 
-    The hidden folder's name begins with a dot, which the catalog passes over.
-
-    Raises:
-        UsageError: if something is there, or the place cannot be written; and whatever `check` raises.
+    The hidden folder's name begins with a dot, which the catalog skips. Raises UsageError if the folder exists or
+    cannot be written, and whatever `check` raises.
     """
     if os.path.lexists(folder):
         raise UsageError(f"{folder} exists", "choose another name, or remove it first")
@@ -205,7 +181,7 @@ def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Pat
 
 
 def _check_loads(folder: Path, origin: Entry, changes: Changes) -> None:
-    """Loads a copy as the catalog will; raises DeclarationError if it does not load, or under other names."""
+    """Loads a copy as the catalog will; raises DeclarationError if it does not load, or has other names."""
     hint = f"copy {origin.folder} and edit it by hand"
     loaded = load_kernel(folder, LoadedOp(origin.op, origin.op_folder))
     if isinstance(loaded, Broken):
