@@ -1,4 +1,4 @@
-"""Runs a command of gdnbench as a process of its own, tells its progress, and ends it when nobody wants it any more."""
+"""Runs a command of gdnbench as a separate process, reports its progress, and stops it when its call is cancelled."""
 
 from __future__ import annotations
 
@@ -18,42 +18,33 @@ from gdnbench.process.worker import python_path
 from gdnbench.tools_server.result import Ended
 
 PATIENCE_S = 60.0
-"""Seconds that a command has, after Ctrl-C, to write what is finished: from another machine it comes home first."""
+"""Seconds that a command has after Ctrl-C to write what is finished; from another machine it is downloaded first."""
 
 _POLL_S = 0.02
-_LATE_S = 1.0  # for what a command has started, and left behind with its streams open
+_LATE_S = 1.0  # for child processes of the command that keep its streams open
 _CHUNK = 1 << 16
 _ENVIRONMENT = {"PYTHONUTF8": "1", "NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS": "10000"}
 
 _CHILD = (
     "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
-    "os.getppid() == {server} or sys.exit(1); "  # it may have died before
+    "os.getppid() == {server} or sys.exit(1); "  # the server may have died before
     "sys.argv[0] = 'gdnbench'; from gdnbench.__main__ import main; sys.exit(main())"
 )
-"""The command line, killed with the server: a run that nobody asks for any more would keep its GPU."""
+"""The command line, killed with the server: otherwise a cancelled run would keep its GPU."""
 
 Heard = Callable[[JobEvent], Awaitable[None]]
 
 
 class Commands:
-    """The commands that run now.
-
-    Attributes:
-        running: their processes.
-    """
+    """The running commands, as processes in `running`."""
 
     def __init__(self) -> None:
         self.running: set[Command] = set()
 
     async def run(self, words: Sequence[str], heard: Heard) -> Ended:
-        """Runs a command to its end. If the caller is cancelled, the command is stopped first, as Ctrl-C does it.
+        """Runs the words behind `gdnbench`; if the caller is cancelled, stops the command first, as Ctrl-C does.
 
-        Args:
-            words: behind `gdnbench`, the verb first.
-            heard: told of its progress.
-
-        Raises:
-            OSError: if it cannot be started.
+        `heard` receives its progress. Raises OSError if it cannot be started.
         """
         command = Command(words, heard)
         self.running.add(command)
@@ -70,12 +61,12 @@ class Commands:
         return command.ended
 
     async def settle(self) -> None:
-        """Waits until those that are being stopped have written what they have: the next call may ask for it."""
+        """Waits until stopped commands have written their results: the next call may need them."""
         while any(command.is_stopped for command in self.running):
             await sleep(_POLL_S)
 
     async def stop(self) -> None:
-        """Stops all of them, and waits until they have ended, as who called `run` finds out."""
+        """Stops all commands and waits until the callers of `run` have seen them end."""
         for command in self.running:
             command.interrupt()
         with move_on_after(PATIENCE_S):
@@ -84,15 +75,7 @@ class Commands:
 
 
 class Command:
-    """A command under way.
-
-    Args:
-        words: behind `gdnbench`.
-        heard: told of its progress.
-
-    Attributes:
-        is_stopped: whether it was told to stop.
-    """
+    """A running command, made of the words behind `gdnbench`; `heard` receives its progress."""
 
     def __init__(self, words: Sequence[str], heard: Heard) -> None:
         self._heard = heard
@@ -118,12 +101,12 @@ class Command:
 
     @property
     def ended(self) -> Ended:
-        """How it ended, once it has."""
+        """Result of the ended command."""
         output, errors = (self._texts[each].decode(errors="replace") for each in (self._output, self._errors))
         return Ended(self._process.returncode, output, errors, tuple(self._notes))
 
     async def follow(self) -> None:
-        """Reads what it writes until it has ended; may be called again after it was cancelled."""
+        """Reads the command's output until it has ended; may be called again after it was cancelled."""
         async with create_task_group() as outer:
             outer.start_soon(self._leave_what_stays_open, outer.cancel_scope)
             async with create_task_group() as readers:
@@ -134,20 +117,20 @@ class Command:
             await sleep(_POLL_S)
 
     def interrupt(self) -> None:
-        """Ctrl-C, to the command alone: it stops its workers. A second one would keep it from writing what it has."""
+        """Sends Ctrl-C to the command alone, which stops its workers; a second would keep it from saving results."""
         if not self.is_stopped and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         self.is_stopped = True
 
     async def stop(self) -> None:
-        """Interrupts it, and waits until it has ended; nobody follows its progress any more."""
+        """Interrupts the command and waits until it has ended; reports no more progress."""
         self._heard = _pass_over
         self.interrupt()
         with move_on_after(PATIENCE_S):
             await self.follow()
 
     async def close(self) -> None:
-        """Kills what is left of it."""
+        """Kills what is left of the command."""
         await to_thread.run_sync(kill, self._process)
         for stream in (self._process.stdout, self._process.stderr):
             if stream:
@@ -182,7 +165,7 @@ class Command:
 
 
 async def _pass_over(_event: JobEvent) -> None:
-    """Hears what nobody is told."""
+    """Ignores an event."""
 
 
 def _descriptors(process: Popen[bytes]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The tools around an edit: lint before it is run, try before it is measured, ledger when it was. They need no GPU."""
+"""The tools around an edit, which need no GPU: lint before a run, try before a measurement, ledger after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that measure or check: verify, score, run, sweep, ncu, ready. Calls of them wait for each other."""
+"""The tools that measure or check: verify, score, run, sweep, ncu, ready. Their calls run one at a time."""
 
 from __future__ import annotations
 

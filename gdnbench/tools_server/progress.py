@@ -1,4 +1,4 @@
-"""Tells a client how far a command is, from what the command tells of its phases."""
+"""Reports a command's progress to a client, from the phases that the command reports."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from gdnbench.measuring.observer import PHASES
 from gdnbench.model.status import Status
 
 INTERVAL_S = 0.5
-"""Seconds between notifications; the beginning of a phase, a failure and a note are told at once."""
+"""Seconds between notifications; a new phase, a failure and a note are sent at once."""
 
-_SILENCE_S = 10.0  # after which a client is told that the command is still at work: some give up on what is silent
+_SILENCE_S = 10.0  # after which the client gets a sign of life: some clients give up on silent servers
 _LITTLE = 1e-3
 Report = Callable[[float, float | None, str], Awaitable[None]]
 
 
 class Progress:
-    """A listener that counts units of work over all phases.
+    """Counts units of work over all phases of a command; reports progress, the total as far as known, and a message.
 
-    The protocol wants each notification's progress to be greater than the last one's: where no unit was finished since,
-    it grows by a little.
-
-    Args:
-        report: sends progress, the total as far as it is known, and a message.
+    The protocol requires each notification's progress to grow: if no unit was finished, it grows by a little.
     """
 
     def __init__(self, report: Report) -> None:
@@ -38,18 +34,18 @@ class Progress:
         self._told, self._told_s = 0.0, float("-inf")
 
     async def heard(self, event: JobEvent) -> None:
-        """Takes an event of the command, and tells the client, unless it was told just now."""
+        """Handles an event of the command, and notifies the client unless it was notified just now."""
         deliver(event, self)
         if isinstance(event, PhaseBegun) or self._urgent or time.monotonic() - self._told_s > INTERVAL_S:
             await self._tell()
 
     async def say(self, text: str) -> None:
-        """Tells the client something now."""
+        """Sends the client a text now."""
         self.note(text)
         await self._tell()
 
     async def keep_telling(self) -> None:
-        """Tells the client every few seconds, for ever, that the command is still at work."""
+        """Notifies the client every few seconds, for ever, that the command is still at work."""
         begun_s = time.monotonic()
         while True:
             await sleep(_SILENCE_S / 4)
@@ -72,27 +68,27 @@ class Progress:
         return ": ".join(filter(None, [where, self._step]))
 
     def begin(self, phase: str, total: int) -> None:
-        """A phase of so many units begins."""
+        """Begins a phase of so many units."""
         self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
 
     def step(self, what: str) -> None:
-        """Something is under way."""
+        """Sets the current step."""
         self._step = what
 
     def advance(self) -> None:
-        """One unit is done."""
+        """Counts one unit as done."""
         self._done += 1
         self._phase_done += 1
 
     def standing(self, text: str) -> None:
-        """How a race stands."""
+        """Sets the standing of a race."""
         self._step = text
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Sets a note for the user."""
         self._urgent = text
 
     def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
-        """A case passed or failed its preflight."""
+        """Notes a failed preflight of a case."""
         if status.is_failure:
             self._urgent = f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}"

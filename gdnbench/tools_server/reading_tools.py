@@ -1,4 +1,4 @@
-"""The tools that read or compile: list, inspect, explain, compare, show. They need no GPU, and wait for none."""
+"""The tools that read or compile: list, inspect, explain, compare, show. They need no GPU and do not wait for it."""
 
 from __future__ import annotations
 

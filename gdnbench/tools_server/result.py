@@ -1,4 +1,4 @@
-"""What a call answers: the exit code and its meaning, an error with its hint, what a digest has; never over 4 KB."""
+"""Builds a call's answer, at most 4 KB: exit code and meaning, an error with its hint, and the digest."""
 
 from __future__ import annotations
 
@@ -13,27 +13,23 @@ from gdnbench.errors import ExitCode
 from gdnbench.process.command import describe_exit
 
 LIMIT_BYTES = 4096
-"""Of a result as JSON text in UTF-8."""
+"""Size limit of a result as JSON text in UTF-8."""
 
 _DIGITS = 5
 _LONGEST = 1500  # characters of a text
 _MOST_WARNINGS = 5
 _SMALL_BYTES = 40
 _ERROR = re.compile(r"^error: (?P<message>.*?)(?:^hint:  (?P<hint>.*))?\Z", re.MULTILINE | re.DOTALL)
-_FRAME = re.compile("[\u2500-\u257f]+")  # that a wrong option is told in
+_FRAME = re.compile("[\u2500-\u257f]+")  # drawn around a message on a wrong option
 _WARNING = re.compile(r"^warning: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What a model needs of a verb's JSON.
+    """What a model needs of a verb's JSON, most important fields first.
 
-    Attributes:
-        fields: the result's fields, the most important first.
-        rows: the field that is a list of rows, the last of which are left out where all would be too long; empty if
-            there is none.
-        offset: how many rows the caller has seen already.
-        more: the call that gives the others, with `{offset}` for the number of rows seen by then.
+    `rows` names the field that is a list of rows, whose last are left out if the result is too long, or is empty. The
+    caller has seen `offset` rows; `more` is the call for further ones, with `{offset}` for the number seen by then.
     """
 
     fields: Mapping[str, Any]
@@ -44,14 +40,7 @@ class Digest:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
-
-    Attributes:
-        code: its exit code; negative for a signal.
-        output: what it printed on stdout.
-        errors: what it printed on stderr.
-        notes: what it told beside its progress.
-    """
+    """How a command ended: exit code, negative for a signal, stdout, stderr, and notes beside its progress."""
 
     code: int
     output: str = ""
@@ -60,12 +49,7 @@ class Ended:
 
 
 def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
-    """The fields that every result has.
-
-    Args:
-        ended: the command.
-        meanings: of its exit codes, where they are not those of `ExitCode`.
-    """
+    """Returns the fields of every result; `meanings` are of exit codes where they differ from `ExitCode`."""
     known = {**{code.value: code.meaning for code in ExitCode}, **meanings}
     told: dict[str, Any] = {
         "exit_code": ended.code,
@@ -82,23 +66,17 @@ def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
 
 
 def warnings_of(ended: Ended) -> list[str]:
-    """What it warned of, and its notes."""
+    """Returns the command's warnings and notes."""
     return [*_WARNING.findall(ended.errors), *ended.notes]
 
 
 def is_wrong_request(code: int) -> bool:
-    """Whether a call failed by what it asked for, or by gdnbench itself; a kernel's failure is an answer."""
+    """Whether a call failed by its request or by gdnbench itself; a kernel's failure is an answer."""
     return code in {ExitCode.USAGE, ExitCode.CRASHED} or code < 0
 
 
 def fit(told: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """The result of a call, of at most `LIMIT_BYTES`; a field `cut` says what was left out, and how to get it.
-
-    Args:
-        told: the fields that every result has.
-        digest: what the verb's JSON says.
-        warnings: what the command warned of beside its JSON; they join those of the digest.
-    """
+    """Returns a call's result of at most `LIMIT_BYTES`; its field `cut` says what was left out, and how to get it."""
     warned = list(dict.fromkeys([*digest.fields.get("warnings", ()), *warnings]))[:_MOST_WARNINGS]
     fields = {**told, **digest.fields, **({"warnings": warned} if warned else {})}
     document: dict[str, Any] = {name: _plain(value) for name, value in fields.items()}
@@ -112,17 +90,17 @@ def fit(told: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -
 
 
 def to_text(document: Mapping[str, Any]) -> str:
-    """A result as JSON text."""
+    """Returns a result as JSON text."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def size_of(document: Mapping[str, Any]) -> int:
-    """Bytes of a result as JSON text."""
+    """Returns the bytes of a result as JSON text."""
     return len(to_text(document).encode())
 
 
 def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any]) -> dict[str, Any]:
-    """With as many of the rows as fit, at least one."""
+    """Adds as many rows as fit, at least one."""
     left = rows[digest.offset :]
 
     def of(count: int) -> dict[str, Any]:
@@ -139,7 +117,7 @@ def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any]) -> dic
 
 
 def _halve_the_largest(document: dict[str, Any], cuts: Sequence[str]) -> str:
-    """Leaves out half of the largest field; says which fields that was done to."""
+    """Leaves out half of the largest field; returns a text that names all fields halved so far."""
     name = max(
         (each for each in document if each not in {"exit_code"}), key=lambda each: size_of({each: document[each]})
     )
@@ -163,7 +141,7 @@ def _half(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """With few digits, and without texts of a page; what is no number in JSON becomes null."""
+    """Rounds numbers and cuts texts longer than a page; numbers that JSON lacks become null."""
     if isinstance(value, float):
         rounded = float(f"{value:.{_DIGITS}g}")
         return rounded if math.isfinite(rounded) else None

@@ -1,4 +1,4 @@
-"""The server: lists the tools, makes each call a command, and answers with what a model needs of its JSON."""
+"""The server: lists the tools, makes each call a command, and answers with a digest of its JSON."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
 
-_AT_ONCE = 4  # commands that only read
+_AT_ONCE = 4  # number of concurrent commands that only read
 
 
 class ToolsServer:
-    """The tools, and who waits for whom."""
+    """The tools, and the queue of their calls."""
 
     def __init__(self) -> None:
         self._commands = Commands()
@@ -76,7 +76,7 @@ class ToolsServer:
         self._readers = CapacityLimiter(_AT_ONCE)
 
     async def serve(self) -> None:
-        """Serves one client on stdin and stdout, until stdin ends; a signal stops what runs, and ends the process."""
+        """Serves one client on stdin and stdout until stdin ends; a signal stops running commands and this process."""
         server: Server[Any] = Server(
             "gdnbench",
             version=__version__,
@@ -96,7 +96,7 @@ class ToolsServer:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async for number in signals:
                 await self._commands.stop()
-                # The thread that reads stdin is in a call that nothing ends.
+                # The thread that reads stdin blocks in a call that nothing ends.
                 os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else 128 + number)
 
     async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
@@ -134,14 +134,14 @@ class ToolsServer:
 
 
 class _Lines:
-    """A client's lines, in which half of a character is one that cannot be shown: none could be answered otherwise."""
+    """A client's lines without lone surrogates, to which no answer could be encoded."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = anyio.wrap_file(stream)
         self.answer: Callable[[SessionMessage], Awaitable[None]] | None = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """One after the other; what is no message is answered here, for the protocol's library is silent."""
+        """Yields the messages; answers other lines here, for which the protocol's library stays silent."""
         async for line in self._stream:
             whole = with_whole_characters(line)
             error = _fault_of(whole)
@@ -163,16 +163,16 @@ def _fault_of(line: str) -> ErrorData | None:
 
 
 def with_whole_characters(line: str) -> str:
-    r"""JSON in which each escape of a lone surrogate, such as `\ud800`, is that of U+FFFD."""
+    r"""Replaces each escape of a lone surrogate in JSON, such as `\ud800`, by U+FFFD."""
     return _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
 
 
 def _requests() -> _Lines:
-    """Standard input for the protocol alone: a handler, or what it starts, reads the end of a file there."""
+    """Returns stdin for the protocol alone: a handler, or what it starts, reads an empty stdin."""
     wire, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    # The thread that reads may still be in a call when the server ends.
+    # The reading thread may still be in a call when the server ends.
     stream = os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
     return _Lines(stream)
 
@@ -207,7 +207,7 @@ def _answer(tool: Tool, ended: Ended) -> CallToolResult:
         except UsageError as error:
             return _refused(error)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            # Of another version, or cut off: what it says is given as it stands.
+            # Of another version, or cut off: pass the output on unread.
             told["error"] = f"the output of `{tool.name}` is not as expected: {type(error).__name__}: {error}"
             digest = Digest({"output": ended.output})
     return _result(told, digest, warnings_of(ended), is_error=is_wrong_request(ended.code))

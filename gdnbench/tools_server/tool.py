@@ -1,4 +1,4 @@
-"""What a tool is: parameters, a description, the command that it makes, and the digest of the JSON that comes back."""
+"""A tool: its parameters, description, command, and the digest of the command's JSON."""
 
 from __future__ import annotations
 
@@ -43,11 +43,8 @@ Offset = Annotated[int, Meta(ge=0, description="How many rows to leave out: wher
 class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A tool of the server; its fields are the parameters of a call.
 
-    Attributes:
-        name: what the tool is called.
-        measures: whether it may need the GPU: such calls wait for each other.
-        writes: whether it writes beside runs and profiles, as into the ledger.
-        meanings: of exit codes that are the verb's own.
+    `measures`: it may need the GPU, and such calls run one at a time. `writes`: it writes anything but runs and
+    profiles, such as the ledger. `meanings` are of the verb's own exit codes.
     """
 
     name: ClassVar[str] = ""
@@ -56,37 +53,28 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     meanings: ClassVar[Mapping[int, str]] = {}
 
     def line(self) -> list[str]:
-        """The words of the command, behind `gdnbench`.
-
-        Raises:
-            UsageError: for a parameter that is refused.
-        """
+        """Returns the words of the command behind `gdnbench`; raises UsageError for a refused parameter."""
         return self.words().flag("json").line
 
     def read(self, output: str) -> Digest:
-        """What a model needs of what the command printed.
+        """Returns what a model needs of the command's output.
 
-        Raises:
-            UsageError: for a parameter that the output shows to be wrong.
-            ValueError: if it is no JSON; LookupError, TypeError or AttributeError if it is other JSON than expected.
+        Raises UsageError for a wrong parameter; ValueError if it is not JSON; LookupError, TypeError or AttributeError
+        for unexpected JSON.
         """
         return self.digest(json.loads(output))
 
     def words(self) -> Words:
-        """The command, without `--json`.
-
-        Raises:
-            UsageError: for a parameter that is refused.
-        """
+        """Makes the command, without `--json`; raises UsageError for a refused parameter."""
         raise NotImplementedError
 
     def digest(self, document: Any) -> Digest:
-        """As `read`, of the document."""
+        """Returns what a model needs of the command's document; raises as `read` does."""
         return Digest({"result": document})
 
 
 def call_of(name: str, **arguments: object) -> str:
-    """A call as a model reads it, `show(run="main", offset="12")`; empty arguments are left out."""
+    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
     given = ", ".join(
         f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
     )
@@ -94,13 +82,13 @@ def call_of(name: str, **arguments: object) -> str:
 
 
 def schema_of(tool: type[Tool]) -> dict[str, Any]:
-    """The JSON Schema of a tool's parameters."""
+    """Returns the JSON Schema of a tool's parameters."""
     reference = msgspec.json.schema(tool)
     schema: dict[str, Any] = reference["$defs"][tool.__name__]
     return {name: value for name, value in schema.items() if name not in {"title", "description"}}
 
 
 def description_of(tool: type[Tool]) -> str:
-    """What a model is told of a tool: its docstring, in lines of its own paragraphs."""
+    """Returns a tool's description for a model: its docstring, a line per paragraph."""
     paragraphs = (tool.__doc__ or "").strip().split("\n\n")
     return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -11,7 +11,7 @@ from gdnbench.places import EVIDENCE, LEDGER, PROFILES, RESULTS
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
 
 FOLDERS = (RESULTS, PROFILES, Path("kernels"))
-"""What a parameter may name a file in, below the project's folder, which is the working folder."""
+"""The folders of files that a parameter may name, below the project's, which is the working folder."""
 
 _LONGEST = 500  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -22,11 +22,7 @@ _GIT = "git:"
 
 
 class Words:
-    """The words of one command, in the order in which they are given; values are checked before they become words.
-
-    Args:
-        verb: the command's.
-    """
+    """The words of one command, in the order given; values are checked before they become words."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
@@ -35,7 +31,7 @@ class Words:
 
     @property
     def line(self) -> list[str]:
-        """Behind `gdnbench`: options as one word each, then arguments behind `--`, which ends the options."""
+        """The words behind `gdnbench`: options as one word each, then arguments behind `--`, which ends the options."""
         return [self._verb, *self._options, *(("--", *self._arguments) if self._arguments else ())]
 
     def flag(self, name: str, *, wanted: bool = True) -> Words:
@@ -45,72 +41,48 @@ class Words:
         return self
 
     def option(self, name: str, value: str | float) -> Words:
-        """Adds an option; an empty text and a zero stand for the command's own default.
-
-        Raises:
-            UsageError: for a value that is refused.
-        """
+        """Adds an option unless its value is empty or zero, the command's default; raises UsageError if refused."""
         if value:
             checked = check_name(value, name) if isinstance(value, str) else str(value)
             self._options.append(f"--{name}={checked}")
         return self
 
     def text(self, name: str, value: str) -> Words:
-        """Adds an option whose value is a sentence, which is checked already; none where it is empty."""
+        """Adds an option with a checked sentence, unless it is empty."""
         if value:
             self._options.append(f"--{name}={value}")
         return self
 
     def label(self, value: str) -> Words:
-        """Adds what becomes part of a run's name.
-
-        Raises:
-            UsageError: if it is not of letters, digits, dots, dashes and underscores.
-        """
+        """Adds a part of a run's name; raises UsageError unless it has only letters, digits, '.', '-' and '_'."""
         if value and not _LABEL.fullmatch(value):
             raise UsageError("label: letters, digits, '.', '-' and '_' alone may be in it", 'as in label="wider-loads"')
         return self.option("label", value)
 
     def path(self, name: str, value: str) -> Words:
-        """Adds an option whose value is a file of the project.
-
-        Raises:
-            UsageError: if it is none.
-        """
+        """Adds an option with a file of the project; raises UsageError for any other file."""
         if value:
             self._options.append(f"--{name}={check_path(value, name)}")
         return self
 
     def revision(self, name: str, value: str) -> Words:
-        """Adds an option whose value is a revision, which is checked already."""
+        """Adds an option with a checked revision."""
         self._options.append(f"--{name}={value}")
         return self
 
     def arguments(self, values: Iterable[str]) -> Words:
-        """Adds arguments, which are checked already."""
+        """Adds checked arguments."""
         self._arguments += values
         return self
 
 
 def split_names(text: str, what: str) -> list[str]:
-    """Names that are separated by commas or spaces.
-
-    Raises:
-        UsageError: for one that is refused.
-    """
+    """Splits names at commas or spaces; raises UsageError for a refused one."""
     return [check_name(name, what) for name in _SEPARATOR.split(text.strip()) if name] if text.strip() else []
 
 
 def check_name(value: str, what: str) -> str:
-    """A value that is a name, a size or the like, and no option and no path.
-
-    Args:
-        value: as it was given.
-        what: the parameter, for the error.
-
-    Raises:
-        UsageError: if it is refused.
-    """
+    """Returns a value that is a name or size, not an option or a path; raises UsageError, naming parameter `what`."""
     _check_text(value, what)
     if "/" in value or "\\" in value:
         raise UsageError(f"{what}: {value!r} is a path, and a name is needed", "the tool `list` has kernels' names")
@@ -118,23 +90,17 @@ def check_name(value: str, what: str) -> str:
 
 
 def check_path(value: str, what: str) -> str:
-    """A path that lies in one of `FOLDERS`, wherever links lead.
-
-    Raises:
-        UsageError: if it does not.
-    """
+    """Returns a path that lies in one of `FOLDERS`, wherever links lead; raises UsageError if it does not."""
     _check_text(value, what)
     _check_inside(Path(value), value, what)
     return value
 
 
 def check_run(value: str, what: str) -> str:
-    """A run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
+    """Returns a run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
 
-    A name that no run has is passed on: the command has the error, with the names that are near.
-
-    Raises:
-        UsageError: if what it names lies elsewhere.
+    A name that no run has is passed on: the command has the error, with near names. Raises UsageError if the run lies
+    elsewhere.
     """
     _check_text(value, what)
     if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():
@@ -149,11 +115,7 @@ def check_run(value: str, what: str) -> str:
 
 
 def check_newest() -> None:
-    """Where no run is named, the newest is meant: none of them may lie elsewhere.
-
-    Raises:
-        UsageError: if one does.
-    """
+    """Raises UsageError if any run lies outside the project's folders: without a name the newest is meant."""
     try:
         found = name_runs(RESULTS, "").runs
     except GdnbenchError:
@@ -163,11 +125,7 @@ def check_newest() -> None:
 
 
 def check_source(value: str, what: str) -> str:
-    """A source as `compare` takes it: a run, `published/NAME`, `git:REV`, or a path in the project's folders.
-
-    Raises:
-        UsageError: if what it names lies elsewhere.
-    """
+    """Returns a source of `compare`: a run, `published/NAME`, `git:REV` or a path in the project; raises UsageError."""
     if value.startswith(_GIT):
         return check_revision(value, what)
     if value.startswith(f"{PUBLISHED_FOLDER}/"):
@@ -179,11 +137,7 @@ def check_source(value: str, what: str) -> str:
 
 
 def check_revision(value: str, what: str) -> str:
-    """`git:REV`, whose REV is a plain name of a commit.
-
-    Raises:
-        UsageError: if it is not.
-    """
+    """Returns `git:REV`; raises UsageError unless REV is a plain name of a commit."""
     _check_text(value, what)
     if not _REVISION.fullmatch(value.removeprefix(_GIT)):
         raise UsageError(f"{what}: {value!r} names no commit", "as in git:HEAD~1")
@@ -191,21 +145,13 @@ def check_revision(value: str, what: str) -> str:
 
 
 def check_ledger() -> None:
-    """The project's ledger may lie nowhere else, for it is written to.
-
-    Raises:
-        UsageError: if a link leads there.
-    """
+    """Raises UsageError if a link leads the ledger, which is written, outside the project."""
     if not LEDGER.resolve().is_relative_to(Path.cwd().resolve()):
         raise UsageError(f"{LEDGER} leads outside the project's folder", "put the file itself there")
 
 
 def check_text(value: str, what: str) -> str:
-    """A sentence: whatever it says, it is one word of the command.
-
-    Raises:
-        UsageError: if it is too long, empty, or not of one line.
-    """
+    """Returns a sentence, one word of the command; raises UsageError if it is too long, empty or not one line."""
     if len(value) > _LONGEST:
         raise UsageError(f"{what}: {len(value)} characters are too many", f"at most {_LONGEST}")
     if _CONTROL.search(value):

@@ -1,1 +1,1 @@
-"""What a model needs of each verb's JSON: a function a verb, from the document as printed to a `Digest`."""
+"""Picks what a model needs of each verb's JSON: a function per verb, from the printed document to a `Digest`."""

@@ -1,4 +1,4 @@
-"""What a model needs of `compare`."""
+"""Picks what a model needs of `compare --json`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ _MOST_NOTES = 4
 
 
 def digest_comparison(document: Any, offset: int) -> Digest:
-    """Ratios and verdicts, a row a case.
-
-    Args:
-        document: what `compare --json` printed.
-        offset: rows to leave out.
-    """
+    """Makes a row of ratio and verdict per case of the document, and leaves out the first `offset` rows."""
     sources = {source["name"]: source["letter"] for source in document["sources"]}
     several = len(document["columns"]) > 2
     overall = [

@@ -1,4 +1,4 @@
-"""What a model needs of `ncu`."""
+"""Picks what a model needs of `ncu --json`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ _MOST_STALLS = 6
 
 
 def digest_counters(document: Any, offset: int) -> Digest:
-    """A row a function with its counters; of a comparison, what moved.
-
-    Args:
-        document: what `ncu --json` printed, with `--diff` or without.
-        offset: rows to leave out.
-    """
+    """Makes a row of counters per function, or of changes with `--diff`; leaves out the first `offset` rows."""
     pairs = [row for row in document if "after" in row]
     functions: list[Row] = [row["after"] for row in pairs] or document
     workloads = Workloads(functions, axes_between(functions[0], "op", "gpu") if functions else [])

@@ -1,4 +1,4 @@
-"""What a model needs of `try` and `ledger`."""
+"""Picks what a model needs of `try --json` and `ledger --json`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,12 @@ _OPEN_GATE = "go"
 
 
 def digest_entries(document: Any, offset: int, more: str) -> Digest:
-    """A row an entry, oldest first.
-
-    Args:
-        document: what `ledger --json` printed.
-        offset: rows to leave out.
-        more: the call that gives the others.
-    """
+    """Makes a row per entry, oldest first; `more` is the call for the rows after `offset`."""
     return Digest({"entries": [_entry(entry, 200) for entry in document["entries"]]}, "entries", offset, more)
 
 
 def digest_entry(document: Any, offset: int = 0, more: str = "") -> Digest:
-    """One entry; with what it changed in the sources, a line a row, where that was printed.
-
-    Args:
-        document: an entry as `ledger` and `try` print it.
-        offset: lines of the change to leave out.
-        more: the call that gives the others.
-    """
+    """Makes one entry, with the printed change of its sources; `more` is the call for the lines after `offset`."""
     change = present(change=str(document.get("diff") or "").splitlines())
     return Digest({"entry": _entry(document, 500), **change}, "change", offset, more)
 

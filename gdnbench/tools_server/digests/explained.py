@@ -1,4 +1,4 @@
-"""What a model needs of `explain`."""
+"""Picks what a model needs of `explain --json`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ _NOTHING = "no rule finds a cause that explains a twentieth of the time"
 
 
 def digest_explained(document: Any) -> Digest:
-    """The findings, in order, with what they rest on.
-
-    Args:
-        document: what `explain --json` printed.
-    """
+    """Makes a row per finding, in order, with its evidence."""
     evidence = document.get("evidence") or {}
     run = evidence.get("run") or {}
     launches = [

@@ -1,4 +1,4 @@
-"""What a model needs of `lint`."""
+"""Picks what a model needs of `lint --json`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from gdnbench.tools_server.result import Digest
 
 
 def digest_findings(document: Any, offset: int, more: str) -> Digest:
-    """A row a finding.
-
-    Args:
-        document: what `lint --json` printed.
-        offset: rows to leave out.
-        more: the call that gives the others.
-    """
+    """Makes a row per finding; `more` is the call for the rows after `offset`."""
     rows = [
         present(
             kernel=finding["kernel"],

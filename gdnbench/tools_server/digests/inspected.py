@@ -1,4 +1,4 @@
-"""What a model needs of `inspect`."""
+"""Picks what a model needs of `inspect --json`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ _NEW_NAMES = {
 
 
 def digest_inspected(document: Any, offset: int, more: str) -> Digest:
-    """A row a build; of a comparison, what changed.
-
-    Args:
-        document: what `inspect --json` printed, with `--diff` or without.
-        offset: rows to leave out.
-        more: the call that gives the others.
-    """
+    """Makes a row per build, or of changes with `--diff`; `more` is the call for the rows after `offset`."""
     pairs = [row for row in document if "after" in row]
     builds: list[Row] = [row["after"] for row in pairs] or document
     axes = axes_between(builds[0], "params", "arch") if builds else []

@@ -1,4 +1,4 @@
-"""What a model needs of `list`."""
+"""Picks what a model needs of `list --json`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from gdnbench.tools_server.result import Digest
 
 
 def digest_kernels(document: Any, offset: int, more: str) -> Digest:
-    """The kernels, one a row.
-
-    Args:
-        document: what `list --json` printed.
-        offset: rows to leave out.
-        more: the call that gives the others.
-    """
+    """Makes a row per kernel; `more` is the call for the rows after `offset`."""
     rows = [
         present(
             kernel=entry["kernel"],

@@ -1,4 +1,4 @@
-"""What digests share: intervals, values that are there, workloads in the words that `shape` takes."""
+"""Helpers of digests: intervals, present values, and workloads in the words that `shape` takes."""
 
 from __future__ import annotations
 
@@ -10,39 +10,37 @@ from gdnbench.errors import UsageError
 
 Row = Mapping[str, Any]
 
-_WIDEST = 100.0  # the greater end, in terms of the smaller one
-_LONG_LIST = 40  # characters; the column `workload` has longer ones shortened
+_WIDEST = 100.0  # largest ratio of the ends of an interval
+_LONG_LIST = 40  # characters; the column `workload` shortens longer ones
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: no None, no empty text, list or table."""
+    """Returns the fields that have a value: no None, no empty text, list or table."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
 
 
 def pair(row: Row, low: str, high: str) -> list[float] | None:
-    """The ends of an interval; None if one is not known."""
+    """Returns the ends of an interval, or None if one is unknown."""
     first, last = row.get(low), row.get(high)
     return None if first is None or last is None else [float(first), float(last)]
 
 
 def interval(row: Row, low: str, high: str) -> list[float] | None:
-    """The ends of an interval of a time or a ratio; None, too, if they are so far apart that they tell nothing."""
+    """Returns the ends of an interval of a time or ratio, or None if unknown or too far apart to tell anything."""
     ends = pair(row, low, high)
     return None if ends is None or ends[1] > _WIDEST * ends[0] else ends
 
 
 def cut_text(text: str | None, most: int = 160) -> str:
-    """The first line of a text, not longer than so many characters."""
+    """Returns the first line of a text, cut to `most` characters."""
     first = (text or "").strip().partition("\n")[0]
     return first if len(first) <= most else first[: most - 1] + "…"
 
 
 class Workloads:
-    """The workloads of some rows in words: what differs between them, for what is the same need not be repeated.
+    """Describes the workloads of some rows by the axes that differ; the others are in `same`.
 
-    Args:
-        rows: each has the sizes under the axes' names.
-        axes: the axes and lists, in the op's order.
+    `rows` have the sizes under the axes' names; `axes` has axes and lists, in the op's order.
     """
 
     def __init__(self, rows: Sequence[Row], axes: Sequence[str]) -> None:
@@ -54,15 +52,11 @@ class Workloads:
         self.same = " ".join(f"{axis}={_size(rows[0], axis)}" for axis in axes if rows and axis not in self._told)
 
     def tell(self, row: Row) -> str:
-        """A row's workload, as the parameter `shape` takes it."""
+        """Returns a row's workload, as the parameter `shape` takes it."""
         return " ".join(f"{axis}={_size(row, axis)}" for axis in self._told)
 
     def choose(self, rows: Iterable[Row], shape: str) -> list[Row]:
-        """The rows whose sizes are among those of `B=1,8 HQ=4`.
-
-        Raises:
-            UsageError: for an axis that is none of theirs.
-        """
+        """Returns the rows whose sizes are among those of `B=1,8 HQ=4`; raises UsageError for an unknown axis."""
         wanted: dict[str, list[str]] = {}
         for part in shape.split():
             axis, _, sizes = part.partition("=")
@@ -73,7 +67,7 @@ class Workloads:
 
 
 def axes_between(row: Row, before: str, after: str, but: Sequence[str] = ()) -> list[str]:
-    """The columns between two others: where the axes of a row stand."""
+    """Returns the columns between two others, which are the axes of a row."""
     names = list(row)
     if before not in names or after not in names:
         return []

@@ -1,4 +1,4 @@
-"""What a model needs of `run`, `sweep` and `show`: a stored run, a joint table of several, a sweep, a step, a plan."""
+"""Picks what a model needs of `run`, `sweep` and `show`: a stored run, a joint table, a sweep, a step, or a plan."""
 
 from __future__ import annotations
 
@@ -19,41 +19,26 @@ _MOST_TIED = 8
 
 @dataclass(frozen=True)
 class Asked:
-    """Which rows were asked for.
-
-    Attributes:
-        kernels: names and globs; empty for all.
-        shape: sizes by axis; empty for all.
-        offset: rows to leave out.
-    """
+    """The requested rows: `kernels` are names and globs, `shape` sizes by axis, empty for all; `offset` skips rows."""
 
     kernels: tuple[str, ...] = ()
     shape: str = ""
     offset: int = 0
 
     def choose(self, rows: Sequence[Row], workloads: Workloads) -> list[Row]:
-        """The rows asked for.
-
-        Raises:
-            UsageError: for an axis that is none of theirs.
-        """
+        """Returns the requested rows; raises UsageError for an unknown axis."""
         named = [row for row in rows if not self.kernels or any(_is_named(row, name) for name in self.kernels)]
         return workloads.choose(named, self.shape)
 
     def more(self, run: str) -> str:
-        """The call that gives the other rows of a run."""
+        """Returns the call for the other rows of a run."""
         return call_of("show", run=run, kernel=",".join(self.kernels), shape=self.shape, offset="{offset}")
 
 
 def digest_run(document: Any, asked: Asked) -> Digest:
-    """What was measured, a row a case.
+    """Makes a row per case of what `run`, `sweep` or `show` printed.
 
-    Args:
-        document: what `run`, `sweep` or `show` printed as JSON.
-        asked: which rows.
-
-    Raises:
-        UsageError: for an axis that the run does not have, or a word that is in no workload of a step.
+    Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
     """
     if "sweep" in document:
         return _digest_sweep(document, asked)
@@ -93,7 +78,7 @@ def _digest_cases(document: Mapping[str, Any], asked: Asked) -> Digest:
     chosen = asked.choose(rows, workloads)
     clocks = {_key(row, workloads): row for row in chosen if row.get("timer") in CLOCKS[:1]}
     own = [row for row in chosen if row.get("timer") not in CLOCKS]
-    own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: what is left out first
+    own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: puts last what is left out first
     cases = [_case(row, workloads, clocks.get(_key(row, workloads), {})) for row in own]
     head = _head(document) | present(same_for_all=workloads.same, suite=_suite(document.get("suite")))
     return Digest({**head, "cases": cases}, "cases", asked.offset, asked.more(_name(document)))
@@ -192,7 +177,7 @@ def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
 
 
 def _digest_launches(document: Mapping[str, Any], asked: Asked) -> Digest:
-    """Of `step --launches`: a row a way of launching an empty kernel."""
+    """Makes, for `step --launches`, a row per way of launching an empty kernel."""
     ways = [
         present(
             way=row["way"],

@@ -1,4 +1,4 @@
-"""What a model needs of `verify`."""
+"""Picks what a model needs of `verify --json`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ _MOST_GATES = 4
 
 
 def digest_verified(document: Any) -> Digest:
-    """A row a case: its status, and the gates that it failed; cases that failed come first.
-
-    Args:
-        document: what `verify --json` printed.
-    """
+    """Makes a row per case with its status and failed gates; failed cases come first."""
     gates: list[Row] = document["gates"]
     axes = axes_between(gates[0], "label", "interpreted") if gates else []
     workloads = Workloads(gates, axes)
