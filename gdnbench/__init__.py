@@ -1,14 +1,14 @@
 """Benchmark and profile Gated Delta Net GPU kernels.
 
-The names below are what a `variant.py` or an `op.py` needs to declare a kernel or an op.
-Importing this package imports neither torch nor triton.
+Exports what a `variant.py` or an `op.py` needs to declare a kernel or an op. Importing this package imports neither
+torch nor triton.
 """
 
 import sys
 
 if sys.argv[:1] == ["-m"] and "gdnbench" in sys.orig_argv and not sys.flags.safe_path:
-    # `python -m gdnbench` looks for modules in the folder where it is started, and a file there may be called json.py.
-    # It is the first thing there is to do: what is imported next may be shadowed, too.
+    # `python -m gdnbench` searches the current folder for modules, and a file there may be called json.py. This comes
+    # first, because it may shadow the next imports, too.
     del sys.path[0]
 
 from importlib import import_module
@@ -66,7 +66,7 @@ _DECLARING = ("axes", "hint", "kernel", "op", "params", "profile", "tensor", "wo
 
 
 def __getattr__(name: str) -> object:
-    """What declares kernels and ops, imported when it is first asked for: `gdnbench --help` needs none of it."""
+    """Imports a name of `__all__` at its first use: `gdnbench --help` needs none of them."""
     if name in __all__:
         for module in _DECLARING:
             found = getattr(import_module(f"gdnbench.model.{module}"), name, None)

@@ -1,16 +1,16 @@
-"""`python -m gdnbench`, and the program `gdnbench`."""
+"""The entry point of `python -m gdnbench` and of the program `gdnbench`."""
 
 import sys
 
 
 def main() -> int:
-    """Runs the command line; if that does not even load, says so with an exit code that means nothing else."""
+    """Runs the command line; returns exit code 70, which nothing else has, if it does not load."""
     try:
         from gdnbench.cli.app import main as run
-    except KeyboardInterrupt:  # as `exit_code_of` has it, which is not there yet
+    except KeyboardInterrupt:  # `exit_code_of`, which says the same, may not be imported yet
         exec("")
         return 130
-    except Exception:  # as of a compiled module that was cut off: Python's own exit code would be that of a regression
+    except Exception:  # such as a truncated compiled module: Python's own exit code, 1, would mean a regression
         import traceback
 
         traceback.print_exc()

@@ -1,6 +1,6 @@
-"""What a command knows of the machine where it was asked for, where that is another than the one it runs on.
+"""The origin of a command that runs for another machine.
 
-A job's worker puts it into the environment of the command; the processes that the command starts inherit it.
+A job's worker puts it into the environment of the command, whose child processes inherit it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,11 @@ VARIABLE = "GDNBENCH_ASKED"
 
 @dataclass(frozen=True)
 class Asked:
-    """Where and how a command was asked for.
+    """Where and how a command was requested; folders and files have the origin's names.
 
-    Attributes:
-        target: the target's name, as `gdnbench.toml` has it.
-        roots: the folders of kernels that came with the job; they take the place of all others.
-        git: the checkout of the bundled kernels there, as `git_state` describes it.
-        results: what the folder of runs is called there.
-        profiles: what the folder of profiles is called there.
-        inputs: what the file or the folder of captured inputs is called there; empty for none.
+    `target` is a name in `gdnbench.toml`. `roots` are the folders of kernels that came with the job; they replace all
+    others. `git` is the state of the origin's checkout of the bundled kernels, as by `git_state`. `inputs` names
+    captured inputs, or is empty.
     """
 
     target: str = ""
@@ -35,12 +31,12 @@ class Asked:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What `asked` reads, as variables of the environment."""
+        """Environment variables that hold these values, for `asked`."""
         return {VARIABLE: json.dumps(asdict(self))}
 
 
 def asked() -> Asked | None:
-    """Where this command was asked for; None where that is this machine."""
+    """Returns the origin of this command, or None if it is this machine."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""Stored text, decoded by a schema: every type and range is checked, and what does not fit is named by its field.
+"""Decodes stored text by a schema: checks every type and range, and names the field that does not fit.
 
 A schema is a dataclass or a TypedDict whose fields carry their ranges, `Annotated[float, msgspec.Meta(gt=0)]`.
 """
@@ -15,25 +15,24 @@ import msgspec
 T = TypeVar("T")
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]*\Z")]
-"""A line without control characters."""
+"""One line without control characters."""
 
 Word = Annotated[str, msgspec.Meta(pattern=r"^[^\s\x00-\x1f\x7f-\x9f]+\Z")]
-"""A word: the name of a kernel, an op, a param."""
+"""A word without spaces: the name of a kernel, an op or a param."""
 
 _PATTERN = re.compile(r"Expected `str` matching regex .*", re.DOTALL)
 _PLACE = re.compile(r"(?P<why>.*?) - at `(?P<where>.*)`", re.DOTALL)
 
 
 class SchemaError(ValueError):
-    """What does not fit its schema; the text names the field."""
+    """A value does not fit its schema; the text names the field."""
 
 
 def decode_json(text: bytes | str, schema: type[T]) -> T:
-    """A JSON document as its schema has it; fields that the schema lacks are passed over.
+    """Decodes a JSON document by its schema and ignores fields that the schema lacks.
 
-    Raises:
-        SchemaError: if it is no JSON (NaN and infinity are none), or a field is missing, of another type or out of
-            its range.
+    Raises SchemaError if it is not JSON (NaN and infinity are not), or a field is missing, of a wrong type or out of
+    range.
     """
     try:
         return msgspec.json.decode(text, type=schema)
@@ -44,20 +43,12 @@ def decode_json(text: bytes | str, schema: type[T]) -> T:
 
 
 def convert(value: Any, schema: type[T]) -> T:
-    """A parsed document as its schema has it.
-
-    Raises:
-        SchemaError: as `decode_json`.
-    """
+    """Converts a parsed document by its schema; raises SchemaError as `decode_json` does."""
     return _convert(value, schema, strict=True)
 
 
 def convert_cells(cells: Mapping[str, str], schema: type[T]) -> T:
-    """A row of a CSV file as its schema has it; an empty cell is a field that is not given.
-
-    Raises:
-        SchemaError: as `decode_json`.
-    """
+    """Converts a row of a CSV file by its schema; an empty cell is a missing field. Raises SchemaError."""
     return _convert({name: text for name, text in cells.items() if text}, schema, strict=False)
 
 
@@ -80,7 +71,7 @@ def _convert(value: Any, schema: type[T], *, strict: bool) -> T:
 
 
 def _told(error: Exception) -> str:
-    """`field: why` of msgspec's ``why - at `$.field` `` and ``why - at `key` in `$.field` ``."""
+    """Returns `field: why` of msgspec's ``why - at `$.field` `` and ``why - at `key` in `$.field` ``."""
     found = _PLACE.fullmatch(str(error))
     why = _PATTERN.sub("Expected text of another form", found["why"] if found else str(error))
     where = found["where"].replace("` in `$.", " in ").removeprefix("$").removeprefix(".") if found else ""
@@ -88,7 +79,7 @@ def _told(error: Exception) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for every number in it that is not finite."""
+    """Replaces every number that is not finite with None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

@@ -1,13 +1,12 @@
-"""How soon heads forget: the profiles of ops whose state decays by g = exp(-exp(A_log) softplus(a + dt_bias)).
+"""Decay profiles of ops whose state decays by g = exp(-exp(A_log) softplus(a + dt_bias)).
 
-A profile is a distribution of r = -log g, the nats that a head loses at a token. Numerics draw A_log, dt_bias and a as
-ever, a ~ N(0, 1), and `raw_gate` then makes of a the gate that gives the profile's r with these A_log and dt_bias, so
-that a kernel which misuses one of them still shows. The op's oracle takes what was rounded to bf16.
+A profile is a distribution of r = -log g, the nats that a head forgets per token. A_log, dt_bias and a ~ N(0, 1) are
+drawn as always; `raw_gate` then turns a into the gate that gives the profile's r with these A_log and dt_bias, so that
+a kernel which misuses one of them still fails. The op's oracle takes the gate rounded to bf16.
 
-Kernels of the prefill cut a sequence where a head has forgotten all that came before, and what a head has never
-forgotten no cut may lose. How fast they are so depends on r, and their authors' benchmarks differ in it: FLA's draws
-r = softplus(-n), FlashQLA's softplus(-n) / 16 with a quarter of the heads at 0, where its authors report 20 to 40 % of
-the heads of deployed models.
+Prefill kernels cut a sequence where a head has forgotten everything before, and must not cut where it has not. Their
+speed therefore depends on r, and their authors' benchmarks differ in it: FLA's draws r = softplus(-n), FlashQLA's
+softplus(-n) / 16 with a quarter of the heads at 0, where its authors report 20 to 40 % of the heads of deployed models.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from gdnbench.model.profile import Profile
 if TYPE_CHECKING:
     from torch import Generator, Tensor, dtype
 
-_KEEPS_ALL = -40.0  # as the argument of softplus: 4e-18, so that g is 1 in fp32 and in float64 to 1e-16
-_BURST = 8.0  # nats: a head then keeps 3e-4
+_KEEPS_ALL = -40.0  # argument of softplus: gives 4e-18, so that g is 1 in fp32, and in float64 to 1e-16
+_BURST = 8.0  # nats: the head then keeps 3e-4
 _BETWEEN_BURSTS = 512  # tokens
 _THRESHOLDS = (10.0, 23.5 * math.log(2.0), 24.0 * math.log(2.0))  # nats: e^-10, 2^-23.5 and 2^-24
 _WINDOWS = (64, 128, 256, 512)  # tokens
-_ASIDE = 0.01  # of a threshold
+_ASIDE = 0.01  # distance from a threshold, relative to it
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,10 @@ class Decays(Profile):
     """A distribution of r, for normal numbers n.
 
     Attributes:
-        slower: r = softplus(-n) / slower; 0 for a as it is drawn.
-        never: the heads that never forget, r = 0: which ones, the seed draws.
-        form: `bursts`, r = 8 at one token in 512 and 0 at all others; `edge`, r = 1.01 or 0.99 times a threshold of a
-            kernel's over a window, each head of its own.
+        slower: r = softplus(-n) / slower; 0 for a as drawn.
+        never: the heads that never forget, r = 0; the seed draws which.
+        form: `bursts`, r = 8 at one token in 512 and 0 at all others; `edge`, r = 1.01 or 0.99 times a kernel's
+            threshold divided by a window, drawn for each head.
     """
 
     slower: float = 0.0
@@ -45,16 +44,13 @@ class Decays(Profile):
     form: Literal["", "bursts", "edge"] = ""
 
     def raw_gate(self, a: Tensor, A_log: Tensor, dt_bias: Tensor, random: Generator) -> Tensor:
-        """The gate that gives this profile's decays; a itself for the profile that is as it is drawn.
+        """Returns the gate that gives this profile's decays, in a's shape and dtype; a itself for the profile as drawn.
 
         Args:
-            a: normal numbers, [..., heads], in bf16, or in float32 for heads' worth of drawing alone.
+            a: normal numbers, [..., heads], bf16; or float32 where only one number per head is drawn.
             A_log: [heads], float32.
             dt_bias: [heads], float32.
-            random: draws which heads never forget, and the edges; on the CPU.
-
-        Returns:
-            As a, of its type.
+            random: a CPU generator that draws which heads never forget, and the edges.
         """
         import torch
 
@@ -74,18 +70,17 @@ class Decays(Profile):
         r = r.clone()
         r[..., order[: self._count(heads)].to(n.device)] = 0.0
         over_rate = r / rate
-        # the inverse of softplus; where r is 0, what is as good as minus infinity
+        # the inverse of softplus; where r is 0, a number that stands for minus infinity
         x = torch.where(r > 0, over_rate + torch.log(-torch.expm1(-over_rate)), _KEEPS_ALL)
         exact = x - dt_bias.double()
         return _rounded_at_random(exact, n, a.dtype) if self.form == "edge" else exact.to(a.dtype)
 
     def _count(self, heads: int) -> int:
-        """How many heads never forget; of a quarter at least one."""
         return {"none": 0, "one": 1, "quarter": max(1, heads // 4), "all": heads}[self.never]
 
 
 def _edges(heads: int, random: Generator) -> Tensor:
-    """R of each head: a threshold over a window, one part in a hundred above or below it."""
+    """Draws r of each head: a threshold divided by a window, 1 % above or below it."""
     import torch
 
     def pick(values: tuple[float, ...]) -> Tensor:
@@ -96,7 +91,7 @@ def _edges(heads: int, random: Generator) -> Tensor:
 
 
 def _rounded_at_random(exact: Tensor, n: Tensor, to: dtype) -> Tensor:
-    """Rounds up or down, each with the chance that leaves the mean exact: a window's sum is then as it is wanted."""
+    """Rounds up or down with the probability that keeps the mean exact, and so the sum over a window, too."""
     import torch
 
     down = exact.to(to)
@@ -116,22 +111,16 @@ DECODE_PROFILES = (
     Decays("slow", "r = softplus(-n)/1024: forgets within some 20,000 tokens", slower=1024.0),
     Decays("never", "r = 0: nothing is ever forgotten", never="all", extreme=True),
 )
-"""Of ops that take a token, or a few: without those that differ along a sequence."""
+"""Profiles of ops that take one or a few tokens: those that do not vary along a sequence."""
 PROFILES = (
     *DECODE_PROFILES,
     Decays("bursty", "r = 0, but 8 at one token in 512 of each head: resets", form="bursts"),
     Decays("edge", "sums over 64 to 512 tokens 1 % above or below the thresholds at which kernels cut", form="edge"),
 )
-"""Of ops that take whole sequences."""
+"""Profiles of ops that take whole sequences."""
 
 
 def gate_of_profile(name: str, tensors: dict[str, Tensor], random: Generator) -> Tensor:
-    """The input `a` of a kind of inputs: of the profile of this name, or as it was drawn.
-
-    Args:
-        name: of a profile or a scenario.
-        tensors: `a`, `A_log` and `dt_bias`, drawn.
-        random: as `Decays.raw_gate` takes it.
-    """
+    """Returns input `a` of a profile or scenario from drawn `a`, `A_log` and `dt_bias`; as drawn without a profile."""
     profile = next((each for each in PROFILES if each.name == name), FORGETFUL)
     return profile.raw_gate(tensors["a"], tensors["A_log"], tensors["dt_bias"], random)

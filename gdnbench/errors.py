@@ -1,4 +1,4 @@
-"""Every way gdnbench can fail: one class a failure, an exit code a class of failure, a hint in each."""
+"""Failures of gdnbench: one class per failure, an exit code per class, a hint in each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from pathlib import Path
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller.
-
-    Attributes:
-        meaning: one line, shown in `--help`.
-    """
+    """The exit code of the process; `meaning` is one line, shown in `--help`."""
 
     meaning: str
 
     def __new__(cls, value: int, meaning: str) -> ExitCode:
-        """An int that carries its meaning."""
+        """Makes an int that carries its meaning."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -42,12 +38,7 @@ class ExitCode(IntEnum):
 
 
 class GdnbenchError(Exception):
-    """A failure a user can act on.
-
-    Args:
-        message: what is wrong, in one sentence.
-        hint: what to do next, in one sentence; may be empty where the message says it.
-    """
+    """A failure that a user can act on: a message in one sentence, and a hint at the next step, which may be empty."""
 
     exit_code: ExitCode = ExitCode.USAGE
 
@@ -72,7 +63,7 @@ class ShapeError(UsageError):
 
 
 class ParamError(UsageError):
-    """A value that a kernel's param does not allow."""
+    """A value that a kernel's param does not accept."""
 
 
 class DeclarationError(GdnbenchError):
@@ -82,13 +73,13 @@ class DeclarationError(GdnbenchError):
 
 
 class GpuNotFoundError(GdnbenchError):
-    """The GPU asked for is not on this machine."""
+    """The requested GPU is not on this machine."""
 
     exit_code = ExitCode.ENVIRONMENT
 
 
 class UnreadOutputError(GdnbenchError):
-    """The reader of standard output, `head` perhaps, has seen enough."""
+    """The reader of standard output, such as `head`, closed it."""
 
     exit_code = ExitCode.UNREAD
 
@@ -104,11 +95,11 @@ class ConnectionLostError(MachineError):
 
 
 class NotInterpretedError(MachineError):
-    """A kernel in PTX with something in it that the interpreter does not know; its answer would be a guess."""
+    """A PTX kernel uses something that the interpreter does not know, so its result would be a guess."""
 
 
 class ChartError(MachineError):
-    """A chart in the terminal that could not be drawn."""
+    """A terminal chart could not be drawn."""
 
 
 class BuildError(GdnbenchError):
@@ -118,21 +109,21 @@ class BuildError(GdnbenchError):
 
 
 class ProfilerError(GdnbenchError):
-    """A profiler that failed, or gave what cannot be used."""
+    """A profiler failed, or its output cannot be used."""
 
     exit_code = ExitCode.PROFILER
 
 
 class ProfilerTimedOutError(ProfilerError):
-    """A profiler, or what it watched, that did not end in time."""
+    """A profiler, or the program that it watched, did not end in time."""
 
 
 class ReportFormatError(ProfilerError):
-    """A file that is no profiler's report, or a damaged one."""
+    """A file is not a profiler's report, or is damaged."""
 
 
 class NothingProfiledError(ProfilerError):
-    """The profiler ran, and saw no launch of what it was to watch."""
+    """The profiler ran and saw no launch of the requested kernel."""
 
 
 class CounterPermissionError(ProfilerError):
@@ -140,7 +131,7 @@ class CounterPermissionError(ProfilerError):
 
 
 class CountersTakenError(ProfilerError):
-    """Another program, DCGM mostly, holds the GPU's counters."""
+    """Another program, usually DCGM, holds the GPU's counters."""
 
 
 class ProfilerTooOldError(ProfilerError):
@@ -148,30 +139,30 @@ class ProfilerTooOldError(ProfilerError):
 
 
 class WorkerFailedError(ProfilerError):
-    """What the profiler was to watch failed by itself."""
+    """The program under the profiler failed by itself."""
 
 
 class MissingCounterError(ProfilerError):
-    """A counter that could not be read: the profiler wrote NaN."""
+    """A counter could not be read: the profiler wrote NaN."""
 
 
 class RunFormatError(UsageError):
-    """A stored run that is damaged."""
+    """A stored run is damaged."""
 
 
 class UnreadableError(RunFormatError):
-    """A stored file that this user, or this machine, cannot read."""
+    """A stored file cannot be read by this user or on this machine."""
 
     exit_code = ExitCode.ENVIRONMENT
 
 
 class LeftOutWarning(UserWarning):
-    """What could not be read among many, and was left out."""
+    """An unreadable item among many was left out."""
 
 
 @contextmanager
 def collect_left_out() -> Iterator[list[str]]:
-    """What is left out meanwhile, for whoever tells it beside its own output: see `LeftOutWarning`."""
+    """Collects the messages of `LeftOutWarning` raised within it, for a caller that prints them by its own output."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeftOutWarning)
@@ -180,10 +171,7 @@ def collect_left_out() -> Iterator[list[str]]:
 
 
 def raised_at(error: BaseException, *places: Path) -> tuple[Path, int] | None:
-    """File and line, in these files or folders, where an exception passed last; None if it did not pass there.
-
-    What the line called is not told: it may be deep within a library.
-    """
+    """Returns the file and line within these places that an exception passed last, or None if there is none."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno and _is_in(error.filename, places):
         return Path(error.filename), error.lineno
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in(frame.filename, places)]
@@ -193,14 +181,11 @@ def raised_at(error: BaseException, *places: Path) -> tuple[Path, int] | None:
 
 
 def tell_raised(error: Exception, *places: Path) -> str:
-    """One line: where in these files or folders, the exception's type, and what it says.
-
-    Of that the first line, and the next one where the first ends with a colon.
-    """
+    """Returns place, exception type and text in one line: the text's first line, or two if that ends with a colon."""
     if isinstance(error, GdnbenchError):
         return error.message
     first, _, rest = str(error).strip().partition("\n")
-    if first.endswith(":"):  # the reason is below: `backend='inductor' raised:`
+    if first.endswith(":"):  # the reason is on the next line: `backend='inductor' raised:`
         first = f"{first} {rest.strip().partition(chr(10))[0]}".rstrip()
     at = raised_at(error, *places)
     return ": ".join(filter(None, [f"{at[0].name}:{at[1]}" if at else "", type(error).__name__, first]))

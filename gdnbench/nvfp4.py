@@ -1,12 +1,11 @@
-"""Numbers in nvfp4: how they are packed and scaled, draws of them, and the roundoff of their products.
+"""nvfp4 numbers: packing, scales, draws, and the roundoff of their products.
 
-An op's `numerics.py` imports it, so that ops on nvfp4 agree on the format without a file of each other's. It imports
-torch, and nothing of gdnbench.
+An op's `numerics.py` imports this module, so that ops on nvfp4 share the format. It imports only torch.
 
-A number is e2m1, ±0, 0.5, 1, 1.5, 2, 3, 4 or 6; two lie in a byte, the first in its lower half. Each 16 of a row share
-a scale, e4m3 and never negative (NVIDIA, cuBLAS documentation, "1D block scaling"; OCP Microscaling Formats 1.0 for
-e2m1). A scaled number has at most 6 significant bits and lies between 2^-10 and 2688, so that it is exact in fp16 and
-in bf16, and a product of two is exact in fp32.
+A number is e2m1: ±0, 0.5, 1, 1.5, 2, 3, 4 or 6; a byte holds two, the first in its lower half. Each 16 of a row share a
+scale, e4m3 and never negative (NVIDIA, cuBLAS documentation, "1D block scaling"; OCP Microscaling Formats 1.0 for
+e2m1). A scaled number has at most 6 significant bits and lies between 2^-10 and 2688, so it is exact in fp16 and bf16,
+and a product of two is exact in fp32.
 """
 
 from __future__ import annotations
@@ -22,46 +21,43 @@ TILE = (128, 4)
 """Rows and columns of a tile of scales, 512 bytes, in the layout that `torch._scaled_mm` takes."""
 FP8 = torch.float8_e4m3fn
 VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-"""Of the lower three bits of a code; the fourth is the sign."""
+"""Magnitudes by the lower three bits of a code; the fourth bit is the sign."""
 SIGN = 8
 LARGEST = VALUES[-1]
 SMALLEST_SCALE = 2.0**-9
-NAN = 0x7F  # of e4m3, its bits
+NAN = 0x7F  # bits of NaN in e4m3
 SMALLEST = SMALLEST_SCALE / 2
-"""Of a scaled number: half of the smallest scale."""
+"""The smallest positive scaled number: half of the smallest scale."""
 DISTINCT_ROWS = 257
-"""A prime: what repeats after so many rows repeats with no tile."""
+"""Distinct rows that are drawn: a prime, so that repetitions align with no tile."""
 
 SCENARIOS = ("typical", "all-codes", "cancelling", "like-signs", "small-scales")
-"""The kinds of factors that `draw_pair` knows."""
+"""The scenarios of `draw_pair`."""
 AT_ONCE = 1 << 24
-"""Numbers that are unpacked at a time."""
+"""Numbers unpacked at a time."""
 EXACT = 2.0**22
-"""Multiples of a unit that sums on tensor cores hold, too, should these keep two bits less than fp32 has."""
+"""Largest sum, in multiples of a unit, that tensor cores hold exactly even with two bits less than fp32."""
 Coded = tuple[torch.Tensor, torch.Tensor]
-"""Codes [rows, K], uint8, and scales [rows, K / 16], fp32 numbers that may be between two of e4m3."""
+"""Codes [rows, K], uint8, and scales [rows, K / 16], fp32, not yet rounded to e4m3."""
 Stored = tuple[torch.Tensor, torch.Tensor]
-"""Bytes [rows, K / 2] and scales [rows, K / 16], e4m3, row after row."""
+"""Bytes [rows, K / 2] and scales [rows, K / 16], e4m3, row-major."""
 
 
 def draw_pair(
     rows: int, columns: int, K: int, scenario: str, random: torch.Generator, size: float = 1.0
 ) -> tuple[Coded, Coded]:
-    """Draws two factors whose rows are multiplied with each other, on the CPU.
+    """Draws the codes and scales of two factors, whose rows are multiplied with each other, on the CPU.
 
     Args:
         rows: of the first factor.
         columns: rows of the second factor.
         K: numbers in a row of either, a multiple of 32.
         scenario: `typical`, normal numbers, each 16 scaled by their largest; `all-codes`, every code and scales between
-            1/8 and 1; `cancelling`, scales of 1 and second halves of rows that take the first halves' sums off but for
-            a few numbers, all exact in fp32; `like-signs`, no negative numbers; `small-scales`, subnormal scales of
-            the first factor, an eighth of them 0, and large ones of the second.
+            1/8 and 1; `cancelling`, scales of 1 and second halves of rows that cancel the first halves' sums except for
+            a few numbers, all exact in fp32; `like-signs`, no negative numbers; `small-scales`, subnormal scales of the
+            first factor, an eighth of them 0, and large ones of the second.
         random: the CPU's generator.
-        size: that scales of either are multiplied by, a power of 2; in `small-scales` the second's, by its square.
-
-    Returns:
-        Codes and scales of the first factor, and of the second.
+        size: factor of all scales, a power of 2; `small-scales` multiplies the second's scales by its square.
     """
     sizes, others = (rows, K), (columns, K)
     if scenario == "typical":
@@ -76,7 +72,7 @@ def draw_pair(
             sfa, sfb = torch.full_like(sfa, size), torch.full_like(sfb, size)
         case "like-signs":
             a, b = a & (SIGN - 1), b & (SIGN - 1)
-            sfa, sfb = sfa / 4, sfb / 4  # so that 16384 of them stay within fp16
+            sfa, sfb = sfa / 4, sfb / 4  # so that sums of 16384 terms stay within fp16
         case "small-scales":
             sfa = SMALLEST_SCALE * torch.randint(0, 8, sfa.shape, generator=random)
             sfb = _uniform(others, 64.0 * size**2, 448.0 * size**2, random)
@@ -84,7 +80,7 @@ def draw_pair(
 
 
 def quantised(sizes: tuple[int, int], random: torch.Generator, size: float = 1.0) -> Coded:
-    """Codes of normal numbers of this standard deviation, and scales by which the largest of each 16 is about 6."""
+    """Quantises normal numbers with standard deviation `size`; scales map the largest of each 16 to about 6."""
     drawn = size * torch.randn(sizes[0], sizes[1] // BLOCK, BLOCK, generator=random)
     scales = (drawn.abs().amax(-1) / LARGEST).to(FP8).float()
     magnitudes = drawn.abs() / scales[..., None]
@@ -98,7 +94,7 @@ def _uniform(sizes: tuple[int, int], least: float, most: float, random: torch.Ge
 
 
 def stored(coded: Coded, rows: int, device: str) -> Stored:
-    """Codes and scales as they are stored, on a device; rows are repeated where fewer were drawn."""
+    """Packs codes and scales on a device; repeats rows if fewer were drawn."""
     codes, scales = coded
     repeated = torch.arange(rows, device=device) % len(codes)
     bits = scales.to(FP8).view(torch.uint8).to(device)[repeated]
@@ -106,28 +102,28 @@ def stored(coded: Coded, rows: int, device: str) -> Stored:
 
 
 def packed(codes: torch.Tensor) -> torch.Tensor:
-    """Two codes a byte, the first in its lower half."""
+    """Packs two codes into a byte, the first into its lower half."""
     return codes[:, ::2] | codes[:, 1::2] << 4
 
 
 def unpacked(bits: torch.Tensor, scales: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """[rows, K], scaled numbers of packed ones and their scales; exact in fp16, bf16 and what is wider."""
+    """Returns the scaled numbers [rows, K] of packed codes; exact in fp16, bf16 and wider types."""
     return looked_up(bits, scales, table(dtype, bits.device))
 
 
 def table(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """[16], the number of each code. It is copied from the host, which no launch that is captured may do."""
+    """Returns the number of each code, [16]. It is copied from the host, which a captured launch must not do."""
     return torch.tensor([*VALUES, *(-value for value in VALUES)], dtype=dtype, device=device)
 
 
 def looked_up(bits: torch.Tensor, scales: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """As `unpacked`, in the dtype of a `table` that is there already."""
+    """Unpacks as `unpacked` does, in the dtype of an existing `table`."""
     codes = torch.stack([bits & 15, bits >> 4], dim=-1).flatten(1)
     return (values[codes.int()].view(len(bits), -1, BLOCK) * scales.to(values.dtype)[..., None]).flatten(1)
 
 
 def folded(rows: torch.Tensor) -> torch.Tensor:
-    """[..., 1], the exclusive or of all bytes of each row: what floors that read leave of it."""
+    """Returns the exclusive or of all bytes of each row, [..., 1], the result of floors that only read."""
     while (size := rows.shape[-1]) > 1:
         half, odd = size // 2, rows[..., size - size % 2 :]
         rows = torch.cat([rows[..., :half] ^ rows[..., half : 2 * half], odd], dim=-1)
@@ -135,28 +131,23 @@ def folded(rows: torch.Tensor) -> torch.Tensor:
 
 
 def unit(rows: torch.Tensor) -> torch.Tensor:
-    """[rows], the largest power of 2 of which all scaled numbers of a row are whole multiples; 1 for a row of zeros."""
+    """Returns the largest power of 2 that divides all scaled numbers of a row, [rows]; 1 for a row of zeros."""
     whole = (rows / SMALLEST).to(torch.int32)
     lowest = (whole & -whole).float().masked_fill_(whole == 0, 1 / SMALLEST)
     return lowest.amin(1) * SMALLEST
 
 
 def tiled_rows(rows: int) -> int:
-    """Rows of a tensor of scales in tiles: those of whole tiles."""
+    """Rounds a number of rows up to whole tiles."""
     return -(-rows // TILE[0]) * TILE[0]
 
 
 def tiled(scales: torch.Tensor) -> torch.Tensor:
-    """Scales in tiles of 128 rows and 4 columns, one tile after the other along a row of tiles.
+    """Arranges scales in tiles of 128 rows and 4 columns, one tile after the other along a row of tiles.
 
-    The scale of row r and column c of a tile is its byte (r % 32) 16 + (r // 32) 4 + c. What is beyond the last row is
-    NaN, so that a kernel that lets it in is found.
-
-    Args:
-        scales: [..., rows, columns] in e4m3, columns a multiple of 4; each matrix has tiles of its own.
-
-    Returns:
-        [..., rows of whole tiles, columns] in e4m3, whose bytes are in this order.
+    Takes [..., rows, columns], e4m3, columns a multiple of 4; returns [..., rows of whole tiles, columns], tiled per
+    matrix. The scale of row r and column c of a tile is its byte (r % 32) 16 + (r // 32) 4 + c. Rows beyond the last
+    are NaN, which exposes a kernel that uses them.
     """
     *matrices, rows, columns = scales.shape
     whole = torch.full((*matrices, tiled_rows(rows), columns), NAN, dtype=torch.uint8, device=scales.device)
@@ -166,33 +157,30 @@ def tiled(scales: torch.Tensor) -> torch.Tensor:
 
 
 def untiled(scales: torch.Tensor, rows: int) -> torch.Tensor:
-    """[rows, columns], of which `tiled` made [rows of whole tiles, columns]."""
+    """Inverts `tiled`: returns [rows, columns] of [rows of whole tiles, columns]."""
     columns = scales.shape[1]
     tiles = scales.view(torch.uint8).view(-1, columns // 4, 32, 4, 4).permute(0, 3, 2, 1, 4)
     return tiles.reshape(scales.shape)[:rows].contiguous().view(FP8)
 
 
 def product(a: Stored, b: Stored) -> torch.Tensor:
-    """[rows of a, rows of b] in float64, A times B transposed; its terms are exact."""
+    """Returns A times B transposed, [rows of a, rows of b], in float64; its terms are exact."""
     rows = unpacked(*a, torch.float64)
     parts = [rows @ part.T for part in _parts(b, torch.float64)]
     return torch.cat(parts, dim=1)
 
 
 def product_roundoff(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
-    """The product in fp32, and what it may be off by where its terms are added up in fp32, in unit roundoffs (2^-24).
+    """Returns the product in fp32 and a bound on its error in unit roundoffs (2^-24), both [rows of a, rows of b].
 
-    Every sum of a part of the terms is rounded, K of them in the worst order, and taken to be no larger than the terms'
-    2-norm and the last sum together, which holds for terms of random signs and for terms of like signs. As errors of
+    The bound is for terms added up in fp32. Every partial sum is rounded, K of them in the worst order, and taken to be
+    at most the terms' 2-norm plus the last sum, which holds for terms of random signs and of like signs. As errors of
     random signs they add up to sqrt(K) times that (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, A2815). Tensor cores
-    that cut off 2 units of the sum after each 16 terms err by K / 16 of it at most where signs are alike, which 8 times
-    this holds up to K = 16384.
+    that cut off 2 units of the sum after each 16 terms err by at most K / 16 of it where signs are alike; 8 times this
+    bound covers that up to K = 16384.
 
-    Where all terms of an element are whole multiples of a power of 2 and the sum of their magnitudes is no more than
-    2^22 of it, nothing is rounded, whatever the order.
-
-    Returns:
-        The product and its roundoff, both [rows of a, rows of b].
+    Where all terms of an element are whole multiples of a power of 2 and their magnitudes sum to at most 2^22 of it, no
+    order rounds anything.
     """
     rows = unpacked(*a, torch.float32)
     terms, squares, magnitudes, whole = rows.shape[1], rows.square(), rows.abs(), EXACT * unit(rows)[:, None]
@@ -207,7 +195,7 @@ def product_roundoff(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _parts(stored_rows: Stored, dtype: torch.dtype) -> Iterator[torch.Tensor]:
-    """Numbers of some rows at a time."""
+    """Yields the unpacked numbers of a few rows at a time."""
     bits, scales = stored_rows
     step = max(1, AT_ONCE // (2 * bits.shape[1]))
     for begin in range(0, len(bits), step):

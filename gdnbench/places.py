@@ -1,4 +1,4 @@
-"""Where runs and profiles lie unless the user says otherwise, and where calibrations do."""
+"""Default folders of runs, profiles and calibrations, and the options that name other ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gdnbench.asked import asked
 RESULTS = Path("results")
 PROFILES = Path("profiles")
 LEDGER = Path("ledger.jsonl")
-"""Beside the folder of runs; it is meant to be kept in the project's repository."""
+"""The ledger beside the folder of runs; it is meant to be kept in the project's repository."""
 
 EVIDENCE = "evidence"
 """The folder in the one of runs that holds those which pages quote; verbs read in it only what is named."""
 
 CALIBRATIONS = "calibration"
-"""The folder in the one of runs that holds the runs of calibrations: one folder a calibration."""
+"""The subfolder of runs that holds calibrations, one folder each."""
 
 CACHE_VARIABLE = "GDNBENCH_CACHE"
 
@@ -26,14 +26,14 @@ GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "step", "s
 
 
 def calibrations_folder() -> Path:
-    """Where the last calibration of each host and GPU model lies: in the user's state folder."""
-    from platformdirs import user_state_path  # on demand: most verbs need none
+    """Returns the folder of the last calibration of each host and GPU model, in the user's state folder."""
+    from platformdirs import user_state_path  # imported here: most verbs do not need it
 
     return user_state_path("gdnbench", appauthor=False) / CALIBRATIONS
 
 
 def cache_root() -> Path:
-    """Where everything is kept that can be made again: `$GDNBENCH_CACHE`, else the user's cache folder."""
+    """Returns the folder of all that can be made again: `$GDNBENCH_CACHE`, else the user's cache folder."""
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen).resolve()
@@ -48,29 +48,26 @@ def index_folder() -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; a name that none can have, or that may not be looked up, is none."""
+    """Whether the file exists; False for an impossible name or a forbidden lookup."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for those
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is such a folder; likewise."""
+    """Whether the folder exists; False for an impossible name or a forbidden lookup."""
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for those
 
 
 def out_option(results: Path) -> tuple[str, ...]:
-    """The words that make a verb look for runs there; none for the usual folder.
-
-    Of a command that was asked for on another machine, for that machine.
-    """
+    """Returns the option for this folder of runs, by its name on the requesting machine; empty for the default."""
     if (elsewhere := asked()) and results == RESULTS:
         results = Path(elsewhere.results)
     return () if results == RESULTS else ("--out", str(results))
 
 
 def on_option(command: Sequence[str]) -> tuple[str, ...]:
-    """The words that make a command of ours run where this one does, on a target; none where it needs no GPU.
+    """Returns the option that runs a gdnbench command on the target of this command.
 
-    Nor are there any where this command runs on the machine that it was asked for on.
+    It is empty if the command needs no GPU, or this command runs on the machine where it was requested.
     """
     elsewhere = asked()
     named = elsewhere.target if elsewhere and command[0] == "gdnbench" and command[1] in GPU_VERBS else ""
@@ -78,7 +75,7 @@ def on_option(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def place_asked(path: Path) -> Path:
-    """What a folder of runs or profiles, or what is in it, is called where this command was asked for."""
+    """Maps a folder of runs or profiles, or a path in it, to its name on the machine that requested this command."""
     elsewhere = asked()
     for usual, there in ((RESULTS, elsewhere.results), (PROFILES, elsewhere.profiles)) if elsewhere else ():
         if path.is_relative_to(usual):
@@ -87,19 +84,19 @@ def place_asked(path: Path) -> Path:
 
 
 def profiles_option(profiles: Path) -> tuple[str, ...]:
-    """The words that make a verb look for profiles there; none for the usual folder; likewise."""
+    """Returns the option that makes a verb use this folder of profiles, as `out_option` does for runs."""
     if (elsewhere := asked()) and profiles == PROFILES:
         profiles = Path(elsewhere.profiles)
     return () if profiles == PROFILES else ("--profiles", str(profiles))
 
 
 def ledger_option(ledger: Path) -> tuple[str, ...]:
-    """The words that make a verb use that ledger; none for the usual one."""
+    """Returns the option that makes a verb use this ledger; empty for the default one."""
     return () if ledger == LEDGER else ("--ledger", str(ledger))
 
 
 def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:
-    """A command of ours that goes on with the runs and profiles of these folders."""
+    """Adds the options of these folders of runs and profiles to a gdnbench command."""
     verb = command[1] if command[:1] == ("gdnbench",) else ""
     out = out_option(results) if verb in _OF_RUNS else ()
     return (*command, *out, *(profiles_option(profiles) if verb in _OF_PROFILES else ()))

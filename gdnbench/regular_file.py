@@ -1,6 +1,6 @@
-"""Opens stored files: regular ones of a bounded size, and nothing else.
+"""Opens stored files: only regular ones of a bounded size.
 
-A file that was copied, fetched or unpacked may be a link to a device that never ends, or a pipe that nobody writes to.
+A file that was copied, fetched or unpacked may be a link to an endless device, or a pipe without a writer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 
 MOST_BYTES = 1 << 28
-"""Of a stored file: the largest that verbs wrote, the samples of a long sweep, have a tenth of that."""
+"""Size limit of a stored file: the largest that verbs wrote, the samples of a long sweep, have a tenth of it."""
 
 MOST_SOURCE_BYTES = 1 << 24
 """Of a file that people write: sources, declarations, tables."""
@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 
 
 class NotRegularError(OSError):
-    """What is there is a folder, a device, a pipe or a socket."""
+    """The path is a folder, a device, a pipe or a socket."""
 
 
 class TooLargeError(OSError):
@@ -29,26 +29,18 @@ class TooLargeError(OSError):
 
 
 def check_regular(path: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Refuses what is no regular file, or a larger one, before anything opens it: a pipe waits for who writes to it.
+    """Checks type and size of a file without opening it: opening a pipe would wait for a writer.
 
-    Raises:
-        NotRegularError: for a folder, a device, a pipe or a socket, or a link to one.
-        TooLargeError: if it has more than `most_bytes`.
-        OSError: if it is not there, or may not be looked up.
-        ValueError: if no file can have the name.
+    Raises NotRegularError for a folder, device, pipe or socket, or a link to one; TooLargeError above `most_bytes`;
+    other OSErrors if it is missing or may not be looked up; ValueError for an impossible file name.
     """
     _check(os.stat(path), path, most_bytes)  # noqa: PTH116 - Path.stat of a name with a null byte says less
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file, no more than `most_bytes` of which are ever held.
-
-    Raises:
-        OSError: as `check_regular`, and if it cannot be read.
-        ValueError: as `check_regular`.
-    """
+    """Returns the bytes of a regular file, never holding more than `most_bytes`; raises as `check_regular` does."""
     check_regular(path, most_bytes)
-    # It may have been replaced since; some files of the kernel's are regular, and reading them would wait.
+    # It may have been replaced since the check; and reading some regular files of the kernel would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         _check(os.fstat(descriptor), path, most_bytes)
@@ -63,12 +55,7 @@ def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def read_regular_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """The text of a regular file in UTF-8, its lines ended by line feeds.
-
-    Raises:
-        OSError: as `read_regular`.
-        ValueError: as `read_regular`; a UnicodeDecodeError if it is not UTF-8.
-    """
+    """Returns the UTF-8 text of a regular file with line feeds; raises as `read_regular`, and UnicodeDecodeError."""
     return io.StringIO(read_regular(path, most_bytes).decode("utf-8"), newline=None).read()
 
 

@@ -1,6 +1,6 @@
-"""Scopes that Triton kernels name their phases by, for `gdnbench proton`.
+"""Scopes that name the phases of Triton kernels for `gdnbench proton`.
 
-A kernel imports the module, for the functions that Triton compiles may reach no other name of Python's:
+A kernel imports the module, because functions that Triton compiles can reach no other Python name:
 
     from gdnbench import trace
 
@@ -9,9 +9,9 @@ A kernel imports the module, for the functions that Triton compiles may reach no
         with trace.scope("load_state"):
             s = tl.load(state + tile)
 
-A scope marks what it encloses while Proton instruments the kernel. At any other time it is nothing: the code is the
-same, to the instruction, as without it. Unlike Proton's own `scope` it may also stand in a kernel that Triton's
-interpreter runs, and costs a kernel's file no import of the profiler.
+A scope marks the enclosed code while Proton instruments the kernel. Otherwise it changes nothing: the compiled code is
+the same to the instruction. Unlike Proton's own `scope` it also works in Triton's interpreter, and a kernel's file need
+not import the profiler.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ from typing import Any
 
 
 class scope:  # noqa: N801  # reads as the statement that it is
-    """Marks the phase of a Triton kernel that a `with` encloses.
-
-    Args:
-        name: what the phase is called, `load_state`.
-        _semantic: given by Triton's compiler; its interpreter gives none.
-    """
+    """Marks a phase, `load_state`, of a Triton kernel; Triton's compiler gives `_semantic`, its interpreter none."""
 
     def __init__(self, name: str, _semantic: Any = None) -> None:
         self._name = name
@@ -40,7 +35,7 @@ class scope:  # noqa: N801  # reads as the statement that it is
         self._record("exit_scope")
 
     def _record(self, function: str) -> None:
-        # Who instruments has imported Proton's language; it checks by itself whether instrumentation is on.
+        # Proton's language is imported if anything instruments; it checks by itself whether instrumentation is on.
         language = sys.modules.get("triton.profiler.language")
         if language is not None and self._semantic is not None:
             getattr(language, function)(self._name, _semantic=self._semantic)
