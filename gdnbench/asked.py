@@ -14,7 +14,7 @@ VARIABLE = "GDNBENCH_ASKED"
 
 
 @dataclass(frozen=True)
-class Asked:
+class CommandOrigin:
     """Where and how a command was requested; folders and files have the origin's names.
 
     `target` is a name in `gdnbench.toml`. `roots` are the folders of kernels that came with the job; they replace all
@@ -35,10 +35,10 @@ class Asked:
         return {VARIABLE: json.dumps(asdict(self))}
 
 
-def asked() -> Asked | None:
+def command_origin() -> CommandOrigin | None:
     """Returns the origin of this command, or None if it is this machine."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None
     fields = json.loads(text)
-    return Asked(**{**fields, "roots": tuple(fields["roots"])})
+    return CommandOrigin(**{**fields, "roots": tuple(fields["roots"])})

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.asked import asked
+from gdnbench.asked import command_origin
 
 RESULTS = Path("results")
 PROFILES = Path("profiles")
@@ -59,7 +59,7 @@ def is_folder(path: Path) -> bool:
 
 def out_option(results: Path) -> tuple[str, ...]:
     """Returns the option for this folder of runs, by its name on the requesting machine; empty for the default."""
-    if (elsewhere := asked()) and results == RESULTS:
+    if (elsewhere := command_origin()) and results == RESULTS:
         results = Path(elsewhere.results)
     return () if results == RESULTS else ("--out", str(results))
 
@@ -69,14 +69,14 @@ def on_option(command: Sequence[str]) -> tuple[str, ...]:
 
     It is empty if the command needs no GPU, or this command runs on the machine where it was requested.
     """
-    elsewhere = asked()
+    elsewhere = command_origin()
     named = elsewhere.target if elsewhere and command[0] == "gdnbench" and command[1] in GPU_VERBS else ""
     return ("--on", named) if named else ()
 
 
 def place_asked(path: Path) -> Path:
     """Maps a folder of runs or profiles, or a path in it, to its name on the machine that requested this command."""
-    elsewhere = asked()
+    elsewhere = command_origin()
     for usual, there in ((RESULTS, elsewhere.results), (PROFILES, elsewhere.profiles)) if elsewhere else ():
         if path.is_relative_to(usual):
             return Path(there) / path.relative_to(usual)
@@ -85,7 +85,7 @@ def place_asked(path: Path) -> Path:
 
 def profiles_option(profiles: Path) -> tuple[str, ...]:
     """Returns the option that makes a verb use this folder of profiles, as `out_option` does for runs."""
-    if (elsewhere := asked()) and profiles == PROFILES:
+    if (elsewhere := command_origin()) and profiles == PROFILES:
         profiles = Path(elsewhere.profiles)
     return () if profiles == PROFILES else ("--profiles", str(profiles))
 

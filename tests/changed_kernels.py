@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 
 
-def write_changed(entry: Entry, name: str, change: tuple[str, str], root: Path) -> None:
+def write_changed(entry: CatalogEntry, name: str, change: tuple[str, str], root: Path) -> None:
     """Writes a kernel of another name, whose source, or a header beside it, has one text in the place of another.
 
     Args:

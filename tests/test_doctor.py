@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from gdnbench.cli.doctor import doctor
 from gdnbench.doctor import run as checks_module
-from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.loading import LoadResult, TorchGpu
 from gdnbench.doctor.run import run_checks
 from gdnbench.report.doctor import doctor_table
@@ -119,7 +119,7 @@ def test_json(machine, tmp_path, loaded, exit_code):
     assert result.exit_code == exit_code
     findings = json.loads(result.stdout)
     assert {finding["level"] for finding in findings} <= {"ok", "warn", "fail"}
-    assert set(findings[0]) == set(asdict(Check("", Level.OK, "")))
+    assert set(findings[0]) == set(asdict(MachineCheck("", Level.OK, "")))
 
 
 def printed(checks, width=80):
@@ -143,12 +143,12 @@ def test_the_table_cuts_no_word_at_80_columns(machine, tmp_path, loaded):
 
 def test_a_word_longer_than_the_line_goes_on_in_the_next():
     path = "/a" * 60
-    lines = printed([Check("results", Level.FAIL, path)]).splitlines()
+    lines = printed([MachineCheck("results", Level.FAIL, path)]).splitlines()
     assert "".join(line.removeprefix("results  fail").strip() for line in lines) == path
 
 
 def test_brackets_are_text_and_levels_are_words():
-    text = printed([Check("FLA", Level.WARN, "[bold]gone", "pip install 'gdnbench[fla]'")])
+    text = printed([MachineCheck("FLA", Level.WARN, "[bold]gone", "pip install 'gdnbench[fla]'")])
     assert "warn" in text
     assert "[bold]gone" in text
     assert "pip install 'gdnbench[fla]'" in text

@@ -15,7 +15,7 @@ from elsewhere_data import SHORT, WORKDIR, Laptop
 from safetensors.torch import save_file
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.elsewhere.arrival import Asked, Homes, fetch
+from gdnbench.elsewhere.arrival import ExpectedOutput, Homes, fetch
 from gdnbench.elsewhere.environment import prepare, requirements
 from gdnbench.elsewhere.host import LocalHost
 from gdnbench.elsewhere.kept import held, take_up
@@ -345,7 +345,7 @@ def test_profiles_files_and_what_nobody_asked_for(tmp_path):
     (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
     homes = Homes(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
     with pytest.warns(LeftOutWarning, match=r"\.bashrc, other"):
-        assert bring(tmp_path / "job", homes, asked=Asked("ncu", ("k",))) == []
+        assert bring(tmp_path / "job", homes, asked=ExpectedOutput("ncu", ("k",))) == []
     assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
     assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
     assert (tmp_path / "mine.png").read_text() == "picture"
@@ -368,7 +368,10 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("asked", [Asked("ncu", ("decode-v4",)), Asked("run", ("decode-v4",)), Asked("doctor"), None])
+@pytest.mark.parametrize(
+    "asked",
+    [ExpectedOutput("ncu", ("decode-v4",)), ExpectedOutput("run", ("decode-v4",)), ExpectedOutput("doctor"), None],
+)
 @pytest.mark.parametrize("path", FORGED, ids=FORGED.values())
 def test_what_was_not_asked_for_is_left_out_and_told(tmp_path, path, asked):
     forged = tmp_path / "job" / "out" / path
@@ -399,7 +402,7 @@ def test_a_profile_comes_home_where_its_kernel_was_named(tmp_path, named, folder
     there.parent.mkdir(parents=True)
     there.write_text("new")
     with nullcontext() if comes else pytest.warns(LeftOutWarning):
-        bring(tmp_path / "job", home(tmp_path), asked=Asked("ncu", named))
+        bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("ncu", named))
     assert (tmp_path / "profiles" / "ncu" / folder / "a.csv").is_file() == comes
 
 
@@ -407,7 +410,7 @@ def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
     there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
     there.parent.mkdir(parents=True)
     there.write_text("{}")
-    bring(tmp_path / "job", home(tmp_path), asked=Asked("calibrate"))
+    bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("calibrate"))
     assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
 
 

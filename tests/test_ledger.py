@@ -16,7 +16,7 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import Closed, Entry, Opened, Outcome
+from gdnbench.ledger.entry import Closed, EntryState, LedgerEntry, Opened
 from gdnbench.ledger.expectation import Expectation, parse_expectation
 from gdnbench.ledger.file import read_ledger
 from gdnbench.ledger.gates import gate_of, gates_of
@@ -116,15 +116,15 @@ def test_what_is_no_expectation_is_refused_with_its_reason(text, why):
 @pytest.mark.parametrize(
     ("sign", "low", "high", "outcome"),
     [
-        (">=", 1.03, 1.05, Outcome.CONFIRMED),
-        (">=", 1.02, 1.05, Outcome.CONFIRMED),
-        (">=", 1.00, 1.01, Outcome.REFUTED),
-        (">=", 1.01, 1.03, Outcome.UNDECIDED),
-        ("<=", 1.03, 1.05, Outcome.REFUTED),
-        ("<=", 1.00, 1.01, Outcome.CONFIRMED),
-        ("<=", 1.01, 1.03, Outcome.UNDECIDED),
-        (">=", 1.02, 1.02, Outcome.CONFIRMED),
-        (">=", 0.0, float("inf"), Outcome.UNDECIDED),
+        (">=", 1.03, 1.05, EntryState.CONFIRMED),
+        (">=", 1.02, 1.05, EntryState.CONFIRMED),
+        (">=", 1.00, 1.01, EntryState.REFUTED),
+        (">=", 1.01, 1.03, EntryState.UNDECIDED),
+        ("<=", 1.03, 1.05, EntryState.REFUTED),
+        ("<=", 1.00, 1.01, EntryState.CONFIRMED),
+        ("<=", 1.01, 1.03, EntryState.UNDECIDED),
+        (">=", 1.02, 1.02, EntryState.CONFIRMED),
+        (">=", 0.0, float("inf"), EntryState.UNDECIDED),
     ],
 )
 def test_the_whole_interval_decides(sign, low, high, outcome):
@@ -134,7 +134,7 @@ def test_the_whole_interval_decides(sign, low, high, outcome):
 
 
 def test_one_refuted_expectation_refutes_an_entry_and_all_confirm_it():
-    yes, no, open_ = Outcome.CONFIRMED, Outcome.REFUTED, Outcome.UNDECIDED
+    yes, no, open_ = EntryState.CONFIRMED, EntryState.REFUTED, EntryState.UNDECIDED
     assert decide([yes, yes]) is yes
     assert decide([yes, open_, no]) is no
     assert decide([yes, open_]) is open_
@@ -423,15 +423,15 @@ def test_the_gates_of_all_entries_are_those_of_each():
         entries = {}
         for number in range(1, 12):
             gates = random.sample(range(1, number), k=random.randint(0, min(2, number - 1)))
-            outcome = random.choice([Outcome.OPEN, Outcome.CONFIRMED, Outcome.CONFIRMED, Outcome.REFUTED])
+            outcome = random.choice([EntryState.OPEN, EntryState.CONFIRMED, EntryState.CONFIRMED, EntryState.REFUTED])
             entries[number] = _entry(number, gates, outcome)
         found = gates_of(entries)
         assert found == {number: gate_of(entry, entries) for number, entry in entries.items()}
         for number, gate in found.items():
             before = entries[number].opened.gates
-            refuted = any(entries[each].state is Outcome.REFUTED or found[each].is_shut for each in before)
+            refuted = any(entries[each].state is EntryState.REFUTED or found[each].is_shut for each in before)
             assert gate.is_shut == refuted
-            assert gate.is_open == (not refuted and all(entries[each].state is Outcome.CONFIRMED for each in before))
+            assert gate.is_open == (not refuted and all(entries[each].state is EntryState.CONFIRMED for each in before))
 
 
 def _entry(number, gates, outcome):
@@ -439,7 +439,7 @@ def _entry(number, gates, outcome):
         id=number, time=LATER, hypothesis="h", op="decode", kernel="k", label="k", expectations=[], gates=gates
     )
     closed = Closed(id=number, time=LATER, run="r", source="", outcome=outcome, findings=[])
-    return Entry(opened, () if outcome is Outcome.OPEN else (closed,))
+    return LedgerEntry(opened, () if outcome is EntryState.OPEN else (closed,))
 
 
 def test_a_ledger_that_cannot_be_written_is_told(home, begin):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError
 from gdnbench.measuring.builds import Builds, build_jobs
 from gdnbench.measuring.forms import as_chosen, find_forms, forms_to_try, in_every_form
@@ -51,7 +51,7 @@ def floor(floor="copy", by_shape=None, **more):
         else by_shape,
         **more,
     )
-    return Entry(kernel, DECODE, Path(), Path(), "")
+    return CatalogEntry(kernel, DECODE, Path(), Path(), "")
 
 
 def rows_of(entry, variant, batch):

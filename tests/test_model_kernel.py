@@ -4,7 +4,7 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.kernel import CudaKernel, Requirement, TorchKernel, TritonKernel
 from gdnbench.model.params import Param, Params
@@ -90,7 +90,7 @@ def _by_shape(*batches):
 
 
 def _entry(kernel):
-    return Entry(kernel, DECODE, Path(), Path(), "")
+    return CatalogEntry(kernel, DECODE, Path(), Path(), "")
 
 
 @pytest.mark.parametrize(

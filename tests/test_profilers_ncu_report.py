@@ -12,12 +12,12 @@ from ncu_data import DATA, UNFUSED_PAGE, V1, V1_PAGE, fake_ncu, page_text, unpac
 
 from gdnbench.errors import MachineError, ReportFormatError
 from gdnbench.profilers.ncu import report as reader
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.raw_page import parse_page, to_base
 from gdnbench.profilers.ncu.report import load_reader, read_any, read_report
 
 EXCESS = "derived__memory_l2_theoretical_sectors_global_excessive"  # in bytes, says one; in sectors, says the other
-IDENTITY = [name for name in Profile.__dataclass_fields__ if name not in {"metrics", "rules"}]
+IDENTITY = [name for name in LaunchProfile.__dataclass_fields__ if name not in {"metrics", "rules"}]
 
 
 @pytest.fixture

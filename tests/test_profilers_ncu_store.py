@@ -17,7 +17,7 @@ from ncu_data import V1, V1_PAGE, V4
 from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
 from gdnbench.model.code import CodeState
 from gdnbench.profilers.ncu.functions import functions_of
-from gdnbench.profilers.ncu.profile import Metric, NcuReport, Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile, Metric, NcuReport
 from gdnbench.profilers.ncu.report import read_any
 from gdnbench.profilers.ncu.store import COLUMNS, find_profiles, read_profiles, write_profiles
 
@@ -27,7 +27,7 @@ HEADER = ",".join((*COLUMNS[:2], "B", "HQ", "HV", "K", "V", *COLUMNS[2:]))
 
 def _profile(value, **changes):
     metrics = {"a.sum": Metric("a.sum", "byte", value, "SpeedOfLight")}
-    profile = Profile("decode-v4", "decode", decode_at(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics, SOURCE)
+    profile = LaunchProfile("decode-v4", "decode", decode_at(B=8), "NVIDIA H200", "sm_90", "f", 0, metrics, SOURCE)
     return replace(profile, **changes)
 
 

@@ -16,7 +16,7 @@ from run_data import case, failed, info, measured, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of, point, store_sweep, sweep_of
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.kernel import TorchKernel
@@ -283,7 +283,7 @@ def declared(text, params):
     """The kernel whose declaration holds the text."""
     made = eval(f"dict({text})", {"Shape": Shape, "dict": dict})
     kernel = TorchKernel(name=KERNEL, params=params, **made)
-    return Entry(kernel, DECODE, Path(), Path(), "")
+    return CatalogEntry(kernel, DECODE, Path(), Path(), "")
 
 
 def workloads_of(entry):

@@ -17,7 +17,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measuring.observer import Observer
 from gdnbench.model.status import Status
 from gdnbench.report.score.lines import next_command
-from gdnbench.score.plan import Asked
+from gdnbench.score.plan import ScoreRequest
 from gdnbench.score.run import score_kernel
 from gdnbench.score.score import Code, NoVerdict, Score
 
@@ -156,7 +156,7 @@ def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):
             if result.status.is_failure:
                 raise KeyboardInterrupt
 
-    asked = Asked(kernel="test-wrong", against="decode-reference", budget_s=1.0)
+    asked = ScoreRequest(kernel="test-wrong", against="decode-reference", budget_s=1.0)
     catalog = load_catalog((*default_roots()[:1], *bench.roots))
     monkeypatch.setattr(tempfile, "tempdir", str(bench.home))
     assert score_kernel(catalog, asked, None, CtrlC(), warm=False).verdict is NoVerdict.STOPPED

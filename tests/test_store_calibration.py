@@ -7,13 +7,7 @@ import pytest
 from calibration_data import calibration, equal, planted
 
 from gdnbench.errors import RunFormatError
-from gdnbench.store.calibration import (
-    calibration_path,
-    in_words,
-    last_calibration,
-    read_calibration,
-    write_calibration,
-)
+from gdnbench.store.calibration import calibration_path, in_words, last_calibration, read_calibration, write_calibration
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gdnbench.elsewhere.events import PhaseBegun
 from gdnbench.errors import UsageError
 from gdnbench.tools_server import progress
-from gdnbench.tools_server.measuring_tools import Ncu, Run, Score, Sweep
+from gdnbench.tools_server.measuring_tools import Ncu, Run, ScoreTool, SweepTool
 from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.tools_server.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
 from gdnbench.tools_server.server import _answer
@@ -107,7 +107,7 @@ def test_a_request_is_wrong_by_what_it_asked_and_not_by_what_a_kernel_does(code,
     ("code", "word"), [(0, "faster"), (1, "slower"), (9, "same"), (4, "unclear"), (8, "it crashed")]
 )
 def test_the_codes_of_a_score_are_told_as_its_own(code, word):
-    assert describe(Ended(code, "{}"), Score.meanings)["meaning"].startswith(word)
+    assert describe(Ended(code, "{}"), ScoreTool.meanings)["meaning"].startswith(word)
 
 
 def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
@@ -137,9 +137,9 @@ def test_options_are_one_word_each_and_arguments_stand_behind_two_dashes():
         "run", "--shape=B=1,8 heads=qk4_v8", "--gpu=auto", "--rounds=7", "--quick", "--label=x1", "--", "decode-v4",
         "decode-triton:BV=16",
     ]  # fmt: skip
-    sweep = Sweep(kernel="decode-triton", param=["BV=4,8", "WARPS"])
+    sweep = SweepTool(kernel="decode-triton", param=["BV=4,8", "WARPS"])
     assert sweep.words().line[1:3] == ["--param=BV=4,8", "--param=WARPS"]
-    score = Score(kernel="decode-v9", against="decode-v8", shape="B=1")
+    score = ScoreTool(kernel="decode-v9", against="decode-v8", shape="B=1")
     assert score.words().line == [
         "score", "--against=decode-v8", "--shape=B=1", "--gpu=auto", "--", "decode-v9",
     ]  # fmt: skip

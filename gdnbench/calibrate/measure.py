@@ -21,7 +21,7 @@ from gdnbench.store.calibration import NAME, Calibration, calibration_path, writ
 
 
 @dataclass
-class Outcome:
+class CalibrationResult:
     """How a calibration ended; `calibration` is None if it was stopped before its first run was complete."""
 
     calibration: Calibration | None = None
@@ -29,7 +29,7 @@ class Outcome:
     interrupted: bool = False
 
 
-def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> Outcome:
+def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> CalibrationResult:
     """Measures a calibration and keeps its results after each run; a complete one replaces the machine's own record.
 
     Runs are written to a folder below `results` in which no verb looks for runs. Raises GdnbenchError if the planted
@@ -37,10 +37,10 @@ def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) ->
     """
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
-    outcome, compared = Outcome(), list[Compared]()
+    outcome, compared = CalibrationResult(), list[Compared]()
     pilot = _run(subject, pilot_plan(subject), folder, observer)
     if pilot.interrupted:
-        return Outcome(interrupted=True)
+        return CalibrationResult(interrupted=True)
     chains = choose_chains(pilot.analysis)
     for number in range(1, subject.runs + 1):
         observer.standing(f"run {number} of {subject.runs}")

@@ -10,8 +10,8 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from gdnbench.asked import asked
-from gdnbench.catalog.entry import Broken, Entry, label_parts
+from gdnbench.asked import command_origin
+from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch, try_ahead
 from gdnbench.errors import DeclarationError, UnknownNameError
 from gdnbench.model.case import Variant
@@ -39,7 +39,7 @@ class Catalog:
     roots: tuple[Path, ...]
     ops: dict[str, Op]
     op_folders: dict[str, Path]
-    entries: dict[str, Entry]
+    entries: dict[str, CatalogEntry]
     broken: tuple[Broken, ...]
 
     def op_hash(self, op: str) -> str:
@@ -52,11 +52,11 @@ class Catalog:
             return ""
         return digest.hexdigest()[:16]
 
-    def of_op(self, op: str) -> tuple[Entry, ...]:
+    def of_op(self, op: str) -> tuple[CatalogEntry, ...]:
         """The kernels of one op."""
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
-    def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[Entry, Variant]:
+    def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
         """A variant as it is at a workload, and its kernel: for a dispatcher, those that it picks.
 
         Args:
@@ -67,12 +67,12 @@ class Catalog:
         there = self.entries[variant.kernel].at(variant, workload, gpu)
         return self.entries[there.kernel], there
 
-    def behind(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[Entry, Variant]:
+    def behind(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
         """As `at`, for looking at one kernel: what a dispatcher picks has its own name here."""
         entry, there = self.at(variant, workload, gpu)
         return (entry, entry.named(there.params, workload)) if there.is_picked else (entry, there)
 
-    def owner(self, label: str) -> Entry | None:
+    def owner(self, label: str) -> CatalogEntry | None:
         """The kernel whose label it is: its name or a preset's, params after colons or not; None if it is not here."""
         name, _ = label_parts(label)
         return self.entries.get(name) or next(
@@ -92,7 +92,7 @@ class Catalog:
 
 def default_roots() -> tuple[Path, ...]:
     """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`); of a job, those it has."""
-    if (elsewhere := asked()) and elsewhere.roots:
+    if (elsewhere := command_origin()) and elsewhere.roots:
         return tuple(map(Path, elsewhere.roots))
     package = Path(__file__).resolve().parent.parent
     checkout = package.parent / "kernels"
@@ -108,12 +108,12 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     """
     searched = tuple(default_roots() if roots is None else roots)
     ops: dict[str, LoadedOp] = {}
-    entries: dict[str, Entry] = {}
-    taken: dict[str, Entry] = {}
+    entries: dict[str, CatalogEntry] = {}
+    taken: dict[str, CatalogEntry] = {}
     broken: list[Broken] = []
     try_ahead(_declarations(searched))
     for found in _find(searched, ops):
-        admitted = _claim_names(found, taken) if isinstance(found, Entry) else found
+        admitted = _claim_names(found, taken) if isinstance(found, CatalogEntry) else found
         if isinstance(admitted, Broken):
             broken.append(admitted)
         else:
@@ -136,7 +136,7 @@ def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
             yield from filter(os.path.lexists, variants)
 
 
-def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | Broken]:
+def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[CatalogEntry | Broken]:
     for root in roots:
         if not is_folder(root):
             yield Broken(root.name, root, f"{root} is not a folder (see {KERNELS_VARIABLE})")
@@ -158,7 +158,7 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[Entry | B
                     yield load_kernel(folder, op)
 
 
-def _fill_dispatchers(entries: dict[str, Entry]) -> list[Broken]:
+def _fill_dispatchers(entries: dict[str, CatalogEntry]) -> list[Broken]:
     """Gives each dispatcher its table, now that all kernels are known; removes those whose table is invalid."""
     broken = []
     for name, entry in list(entries.items()):
@@ -194,7 +194,7 @@ def _unreadable(folder: Path) -> Broken:
     return Broken(f"{folder.parent.name}/{folder.name}", folder, f"{folder} cannot be read: Permission denied")
 
 
-def _claim_names(entry: Entry, taken: dict[str, Entry]) -> Entry | Broken:
+def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> CatalogEntry | Broken:
     """The entry, whose names are then taken, or why they cannot be: a kernel and its presets share one namespace."""
     names = (entry.kernel.name, *entry.kernel.presets)
     for name in names:

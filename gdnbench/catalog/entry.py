@@ -75,7 +75,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A kernel that loaded.
 
     Attributes:

@@ -31,7 +31,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from gdnbench.catalog.declaration import place_of, run_declaration
-from gdnbench.catalog.entry import Broken, Dispatch, Entry, Pick
+from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
 from gdnbench.catalog.fields import check_fields, check_inside
 from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
@@ -75,7 +75,7 @@ def _declared_op(folder: Path) -> Op:
     return op
 
 
-def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
+def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
     """Loads `folder/variant.py` as a kernel of `op`."""
     try:
         module = _run_file(folder / "variant.py")
@@ -93,7 +93,7 @@ def load_kernel(folder: Path, op: LoadedOp) -> Entry | Broken:
     except DeclarationError as error:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
-    return Entry(kernel, op.op, folder, op.folder, idea)
+    return CatalogEntry(kernel, op.op, folder, op.folder, idea)
 
 
 _SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Broken, Entry, label_parts
+from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.name import EVERY
@@ -55,7 +55,7 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
     return tuple(chosen.values())
 
 
-def find_variant(catalog: Catalog, op: str, label: str) -> tuple[Entry, Variant]:
+def find_variant(catalog: Catalog, op: str, label: str) -> tuple[CatalogEntry, Variant]:
     """The kernel and the one variant that a label names; params may follow it as in `select_variants`.
 
     Raises:
@@ -68,7 +68,7 @@ def find_variant(catalog: Catalog, op: str, label: str) -> tuple[Entry, Variant]
     return catalog.entries[variants[0].kernel], variants[0]
 
 
-def _variants(entry: Entry) -> tuple[Variant, ...]:
+def _variants(entry: CatalogEntry) -> tuple[Variant, ...]:
     return (entry.default, *entry.presets)
 
 
@@ -134,7 +134,7 @@ def parse_params(texts: Sequence[str]) -> TypedParams:
 
 def choose_bases(
     catalog: Catalog, op: str, names: Sequence[str], wanted: TypedParams
-) -> tuple[tuple[Entry, Variant], ...]:
+) -> tuple[tuple[CatalogEntry, Variant], ...]:
     """The kernels to sweep, each with the variant that gives the params which are not swept.
 
     Args:
@@ -148,7 +148,7 @@ def choose_bases(
         UnknownNameError: for a name that nothing has.
         UsageError: if no kernel has all of the params.
     """
-    chosen: dict[Variant, Entry] = {}
+    chosen: dict[Variant, CatalogEntry] = {}
     for name in ",".join(names or [EVERY]).split(","):
         for variant in select_variants(catalog, op, name):
             entry = catalog.entries[variant.kernel]
@@ -164,12 +164,12 @@ def _is_exact(name: str) -> bool:
     return name != EVERY and not set("*?[") & set(label_parts(name)[0])
 
 
-def _has(entry: Entry, wanted: TypedParams) -> bool:
+def _has(entry: CatalogEntry, wanted: TypedParams) -> bool:
     """Whether a glob selects it: it has these params and is no floor."""
     return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 
-def grid_axes(catalog: Catalog, entry: Entry, wanted: TypedParams) -> ParamGrid:
+def grid_axes(catalog: Catalog, entry: CatalogEntry, wanted: TypedParams) -> ParamGrid:
     """What a kernel's grid tries.
 
     Raises:
@@ -189,7 +189,7 @@ def grid_axes(catalog: Catalog, entry: Entry, wanted: TypedParams) -> ParamGrid:
     return axes
 
 
-def grid_points(entry: Entry, base: Variant, axes: ParamGrid) -> tuple[Variant, ...]:
+def grid_points(entry: CatalogEntry, base: Variant, axes: ParamGrid) -> tuple[Variant, ...]:
     """Every combination of the values; params that are not swept are the base's."""
     return tuple(entry.with_params(base, dict(zip(axes, values, strict=True))) for values in product(*axes.values()))
 

@@ -132,9 +132,9 @@ def _ask(child: Worker[Answer], declaration: Declaration) -> Answer | None:
     Raises:
         TimeoutError: if it says nothing in time.
     """
-    from gdnbench.catalog.trial_child import Request
+    from gdnbench.catalog.trial_child import TrialRequest
 
-    child.ask(Request(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
+    child.ask(TrialRequest(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
     try:
         return child.receive(time.monotonic() + LIMIT_S)
     except ValueError:

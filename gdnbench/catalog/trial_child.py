@@ -52,7 +52,7 @@ ANSWERS = (Answer,)
 
 
 @dataclass(frozen=True)
-class Request:
+class TrialRequest:
     """A declaration to try.
 
     Attributes:
@@ -71,7 +71,7 @@ class Request:
         return json.dumps([self.path, *(base64.b64encode(each).decode() for each in (self.content, self.op))])
 
     @classmethod
-    def decoded(cls, line: str) -> Request:
+    def decoded(cls, line: str) -> TrialRequest:
         """The inverse."""
         path, *contents = json.loads(line)
         return cls(path, *map(base64.b64decode, contents))
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> None:
     channel.send(Answer())
     for line in requests:
         faulthandler.dump_traceback_later(_TOLD_AT * float(limit_s), file=log)
-        problem = find_problem(Request.decoded(line), forks)
+        problem = find_problem(TrialRequest.decoded(line), forks)
         faulthandler.cancel_dump_traceback_later()
         channel.send(Answer(problem))
 
@@ -127,7 +127,7 @@ class Forks:
             os._exit(0)
 
 
-def find_problem(request: Request, forks: Forks) -> str:
+def find_problem(request: TrialRequest, forks: Forks) -> str:
     """Runs a declaration, and says what is wrong with it for a process that is to go on; an error is not.
 
     Args:
@@ -154,7 +154,7 @@ def find_problem(request: Request, forks: Forks) -> str:
     return ""
 
 
-def _call_functions(module: ModuleType, request: Request) -> None:
+def _call_functions(module: ModuleType, request: TrialRequest) -> None:
     """Calls the functions that a declaration made, at the workloads of its op's suites, as commands do.
 
     Raises:

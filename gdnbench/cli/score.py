@@ -68,11 +68,11 @@ def score(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.sweep_request import parse_duration
     from gdnbench.report.score.lines import print_score
-    from gdnbench.score.plan import Asked
+    from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.run import score_kernel
 
     name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
-    asked = Asked(
+    asked = ScoreRequest(
         kernel=name,
         op=op,
         against=against,

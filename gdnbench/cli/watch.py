@@ -66,12 +66,12 @@ def watch(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.sweep_request import parse_duration
     from gdnbench.report.console import data_console
-    from gdnbench.score.plan import Asked
+    from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.sources import sources_of
     from gdnbench.score.turns import Turns
 
     label = one_term(kernels, kernel, "gdnbench watch decode-mine --against decode-v9")
-    asked = Asked(
+    asked = ScoreRequest(
         kernel=label,
         op=op,
         against=against,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen import cache, nvrtc, triton
 from gdnbench.codegen.arch import capability
 from gdnbench.codegen.cubin import disassemble, read_resources
@@ -29,7 +29,7 @@ _SCHEMA = 6  # raise it when what is stored, or how it is read from a cubin, cha
 
 
 def build(
-    entry: Entry,
+    entry: CatalogEntry,
     variant: Variant,
     workload: Workload,
     arch: str,
@@ -69,7 +69,9 @@ def build(
     return built
 
 
-def _compile(entry: Entry, params: Params, workload: Workload, arch: str, launch: str, stamped: bool) -> CompiledCode:
+def _compile(
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, launch: str, stamped: bool
+) -> CompiledCode:
     if not isinstance(entry.kernel, TritonKernel):
         return compile_cuda(entry, params, workload, arch, launch=launch, stamped=stamped)
     log = io.StringIO()
@@ -97,7 +99,7 @@ def _describe(code: CompiledCode, kernel: str, arch: str) -> Build:
 
 
 def build_key(
-    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> str:
     """Returns a shortened SHA-256 of what decides the code; workloads that differ in run-time axes alone share it.
 
@@ -118,7 +120,7 @@ def build_key(
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _source_hash(entry: Entry) -> str:
+def _source_hash(entry: CatalogEntry) -> str:
     try:
         return entry.source_hash()
     except OSError as error:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gdnbench import errors
-from gdnbench.catalog.entry import Broken, Entry
+from gdnbench.catalog.entry import Broken, CatalogEntry
 from gdnbench.catalog.load import load_kernel, load_op
 from gdnbench.codegen.build import build_key
 from gdnbench.errors import BuildError, GdnbenchError
@@ -31,7 +31,7 @@ class Job:
         disassembled: whether the widest load is read from its code; not needed to see whether it compiles.
     """
 
-    entry: Entry = field(hash=False)  # holds dicts; the variant tells kernels apart
+    entry: CatalogEntry = field(hash=False)  # holds dicts; the variant tells kernels apart
     variant: Variant
     workload: Workload
     arch: str

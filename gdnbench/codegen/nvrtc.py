@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
@@ -65,7 +65,7 @@ def macros(op: Op, params: Params, workload: Workload, *, stamped: bool) -> dict
 
 
 def compile_cuda(
-    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", stamped: bool = False
 ) -> CompiledCode:
     """Compiles a CUDA kernel for a target such as `sm_90`; `launch` is a launch's entry, by default the first one's.
 
@@ -98,7 +98,7 @@ def compile_cuda(
     return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
 
 
-def compile_ptx(entry: Entry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
+def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
     """Compiles a CUDA kernel's launches to PTX with source lines; returns it and mangled names by launch entry.
 
     Raises BuildError and MachineError as `compile_cuda` does.
@@ -156,7 +156,7 @@ def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, b
     return str(buffer, "utf-8").rstrip("\0")
 
 
-def _include_path(entry: Entry) -> list[str]:
+def _include_path(entry: CatalogEntry) -> list[str]:
     """Returns folders of headers: the kernel's, gdnbench's, CUDA's, and libcu++'s and CUB's if installed.
 
     Raises MachineError if those of CUDA are absent.
@@ -169,7 +169,7 @@ def _include_path(entry: Entry) -> list[str]:
     return [str(each) for each in (entry.folder, entry.op_folder, HEADERS, cuda, cccl) if each]
 
 
-def _explained(entry: Entry, arch: str, symbol: str, text: str) -> GdnbenchError:
+def _explained(entry: CatalogEntry, arch: str, symbol: str, text: str) -> GdnbenchError:
     if "invalid value for --gpu-architecture" in text:
         return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
     if "__nv_name_map" in text:

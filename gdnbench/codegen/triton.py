@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gdnbench.catalog.declaration import SourceLoader
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
@@ -55,7 +55,7 @@ def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workloa
 
 
 def compile_triton(
-    entry: Entry, params: Params, workload: Workload, arch: str, *, launch: str = "", log: TextIO | None = None
+    entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", log: TextIO | None = None
 ) -> Any:
     """Compiles a Triton kernel to Triton's `CompiledKernel`.
 
@@ -123,7 +123,7 @@ def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
 
 
 def signature_of(
-    entry: Entry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
+    entry: CatalogEntry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
 ) -> dict[str, str]:
     """Returns Triton's type of each argument, by its name.
 

@@ -9,7 +9,7 @@ from functools import cache
 from string import ascii_uppercase
 
 from gdnbench.compare.conditions import warnings_of
-from gdnbench.compare.expected import Expectation, expect
+from gdnbench.compare.expected import ExpectedTime, expect
 from gdnbench.compare.figure import FigureSource
 from gdnbench.compare.grid import (
     DEFAULT_COLUMNS,
@@ -52,7 +52,7 @@ class ColumnComparison:
     """
 
     ratios: tuple[TimeRatio | None, ...]
-    expected: tuple[Expectation | None, ...]
+    expected: tuple[ExpectedTime | None, ...]
     mean: GeometricMean | None
     runs: tuple[tuple[str, str, RunPair], ...]
     paired: bool
@@ -158,7 +158,7 @@ def _column(
     )
 
 
-def _expected(row: GridRow, index: int) -> Expectation | None:
+def _expected(row: GridRow, index: int) -> ExpectedTime | None:
     """Returns the expectation for a row whose sides are on two GPU models, or None for any other."""
     pair = timed_pair(row, index)
     if not pair:

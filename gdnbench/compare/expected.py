@@ -38,7 +38,7 @@ LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, wit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expectation:
+class ExpectedTime:
     """The expected time of a kernel on another GPU, and the measured one against it.
 
     Attributes:
@@ -73,7 +73,7 @@ class _Side:
         return self.time_us - self.traffic_us
 
 
-def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> Expectation | None:
+def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> ExpectedTime | None:
     """Returns the expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
 
     The figures are of one kernel at one workload; of their sources, the floors and other kernels are used. None is
@@ -96,7 +96,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     bound = _bound(before, after)
     rest = "latency" if _is_kernel_time(left) else "launch and latency"
     reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
-    return Expectation(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+    return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
 
 
 def _fixed_growth(left: Figure, right: Figure, before: _Side, after: _Side) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.schedule_summary import ScheduleSummary
 from gdnbench.diagnose.launch import CycleBreakdown, LaunchGeometry, compiled_launch, cycle_breakdown, profiled_launch
 from gdnbench.diagnose.launch_times import LaunchTimes
@@ -16,7 +16,7 @@ from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import LOCAL_SECTORS, value_of
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class Evidence:
     """
 
     catalog: Catalog = field(repr=False)
-    entry: Entry = field(repr=False)
+    entry: CatalogEntry = field(repr=False)
     variant: Variant
     workload: Workload
-    profile: Profile | None = None
+    profile: LaunchProfile | None = None
     profile_path: Path | None = None
     compiled: CompiledKernel | None = field(default=None, repr=False)
     milestones: ScheduleSummary | None = field(default=None, repr=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from math import prod
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import Experiment
 from gdnbench.errors import BuildError
@@ -34,7 +34,7 @@ class KernelGrid:
         return self.blocks * self.threads
 
 
-def declared_grid(entry: Entry, variant: Variant, workload: Workload, launch: str = "") -> KernelGrid | None:
+def declared_grid(entry: CatalogEntry, variant: Variant, workload: Workload, launch: str = "") -> KernelGrid | None:
     """Returns the grid of a variant or one of its launches, or None if its declaration has none or fails."""
     if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return None
@@ -54,7 +54,7 @@ def own_grid(evidence: Evidence) -> KernelGrid | None:
     return declared
 
 
-def peers(evidence: Evidence) -> Iterator[tuple[Entry, Variant]]:
+def peers(evidence: Evidence) -> Iterator[tuple[CatalogEntry, Variant]]:
     """Yields the op's other kernels and presets that gdnbench compiles, without floors, in catalog order."""
     for entry in evidence.catalog.of_op(evidence.entry.op.name):
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and not entry.kernel.floor:
@@ -72,13 +72,13 @@ def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
                 yield found
 
 
-def makes_the_same_launches(evidence: Evidence, other: Entry) -> bool:
+def makes_the_same_launches(evidence: Evidence, other: CatalogEntry) -> bool:
     """Whether another kernel's launches can be compared with this one's, one by one."""
     own, its = (_launches(entry) for entry in (evidence.entry, other))
     return own == its or len(own) == len(its) == 1
 
 
-def _launches(entry: Entry) -> tuple[str, ...]:
+def _launches(entry: CatalogEntry) -> tuple[str, ...]:
     """Returns the entries of a kernel's launches; one for a kernel called through Python: its launches are unknown."""
     if not isinstance(entry.kernel, CudaKernel | TritonKernel):
         return (entry.kernel.entry,)

@@ -57,7 +57,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Cause:
     """A cause of the kernel's time, from the rule of the name `rule`.
 
     `share`, of the kernel's time that the cause explains, is 0 to 1; findings are ranked by it.

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
@@ -29,7 +29,7 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.profilers.ncu.report import read_any
 from gdnbench.profilers.ncu.store import find_profiles
@@ -140,7 +140,7 @@ def _launch_times(question: Question, known: Evidence, gpu: str | None, counters
     return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
 
 
-def _entries(entry: Entry) -> list[str]:
+def _entries(entry: CatalogEntry) -> list[str]:
     """Returns the functions in a kernel's source that it launches."""
     kernel = entry.kernel
     if isinstance(kernel, CudaKernel | TritonKernel):
@@ -159,7 +159,7 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
     return gpu_slug(gpu)
 
 
-def _agreed(profile: Profile, workload: Workload, question: Question) -> Workload:
+def _agreed(profile: LaunchProfile, workload: Workload, question: Question) -> Workload:
     """Returns the file's workload, or the user's if the file has none."""
     asked = bool(question.axes)
     if profile.workload is None:
@@ -192,14 +192,14 @@ class StoredProfile:
     skipped.
     """
 
-    profile: Profile | None = None
+    profile: LaunchProfile | None = None
     path: Path | None = None
     code: CodeState = CodeState.UNKNOWN
     warnings: tuple[str, ...] = ()
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[LaunchProfile, ...] = ()
 
 
-def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
+def profile_in_file(path: Path, entry: CatalogEntry, asked: Variant) -> StoredProfile:
     """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
     profiles = read_any(path)
     own = [profile for profile in profiles if profile.label == asked.label]
@@ -215,7 +215,9 @@ def profile_in_file(path: Path, entry: Entry, asked: Variant) -> StoredProfile:
     return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
 
 
-def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workload, gpu: str | None) -> StoredProfile:
+def newest_profile(
+    profiles: Path, entry: CatalogEntry, asked: Variant, workload: Workload, gpu: str | None
+) -> StoredProfile:
     """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
     with collect_left_out() as left_out:
         found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
@@ -224,7 +226,7 @@ def newest_profile(profiles: Path, entry: Entry, asked: Variant, workload: Workl
     return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)
 
 
-def _typical(profiles: Sequence[Profile]) -> Profile:
+def _typical(profiles: Sequence[LaunchProfile]) -> LaunchProfile:
     """Returns the launch of median duration, of the function that takes most of the time."""
     totals: dict[str, float] = {}
     for profile in profiles:
@@ -235,13 +237,13 @@ def _typical(profiles: Sequence[Profile]) -> Profile:
     return next(profile for profile in launches if _duration(profile) == typical)
 
 
-def _duration(profile: Profile) -> float:
+def _duration(profile: LaunchProfile) -> float:
     value = value_of(profile, "duration_us")
     return 0.0 if value is None or math.isnan(value) else value
 
 
 def newest_times(
-    results: Path, entries: Mapping[str, Entry], variant: Variant, workload: Workload, gpu: str | None
+    results: Path, entries: Mapping[str, CatalogEntry], variant: Variant, workload: Workload, gpu: str | None
 ) -> RunTimes | None:
     """Returns the times of the newest run that timed a kernel's current code at a workload on a GPU, else of any code.
 
@@ -271,7 +273,7 @@ def newest_times(
 
 
 def _measured(
-    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, Entry], variant: Variant
+    info: RunInfo, rows: Sequence[Measurement], entries: Mapping[str, CatalogEntry], variant: Variant
 ) -> RunTimes | None:
     timed = {row.case.label: row for row in rows if row.timing and row.role != Role.CONTROL}
     own = timed.get(variant.label)
@@ -300,11 +302,11 @@ def _measured(
     )
 
 
-def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, Entry]) -> CodeState:
+def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, CatalogEntry]) -> CodeState:
     """Returns whether a run timed a variant's current code; for a dispatcher's pick, also its table's."""
     names = {variant.kernel, variant.label} & entries.keys()
     return CodeState.together(entries[name].code_state(info.sources.get(name, "")) for name in names)
 
 
-def _is_here(row: Measurement, entries: Mapping[str, Entry]) -> bool:
+def _is_here(row: Measurement, entries: Mapping[str, CatalogEntry]) -> bool:
     return row.case.variant.kernel in entries

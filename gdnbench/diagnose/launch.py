@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
 from gdnbench.wording import plural
 
@@ -80,7 +80,7 @@ class LaunchGeometry:
         return f"{plural(self.blocks, 'block')} of {plural(self.warps_per_block, 'warp')} on {self.sms} SMs"
 
 
-def profiled_launch(profile: Profile) -> LaunchGeometry | None:
+def profiled_launch(profile: LaunchProfile) -> LaunchGeometry | None:
     """Returns the launch that a profiler saw, or None if its report lacks a number."""
     found = {name: profile.number(metric) or 0.0 for name, metric in OCCUPANCY_LIMITS.items()}
     limits = {name: value for name, value in found.items() if value >= 1}  # False for NaN
@@ -137,7 +137,7 @@ class CycleBreakdown:
         return self.waiting * sum(self.reasons.get(reason, 0.0) for reason in reasons)
 
 
-def cycle_breakdown(profile: Profile, launch: LaunchGeometry) -> CycleBreakdown | None:
+def cycle_breakdown(profile: LaunchProfile, launch: LaunchGeometry) -> CycleBreakdown | None:
     """Returns where the cycles of a profiled launch went, or None if the report lacks a counter."""
     issue = value_of(profile, "issue_active_pct")
     if not profile.has_all(*CYCLES) or issue is None or math.isnan(issue):
@@ -161,7 +161,7 @@ def cycle_breakdown(profile: Profile, launch: LaunchGeometry) -> CycleBreakdown 
     )
 
 
-def _reasons(profile: Profile) -> dict[str, float]:
+def _reasons(profile: LaunchProfile) -> dict[str, float]:
     found = {reason: cycles for reason, cycles in stalls(profile).items() if reason not in _READY}
     total = sum(found.values())
     return {reason: cycles / total for reason, cycles in found.items()}

@@ -13,14 +13,14 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.model.case import Variant
 from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.files import find_files
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.profilers.proton.recording import Recording
 from gdnbench.store.launches import NAME as LAUNCHES
@@ -49,7 +49,7 @@ class LaunchTimes:
 
 
 def profiled_times(
-    profiles: Sequence[Profile], entries: Sequence[str], path: Path | None, code: CodeState
+    profiles: Sequence[LaunchProfile], entries: Sequence[str], path: Path | None, code: CodeState
 ) -> LaunchTimes | None:
     """Returns ncu's times from `profiles` of one kernel at one workload, or None if a launch or duration is missing."""
     durations: dict[str, list[float]] = {name: [] for name in entries}
@@ -71,7 +71,7 @@ def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTim
 
 
 def recorded_times(
-    profiles: Path, entry: Entry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
+    profiles: Path, entry: CatalogEntry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
 ) -> LaunchTimes | None:
     """Returns CUPTI's times in the newest recording that timed every launch: of the current code, else of any code.
 

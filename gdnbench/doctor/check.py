@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """A finding of the doctor about one thing.
 
     `finding` is one sentence without a full stop; `remedy` says what to do, with a command if there is one.

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.check import Check, Level, version_numbers
+from gdnbench.doctor.check import Level, MachineCheck, version_numbers
 from gdnbench.doctor.loading import TorchGpu
 from gdnbench.machine.state import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
@@ -20,41 +20,43 @@ LOW_BYTES = 2 * 10**9
 NONE_LEFT_BYTES = 200 * 10**6
 
 
-def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Check:
+def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> MachineCheck:
     """Explains why no GPU was found, and what works without one.
 
     `hidden` are the GPUs found without regard to `CUDA_VISIBLE_DEVICES`; if only torch sees GPUs, NVML is missing.
     """
     if hidden:
         names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in hidden)
-        return Check("GPU", Level.WARN, f"CUDA_VISIBLE_DEVICES hides what there is ({names})", "unset it")
+        return MachineCheck("GPU", Level.WARN, f"CUDA_VISIBLE_DEVICES hides what there is ({names})", "unset it")
     if torch_gpus:
         finding = f"torch sees the {torch_gpus[0].name}, but NVML (libnvidia-ml.so.1) is not here"
         remedy = "in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        return Check("GPU", Level.WARN, finding, remedy)
+        return MachineCheck("GPU", Level.WARN, finding, remedy)
     finding = "none here: `gdnbench run` times the torch kernels on the CPU and builds the rest for sm_90 and sm_100"
-    return Check("GPU", Level.WARN, finding)
+    return MachineCheck("GPU", Level.WARN, finding)
 
 
-def check_driver(state: GpuState, nvrtc_version: str | None) -> Check:
+def check_driver(state: GpuState, nvrtc_version: str | None) -> MachineCheck:
     """Checks whether the driver takes the code of the installed compiler.
 
     It does within one CUDA major version, whatever the minor, but not across major versions.
     """
     supported = state.cuda_driver_version
     if supported is None:
-        return Check("driver", Level.WARN, f"{state.driver_version or 'version unknown'}: it does not say its CUDA")
+        return MachineCheck(
+            "driver", Level.WARN, f"{state.driver_version or 'version unknown'}: it does not say its CUDA"
+        )
     finding = f"{state.driver_version}, for CUDA up to {supported}"
     needed = version_numbers(nvrtc_version)[0] if nvrtc_version else 0
     if needed > version_numbers(supported)[0]:
         oldest = _OLDEST_DRIVER.get(needed)
         remedy = f"install driver {oldest} or newer" if oldest else "update the NVIDIA driver"
         finding += f", but kernels are built with CUDA {needed}"
-        return Check("driver", Level.FAIL, finding, remedy, needed_to_measure=True)
-    return Check("driver", Level.OK, finding, needed_to_measure=True)
+        return MachineCheck("driver", Level.FAIL, finding, remedy, needed_to_measure=True)
+    return MachineCheck("driver", Level.OK, finding, needed_to_measure=True)
 
 
-def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> tuple[Check, ...]:
+def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> tuple[MachineCheck, ...]:
     """Checks one GPU, whose `state` was just read; `l2_bytes` is 0 if unknown; a failure of the chosen one is fatal."""
     name = f"GPU {gpu.index}"
     return (
@@ -65,7 +67,7 @@ def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> t
     )
 
 
-def _check_model(name: str, gpu: Gpu, state: GpuState, l2_bytes: int, is_chosen: bool) -> Check:
+def _check_model(name: str, gpu: Gpu, state: GpuState, l2_bytes: int, is_chosen: bool) -> MachineCheck:
     parts = [
         f"{gpu.sms} SMs" if gpu.sms else "",
         f"{l2_bytes / _MIB:.0f} MiB L2" if l2_bytes else "",
@@ -75,20 +77,22 @@ def _check_model(name: str, gpu: Gpu, state: GpuState, l2_bytes: int, is_chosen:
     finding = ", ".join([f"{gpu.name} ({gpu.arch})", *filter(None, parts)])
     if state.compute_mode == "prohibited":
         remedy = f"sudo nvidia-smi -i {gpu.index} -c DEFAULT"
-        return Check(name, Level.FAIL, f"{finding}; its compute mode prohibits all work", remedy, is_chosen)
+        return MachineCheck(name, Level.FAIL, f"{finding}; its compute mode prohibits all work", remedy, is_chosen)
     if state.mig:
         remedy = f"sudo nvidia-smi -i {gpu.index} -mig 0"
-        return Check(name, Level.WARN, f"{finding}; MIG is on: times hold for a slice of the GPU", remedy, is_chosen)
-    return Check(name, Level.OK, finding, needed_to_measure=is_chosen)
+        return MachineCheck(
+            name, Level.WARN, f"{finding}; MIG is on: times hold for a slice of the GPU", remedy, is_chosen
+        )
+    return MachineCheck(name, Level.OK, finding, needed_to_measure=is_chosen)
 
 
-def _check_clocks(name: str, gpu: Gpu, state: GpuState) -> Check:
+def _check_clocks(name: str, gpu: Gpu, state: GpuState) -> MachineCheck:
     parts = [_clock("SM", state.sm_mhz, state.sm_max_mhz), _clock("memory", state.memory_mhz, state.memory_max_mhz)]
     finding = ", ".join(filter(None, parts)) or _UNKNOWN
     if not state.throttle_reasons:
-        return Check(name, Level.OK, finding)
+        return MachineCheck(name, Level.OK, finding)
     finding += f"; held down by: {', '.join(state.throttle_reasons)}"
-    return Check(name, Level.WARN, finding, f"see why: nvidia-smi -i {gpu.index} -q -d PERFORMANCE,CLOCK")
+    return MachineCheck(name, Level.WARN, finding, f"see why: nvidia-smi -i {gpu.index} -q -d PERFORMANCE,CLOCK")
 
 
 def _clock(name: str, now_mhz: int | None, max_mhz: int | None) -> str:
@@ -97,7 +101,7 @@ def _clock(name: str, now_mhz: int | None, max_mhz: int | None) -> str:
     return f"{name} {now_mhz} of {max_mhz} MHz" if max_mhz else f"{name} {now_mhz} MHz"
 
 
-def _check_heat(name: str, state: GpuState) -> Check:
+def _check_heat(name: str, state: GpuState) -> MachineCheck:
     parts = [
         "" if state.temperature_c is None else f"{state.temperature_c} °C",
         "" if state.power_w is None else f"{state.power_w:.0f} W drawn",
@@ -105,18 +109,18 @@ def _check_heat(name: str, state: GpuState) -> Check:
     ]
     finding = ", ".join(filter(None, parts)) or _UNKNOWN
     if state.temperature_c is not None and state.temperature_c >= HOT_C:
-        return Check(name, Level.WARN, f"{finding}; clocks fall when it is hot", f"let it cool below {HOT_C} °C")
-    return Check(name, Level.OK, finding)
+        return MachineCheck(name, Level.WARN, f"{finding}; clocks fall when it is hot", f"let it cool below {HOT_C} °C")
+    return MachineCheck(name, Level.OK, finding)
 
 
-def _check_users(name: str, state: GpuState) -> Check:
+def _check_users(name: str, state: GpuState) -> MachineCheck:
     if state.processes is None:
-        return Check(name, Level.OK, _UNKNOWN)
+        return MachineCheck(name, Level.OK, _UNKNOWN)
     if not state.processes:
-        return Check(name, Level.OK, "no other process computes on it")
+        return MachineCheck(name, Level.OK, "no other process computes on it")
     who = ", ".join(map(_describe, state.processes))
     finding = f"other processes compute on it, and share its time and L2: {who}"
-    return Check(name, Level.WARN, finding, "wait until they end, or take another GPU with --gpu")
+    return MachineCheck(name, Level.WARN, finding, "wait until they end, or take another GPU with --gpu")
 
 
 def _describe(process: GpuProcess) -> str:
@@ -126,30 +130,30 @@ def _describe(process: GpuProcess) -> str:
     return f"pid {process.pid}" + (f" ({details})" if details else "")
 
 
-def check_results(results: Path) -> Check:
+def check_results(results: Path) -> MachineCheck:
     """Checks whether runs can be written to the folder, or the folder made, by a trial that leaves nothing behind."""
     remedy = "choose another folder with --out"
     place = _nearest(results)
     if not place.is_dir():
-        return Check("results", Level.FAIL, f"{place} is a file, not a folder", remedy, needed_to_measure=True)
+        return MachineCheck("results", Level.FAIL, f"{place} is a file, not a folder", remedy, needed_to_measure=True)
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
         finding = f"cannot write to {place}: {error.strerror}"
-        return Check("results", Level.FAIL, finding, remedy, needed_to_measure=True)
+        return MachineCheck("results", Level.FAIL, finding, remedy, needed_to_measure=True)
     finding = f"{results} can be {'written to' if place == results else 'made'}"
-    return Check("results", Level.OK, finding, needed_to_measure=True)
+    return MachineCheck("results", Level.OK, finding, needed_to_measure=True)
 
 
-def check_disk(free_bytes: int) -> Check:
+def check_disk(free_bytes: int) -> MachineCheck:
     """Checks the free space: a run with all its samples takes some megabytes, a profile some hundred."""
     finding = f"{free_bytes / 1e9:.1f} GB free"
     if free_bytes < NONE_LEFT_BYTES:
-        return Check("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
+        return MachineCheck("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
     if free_bytes < LOW_BYTES:
-        return Check("disk", Level.WARN, finding, "profiles are large: free some")
-    return Check("disk", Level.OK, finding, needed_to_measure=True)
+        return MachineCheck("disk", Level.WARN, finding, "profiles are large: free some")
+    return MachineCheck("disk", Level.OK, finding, needed_to_measure=True)
 
 
 def free_bytes(results: Path) -> int:

@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from gdnbench.doctor.check import Check, Level, version_numbers
+from gdnbench.doctor.check import Level, MachineCheck, version_numbers
 
 _CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # linux/capability.h
 _FIRST_DRIVER_WITH_PERFMON = 565
@@ -29,18 +29,18 @@ def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
     return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
 
 
-def check_ncu(path: Path | None, version_text: str) -> Check:
+def check_ncu(path: Path | None, version_text: str) -> MachineCheck:
     """Checks whether Nsight Compute is at `path`, and runs: `version_text` is the output of `ncu --version`."""
     if path is None:
         remedy = "install it: https://developer.nvidia.com/nsight-compute"
-        return Check("ncu", Level.WARN, "not found: no hardware counters", remedy)
+        return MachineCheck("ncu", Level.WARN, "not found: no hardware counters", remedy)
     version = re.search(r"Version ([\d.]+)", version_text)
     if version is None:
-        return Check("ncu", Level.WARN, f"{path} does not run", "reinstall Nsight Compute")
-    return Check("ncu", Level.OK, f"{version.group(1)} ({path})")
+        return MachineCheck("ncu", Level.WARN, f"{path} does not run", "reinstall Nsight Compute")
+    return MachineCheck("ncu", Level.OK, f"{version.group(1)} ({path})")
 
 
-def check_counters(driver_params: str, process_status: str, driver_version: str | None) -> Check:
+def check_counters(driver_params: str, process_status: str, driver_version: str | None) -> MachineCheck:
     """Checks whether this process may read the GPU's hardware counters.
 
     `driver_params` is the text of /proc/driver/nvidia/params, empty if unreadable, `process_status` that of
@@ -49,12 +49,12 @@ def check_counters(driver_params: str, process_status: str, driver_version: str 
     admin_only = re.search(r"RmProfilingAdminOnly:\s*(\d)", driver_params)
     if admin_only is None:
         finding = "permission unknown; where it is missing, ncu says ERR_NVGPUCTRPERM"
-        return Check("counters", Level.WARN, finding, ALLOW_EVERYBODY)
+        return MachineCheck("counters", Level.WARN, finding, ALLOW_EVERYBODY)
     if admin_only.group(1) == "0":
-        return Check("counters", Level.OK, "every user may read them")
+        return MachineCheck("counters", Level.OK, "every user may read them")
     if _may_profile(process_status, driver_version):
-        return Check("counters", Level.OK, "this process may read them, other users may not")
-    return Check("counters", Level.WARN, "only administrators may read them: ncu will refuse", ALLOW_EVERYBODY)
+        return MachineCheck("counters", Level.OK, "this process may read them, other users may not")
+    return MachineCheck("counters", Level.WARN, "only administrators may read them: ncu will refuse", ALLOW_EVERYBODY)
 
 
 def _may_profile(process_status: str, driver_version: str | None) -> bool:
@@ -64,18 +64,18 @@ def _may_profile(process_status: str, driver_version: str | None) -> bool:
     return bool(held >> _CAP_SYS_ADMIN & 1) or (knows_perfmon and bool(held >> _CAP_PERFMON & 1))
 
 
-def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | None) -> Check:
+def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | None) -> MachineCheck:
     """Checks whether CUPTI, which gives kernel times through torch's profiler, fits torch and the driver.
 
     `version` is the nvidia-cuda-cupti wheel's, None without it; `torch_cuda` is the CUDA that torch is built for,
     `13.0`, `driver_cuda` the newest that the driver supports.
     """
     if version is None:
-        return Check("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")
+        return MachineCheck("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")
     if torch_cuda and version_numbers(version) != version_numbers(torch_cuda):
         remedy = f"pip install 'nvidia-cuda-cupti=={torch_cuda}.*'"
-        return Check("CUPTI", Level.WARN, f"{version}, but torch is built for CUDA {torch_cuda}", remedy)
+        return MachineCheck("CUPTI", Level.WARN, f"{version}, but torch is built for CUDA {torch_cuda}", remedy)
     if driver_cuda and version_numbers(version)[0] > version_numbers(driver_cuda)[0]:
         finding = f"{version}, but the driver goes up to CUDA {driver_cuda}"
-        return Check("CUPTI", Level.WARN, finding, "update the NVIDIA driver")
-    return Check("CUPTI", Level.OK, f"{version}, fits torch and the driver")
+        return MachineCheck("CUPTI", Level.WARN, finding, "update the NVIDIA driver")
+    return MachineCheck("CUPTI", Level.OK, f"{version}, fits torch and the driver")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.doctor import hardware, profilers, software
-from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
 from gdnbench.doctor.shadows import read_shadows
@@ -19,7 +19,7 @@ from gdnbench.machine.state import GpuState, read_state
 from gdnbench.model.gpu import Gpu
 
 
-def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
+def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
     """Checks everything that a measurement depends on, in the order a person would look.
 
     Loads torch, triton and cuda-bench in a separate process, which takes some seconds. The folder `results` is not
@@ -47,21 +47,21 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[Check, ...]:
     )
 
 
-def _choose(wanted: str, present: Sequence[Gpu]) -> tuple[Gpu | None, Check | None]:
+def _choose(wanted: str, present: Sequence[Gpu]) -> tuple[Gpu | None, MachineCheck | None]:
     try:
         return select_gpu(wanted, present), None
     except GpuNotFoundError as error:
         finding, remedy = error.message.rstrip("."), error.hint.rstrip(".")
-        return None, Check("GPU", Level.FAIL, finding, remedy, needed_to_measure=True)
+        return None, MachineCheck("GPU", Level.FAIL, finding, remedy, needed_to_measure=True)
 
 
-def _explain_absence(wanted: str, torch: LoadResult) -> Check:
+def _explain_absence(wanted: str, torch: LoadResult) -> MachineCheck:
     if wanted.strip().lower() == "cpu":
-        return Check("GPU", Level.OK, "not looked at, as --gpu cpu asks")
+        return MachineCheck("GPU", Level.OK, "not looked at, as --gpu cpu asks")
     return check_absence(hidden=list_gpus({}), torch_gpus=torch.gpus)
 
 
-def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Check]:
+def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[MachineCheck]:
     version = package_version
     return [
         software.check_triton(loaded["triton"]),
@@ -77,7 +77,7 @@ def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Che
     ]
 
 
-def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: LoadResult) -> list[Check]:
+def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: LoadResult) -> list[MachineCheck]:
     l2_bytes = {gpu.uuid: gpu.l2_bytes for gpu in torch.gpus}
     checks = [check_driver(state, package_version("nvidia-cuda-nvrtc"))]
     for gpu in looked_at:
@@ -85,7 +85,7 @@ def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: L
     return checks
 
 
-def _check_profilers(state: GpuState, torch: LoadResult) -> list[Check]:
+def _check_profilers(state: GpuState, torch: LoadResult) -> list[MachineCheck]:
     ncu = profilers.find_ncu()
     cupti = package_version("nvidia-cuda-cupti") or package_version("nvidia-cuda-cupti-cu12")
     driver_params, process_status = _text("/proc/driver/nvidia/params"), _text("/proc/self/status")
@@ -96,7 +96,7 @@ def _check_profilers(state: GpuState, torch: LoadResult) -> list[Check]:
     ]
 
 
-def _check_nvcc() -> Check:
+def _check_nvcc() -> MachineCheck:
     nvcc = shutil.which("nvcc")
     return software.check_nvcc(nvcc, software.output_of([nvcc, "--version"]) if nvcc else "")
 

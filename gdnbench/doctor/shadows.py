@@ -10,13 +10,13 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 import gdnbench
-from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.wording import first_of, plural
 
 _NAME = "modules"
 
 
-def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence[str]) -> Check:
+def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence[str]) -> MachineCheck:
     """Checks for files in the working folder or on PYTHONPATH named like a module of Python's or an installed one.
 
     gdnbench and its workers do not import from the working folder, but programs that libraries start there do. All of
@@ -27,7 +27,7 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
     here = _shadows(folder, installed)
     there = [path for each in on_path for path in _shadows(each, ())]
     if not here and not there:
-        return Check(_NAME, Level.OK, "none is shadowed in the working folder or on PYTHONPATH")
+        return MachineCheck(_NAME, Level.OK, "none is shadowed in the working folder or on PYTHONPATH")
     is_named = len(on_path) < len(python_path)
     told = []
     if here:
@@ -36,7 +36,7 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
     if there:
         told.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
     rename = f"rename {plural(len(here) + len(there), 'file')}: programs that libraries start may import them, too"
-    return Check(_NAME, Level.WARN, "; ".join(told), rename)
+    return MachineCheck(_NAME, Level.WARN, "; ".join(told), rename)
 
 
 def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:
@@ -58,7 +58,7 @@ def _is_same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def read_shadows() -> Check:
+def read_shadows() -> MachineCheck:
     """Runs `check_shadows` on this process's paths."""
     named = [Path(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     known = {os.path.realpath(each) for each in named}

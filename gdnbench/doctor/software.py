@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.check import Check, Level, version_numbers
+from gdnbench.doctor.check import Level, MachineCheck, version_numbers
 from gdnbench.doctor.loading import LoadResult
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import run_tool
@@ -20,15 +20,19 @@ _OLDEST = (3, 11)
 _CUDA_BUILD = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130"
 
 
-def check_python(version: tuple[int, int] = sys.version_info[:2], full: str = platform.python_version()) -> Check:
+def check_python(
+    version: tuple[int, int] = sys.version_info[:2], full: str = platform.python_version()
+) -> MachineCheck:
     """Checks whether this Python is new enough."""
     if version >= _OLDEST:
-        return Check("Python", Level.OK, full, needed_to_measure=True)
+        return MachineCheck("Python", Level.OK, full, needed_to_measure=True)
     oldest = ".".join(map(str, _OLDEST))
-    return Check("Python", Level.FAIL, f"{full} is older than {oldest}", f"install Python {oldest} or newer", True)
+    return MachineCheck(
+        "Python", Level.FAIL, f"{full} is older than {oldest}", f"install Python {oldest} or newer", True
+    )
 
 
-def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> Check:
+def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> MachineCheck:
     """Checks whether torch loads and, with a GPU, computes on it.
 
     `gpu` is None for the CPU; `driver_cuda` is the newest CUDA that the driver supports, `13.0`, or None if unknown.
@@ -39,13 +43,13 @@ def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> 
         return _fail(f"does not load: {torch.problem}", "pip install --force-reinstall torch")
     built = f"{torch.version}, built for {f'CUDA {torch.cuda}' if torch.cuda else 'the CPU'}"
     if gpu is None:
-        return Check("torch", Level.OK, built, needed_to_measure=True)
+        return MachineCheck("torch", Level.OK, built, needed_to_measure=True)
     if torch.gpu_problem:
         return _explain_gpu_problem(torch, built, gpu, driver_cuda)
-    return Check("torch", Level.OK, f"{built}, computes on the {gpu.name}", needed_to_measure=True)
+    return MachineCheck("torch", Level.OK, f"{built}, computes on the {gpu.name}", needed_to_measure=True)
 
 
-def _explain_gpu_problem(torch: LoadResult, built: str, gpu: Gpu, driver_cuda: str | None) -> Check:
+def _explain_gpu_problem(torch: LoadResult, built: str, gpu: Gpu, driver_cuda: str | None) -> MachineCheck:
     if torch.cuda is None:
         return _fail(f"{built}: it cannot use the {gpu.name}", _CUDA_BUILD)
     if driver_cuda and version_numbers(torch.cuda)[0] > version_numbers(driver_cuda)[0]:
@@ -53,20 +57,22 @@ def _explain_gpu_problem(torch: LoadResult, built: str, gpu: Gpu, driver_cuda: s
     return _fail(f"{built}, cannot compute on the {gpu.name}: {torch.gpu_problem}", "see what nvidia-smi says")
 
 
-def _fail(finding: str, remedy: str) -> Check:
-    return Check("torch", Level.FAIL, finding, remedy, needed_to_measure=True)
+def _fail(finding: str, remedy: str) -> MachineCheck:
+    return MachineCheck("torch", Level.FAIL, finding, remedy, needed_to_measure=True)
 
 
-def check_triton(triton: LoadResult) -> Check:
+def check_triton(triton: LoadResult) -> MachineCheck:
     """Checks whether Triton loads; only the Triton kernels need it."""
     if triton.is_missing:
-        return Check("triton", Level.WARN, "not installed: no Triton kernels", "pip install triton")
+        return MachineCheck("triton", Level.WARN, "not installed: no Triton kernels", "pip install triton")
     if triton.problem:
-        return Check("triton", Level.WARN, f"does not load: {triton.problem}", "pip install --force-reinstall triton")
-    return Check("triton", Level.OK, triton.version)
+        return MachineCheck(
+            "triton", Level.WARN, f"does not load: {triton.problem}", "pip install --force-reinstall triton"
+        )
+    return MachineCheck("triton", Level.OK, triton.version)
 
 
-def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str | None) -> Check:
+def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str | None) -> MachineCheck:
     """Checks whether NVRTC, through cuda-core, builds a kernel; the CUDA kernels need it."""
     if core_version is None or nvrtc_version is None:
         missing = [
@@ -74,15 +80,15 @@ def check_nvrtc(nvrtc: LoadResult, core_version: str | None, nvrtc_version: str 
             for package, version in (("cuda-core", core_version), ("nvidia-cuda-nvrtc", nvrtc_version))
             if version is None
         ]
-        return Check("NVRTC", Level.WARN, "not installed: no CUDA kernels", f"pip install {' '.join(missing)}")
+        return MachineCheck("NVRTC", Level.WARN, "not installed: no CUDA kernels", f"pip install {' '.join(missing)}")
     versions = f"{nvrtc_version} with cuda-core {core_version}"
     if nvrtc.problem:
         remedy = "pip install --force-reinstall cuda-core nvidia-cuda-nvrtc"
-        return Check("NVRTC", Level.WARN, f"{versions}, builds no kernel: {nvrtc.problem}", remedy)
-    return Check("NVRTC", Level.OK, f"{versions}, builds for sm_90")
+        return MachineCheck("NVRTC", Level.WARN, f"{versions}, builds no kernel: {nvrtc.problem}", remedy)
+    return MachineCheck("NVRTC", Level.OK, f"{versions}, builds for sm_90")
 
 
-def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None, gpu: Gpu | None) -> Check:
+def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None, gpu: Gpu | None) -> MachineCheck:
     """Checks whether NVBench, which times GPU kernels, loads.
 
     Without a driver, cuda-bench's own message blames the CUDA version; this one names the real cause.
@@ -90,25 +96,27 @@ def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None,
     level = Level.FAIL if gpu else Level.WARN
     if version is None:
         remedy = "pip install 'cuda-bench[cu13]'"
-        return Check("cuda-bench", level, "not installed: no GPU kernel can be timed", remedy, needed_to_measure=True)
+        return MachineCheck(
+            "cuda-bench", level, "not installed: no GPU kernel can be timed", remedy, needed_to_measure=True
+        )
     if not nvbench.problem:
-        return Check("cuda-bench", Level.OK, f"{version}, loads", needed_to_measure=True)
+        return MachineCheck("cuda-bench", Level.OK, f"{version}, loads", needed_to_measure=True)
     if libcuda.problem and gpu is None:
         finding = f"{version}, not needed without a GPU (it loads only where a driver brings libcuda.so.1)"
-        return Check("cuda-bench", Level.OK, finding)
+        return MachineCheck("cuda-bench", Level.OK, finding)
     if libcuda.problem:
         remedy = "in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-        return Check("cuda-bench", level, f"{version}, does not load: no libcuda.so.1 here", remedy, True)
+        return MachineCheck("cuda-bench", level, f"{version}, does not load: no libcuda.so.1 here", remedy, True)
     cause = nvbench.problem.rpartition("Original error: ")[2]
     remedy = "pip install --force-reinstall 'cuda-bench[cu13]'"
-    return Check("cuda-bench", level, f"{version}, does not load: {cause}", remedy, needed_to_measure=True)
+    return MachineCheck("cuda-bench", level, f"{version}, does not load: {cause}", remedy, needed_to_measure=True)
 
 
-def check_fla(version: str | None) -> Check:
+def check_fla(version: str | None) -> MachineCheck:
     """Checks whether the FLA baseline is installed."""
     if version is None:
-        return Check("FLA", Level.WARN, "not installed: no FLA baseline", "pip install 'gdnbench[fla]'")
-    return Check("FLA", Level.OK, f"fla-core {version}")
+        return MachineCheck("FLA", Level.WARN, "not installed: no FLA baseline", "pip install 'gdnbench[fla]'")
+    return MachineCheck("FLA", Level.OK, f"fla-core {version}")
 
 
 def find_c_compiler() -> str | None:
@@ -126,7 +134,7 @@ def has_python_headers() -> bool:
     return (Path(sysconfig.get_path("include")) / "Python.h").exists()
 
 
-def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> Check:
+def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: bool) -> MachineCheck:
     """Checks whether torch.compile on the CPU and, for a GPU, Triton's launcher can be built."""
     lacking = [
         finding
@@ -138,17 +146,21 @@ def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: 
         if is_lacking
     ]
     if lacking:
-        return Check("compilers", Level.WARN, "; ".join(lacking), "apt install g++ python3-dev")
+        return MachineCheck("compilers", Level.WARN, "; ".join(lacking), "apt install g++ python3-dev")
     present = [Path(compiler).name for compiler in (c, cpp) if compiler]
-    return Check("compilers", Level.OK, " and ".join([", ".join(present), *(["Python.h"] if has_headers else [])]))
+    return MachineCheck(
+        "compilers", Level.OK, " and ".join([", ".join(present), *(["Python.h"] if has_headers else [])])
+    )
 
 
-def check_nvcc(path: str | None, version_text: str) -> Check:
+def check_nvcc(path: str | None, version_text: str) -> MachineCheck:
     """Reports nvcc at `path`, which gdnbench does not need; `version_text` is the output of `nvcc --version`."""
     if path is None:
-        return Check("nvcc", Level.OK, "not found, and not needed: NVRTC builds the kernels")
+        return MachineCheck("nvcc", Level.OK, "not found, and not needed: NVRTC builds the kernels")
     release = re.search(r"release ([\d.]+)", version_text)
-    return Check("nvcc", Level.OK, f"{release.group(1) if release else path}, not needed: NVRTC builds the kernels")
+    return MachineCheck(
+        "nvcc", Level.OK, f"{release.group(1) if release else path}, not needed: NVRTC builds the kernels"
+    )
 
 
 def output_of(command: Sequence[str], limit_s: float = 20) -> str:

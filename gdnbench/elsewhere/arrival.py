@@ -44,7 +44,7 @@ class Homes:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExpectedOutput:
     """What a command may leave: runs, the profiles of its profiler of the kernels named, the runs of a calibration.
 
     Attributes:
@@ -64,7 +64,7 @@ class Asked:
 
 
 def fetch(
-    host: Host, folder: str, homes: Homes, limits: Limits | None = None, *, asked: Asked | None = None
+    host: Host, folder: str, homes: Homes, limits: Limits | None = None, *, asked: ExpectedOutput | None = None
 ) -> list[Path]:
     """Fetches what a job left in its folder; gives the folders of runs that are new here.
 
@@ -87,7 +87,7 @@ def fetch(
         raise MachineError(f"cannot write to {homes.results}: {error}", "choose another folder with --out") from error
     try:
         _receive(host, folder, Path(place), limits)
-        return _Settling(homes, asked or Asked()).settle(Path(place))
+        return _Settling(homes, asked or ExpectedOutput()).settle(Path(place))
     finally:
         shutil.rmtree(place, ignore_errors=True)
         if not was_there:
@@ -119,7 +119,7 @@ class _Settling:
         asked: what was asked for.
     """
 
-    def __init__(self, homes: Homes, asked: Asked) -> None:
+    def __init__(self, homes: Homes, asked: ExpectedOutput) -> None:
         self._homes, self._asked = homes, asked
         self._left: list[str] = []
 

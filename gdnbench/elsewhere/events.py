@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from gdnbench.asked import asked
+from gdnbench.asked import command_origin
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
@@ -203,4 +203,4 @@ def event_observer() -> EventObserver | None:
 
 def is_a_job() -> bool:
     """Whether this command is a job's: then it runs here, wherever `gdnbench.toml` would send it."""
-    return asked() is not None
+    return command_origin() is not None

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gdnbench.elsewhere.archive import files_under
-from gdnbench.elsewhere.arrival import Asked, Homes, fetch
+from gdnbench.elsewhere.arrival import ExpectedOutput, Homes, fetch
 from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
 from gdnbench.elsewhere.environment import Prepared, prepare
 from gdnbench.elsewhere.events import Listener
@@ -38,7 +38,7 @@ class Forwarded:
         homes: where what it writes belongs.
         unfinished: the run that it goes on with, here; None for none.
         inputs: the files of captured inputs that it needs.
-        kernels: that it names, as `Asked` has them.
+        kernels: that it names, as `ExpectedOutput` has them.
         runs: the ids of the runs that it began, once they are known: several on several cards.
         kept: the folder there that keeps what was not brought home; empty for none.
     """
@@ -76,7 +76,7 @@ class Forwarded:
             self._note_folders(outcome.folders)
             if outcome.folders:
                 listener.step(f"fetching from {host.name}")
-                fetch(host, f"{self.kept}/{OUT}", self.homes, asked=Asked(self.job.verb, self.kernels))
+                fetch(host, f"{self.kept}/{OUT}", self.homes, asked=ExpectedOutput(self.job.verb, self.kernels))
         except GdnbenchError as error:
             raise self._with_way_out(error) from error
         run_there(host, ["rm", "-rf", "--", self.kept])

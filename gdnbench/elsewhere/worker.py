@@ -15,7 +15,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, Literal
 
-from gdnbench.asked import Asked
+from gdnbench.asked import CommandOrigin
 from gdnbench.catalog.catalog import KERNELS_VARIABLE
 from gdnbench.elsewhere.events import PROGRESS, VARIABLE, JobEnded, JobEvent, RunOpened, TextPrinted, write_event
 from gdnbench.elsewhere.job import RemoteJob, read_job
@@ -171,7 +171,7 @@ class _Command:
     def _environment(self) -> dict[str, str]:
         job = self._job
         git: dict[str, Any] = dict(job.git)
-        here = Asked(job.target, tuple(job.roots), git, job.results, job.profiles, job.inputs)
+        here = CommandOrigin(job.target, tuple(job.roots), git, job.results, job.profiles, job.inputs)
         width = {"COLUMNS": str(job.width)} if job.width else {}
         colour = {"FORCE_COLOR": "1"} if job.colour else {}
         return {"PYTHONUTF8": "1", "PYTHONPATH": python_path(), **width, **colour, **here.variables}

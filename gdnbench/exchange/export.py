@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
 from gdnbench.exchange.dataset import definition_path, lines_path, solution_path
@@ -124,7 +124,7 @@ def _export_definition(
 
 def _picked(
     catalog: Catalog, variant: Variant, workloads: Sequence[Workload], written: Written
-) -> tuple[Entry, Variant]:
+) -> tuple[CatalogEntry, Variant]:
     """Returns the variant at the first workload, and notes workloads at which a dispatcher picks another."""
     there = {workload: catalog.at(variant, workload) for workload in workloads}
     entry, first = there[workloads[0]]

@@ -12,14 +12,7 @@ from pathlib import Path
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.axis_names import axis_names
-from gdnbench.exchange.kept import (
-    BLOBS_FOLDER,
-    MOST_BLOB_BYTES,
-    WORKLOADS_FILE,
-    definition_files,
-    literal,
-    one_line,
-)
+from gdnbench.exchange.kept import BLOBS_FOLDER, MOST_BLOB_BYTES, WORKLOADS_FILE, definition_files, literal, one_line
 from gdnbench.exchange.parse import check_path
 from gdnbench.exchange.schema import DTYPE_NAMES, DefinedTensor, Definition, Trace, as_lines
 from gdnbench.model.contest import CONTEST_TOLERANCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import Match
 from gdnbench.model.case import Variant
@@ -17,7 +17,7 @@ from gdnbench.model.workload import Workload
 class ExportedKernel:
     """A variant that becomes a Solution, with its Definition, and the workloads to export, at least one."""
 
-    entry: Entry
+    entry: CatalogEntry
     variant: Variant
     match: Match
     workloads: Sequence[Workload]

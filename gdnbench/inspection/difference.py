@@ -16,7 +16,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.codegen.sass import normalize
@@ -136,7 +136,7 @@ def _changes(before: CompiledKernel, after: CompiledKernel) -> tuple[BuildChange
     return tuple(change for change in (*numbers, limits, *mixed) if change.before != change.after)
 
 
-def catalog_at(entry: Entry, revision: str) -> Catalog:
+def catalog_at(entry: CatalogEntry, revision: str) -> Catalog:
     """Returns the catalog of a kernel's folder at a revision (`HEAD~1`, a branch, a commit) of its repository.
 
     An op that is declared elsewhere is taken as it is now. Raises UsageError if the kernel is in no repository, or the

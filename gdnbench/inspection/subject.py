@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen.arch import DEFAULT_ARCHS, capability, limits_of
 from gdnbench.errors import BuildError, DeclarationError, UsageError
@@ -29,7 +29,7 @@ class Subject:
     """
 
     name: str
-    entry: Entry
+    entry: CatalogEntry
     variant: Variant
     workload: Workload
     launch: str = ""
@@ -73,7 +73,7 @@ def _declaration_failed(subject: Subject, name: str, error: Exception) -> BuildE
     return BuildError(f"`{name}` in variant.py of {subject.entry.kernel.name} failed: {reason}")
 
 
-def launches_of(name: str, entry: Entry, variant: Variant, workload: Workload) -> tuple[Subject, ...]:
+def launches_of(name: str, entry: CatalogEntry, variant: Variant, workload: Workload) -> tuple[Subject, ...]:
     """Returns a subject for each launch of a kernel, in declaration order; none for a kernel called through Python."""
     kernel = entry.kernel
     if not isinstance(kernel, CudaKernel | TritonKernel):
@@ -90,7 +90,7 @@ def choose_subjects(
     Raises UnknownNameError for an unknown kernel; UsageError if nothing is left to inspect.
     """
     variants = select_variants(catalog, op, ",".join(names) or "all")
-    found: dict[tuple[Variant, Workload], Entry] = {}  # a dispatcher's pick may also be named itself
+    found: dict[tuple[Variant, Workload], CatalogEntry] = {}  # a dispatcher's pick may also be named itself
     for workload in workloads:
         for asked in variants:
             entry, variant = catalog.behind(asked, workload)
@@ -123,7 +123,7 @@ def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
     ]
 
 
-def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], Entry]) -> str:
+def _what_else(op: Op, built: Mapping[tuple[Variant, Workload], CatalogEntry]) -> str:
     """Returns the hint if there is nothing to inspect: a workload that a kernel supports, or other kernels."""
     for (variant, _), entry in built.items():
         if able := entry.able_workload():

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.build import build
 from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
@@ -37,12 +37,12 @@ Binder = Callable[[Workspace], Launcher]
 """Binds what is loaded to the tensors of a workspace."""
 
 
-def bind(entry: Entry, variant: Variant, workspace: Workspace) -> Launcher:
+def bind(entry: CatalogEntry, variant: Variant, workspace: Workspace) -> Launcher:
     """Loads a variant and binds it, for one workspace; see `load`."""
     return load(entry, variant, workspace.workload)(workspace)
 
 
-def load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
+def load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
     """A function that binds the variant to workspaces of a workload; what is compiled is compiled and loaded once.
 
     Binding gives the outputs that the kernel updates in place the values it starts from. A CUDA kernel is bound to the
@@ -55,7 +55,7 @@ def load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
     return _beginning(entry, _load(entry, variant, workload))
 
 
-def load_stamped(entry: Entry, variant: Variant, workload: Workload, launch: CudaLaunch) -> tuple[Binder, Any]:
+def load_stamped(entry: CatalogEntry, variant: Variant, workload: Workload, launch: CudaLaunch) -> tuple[Binder, Any]:
     """A CUDA kernel as `load` loads it, but that the marks of one launch read the clock, and that launch's code.
 
     Args:
@@ -77,7 +77,7 @@ def load_stamped(entry: Entry, variant: Variant, workload: Workload, launch: Cud
     return _beginning(entry, binder), codes[entry.kernel.launches.index(launch)]
 
 
-def _beginning(entry: Entry, binder: Binder) -> Binder:
+def _beginning(entry: CatalogEntry, binder: Binder) -> Binder:
     """A binder that first gives the outputs that the kernel updates in place the values it starts from."""
 
     def begin_and_bind(workspace: Workspace) -> Launcher:
@@ -87,7 +87,7 @@ def _beginning(entry: Entry, binder: Binder) -> Binder:
     return begin_and_bind
 
 
-def _load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
+def _load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
     match entry.kernel:
         case CudaKernel():
             return _load_cuda(entry, entry.kernel, variant, workload)[0]
@@ -100,7 +100,7 @@ def _load(entry: Entry, variant: Variant, workload: Workload) -> Binder:
 
 
 def _load_cuda(
-    entry: Entry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
+    entry: CatalogEntry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
 ) -> tuple[Binder, list[Any]]:
     """What binds every launch, and the code of each; that of the stamped one holds the marks' records."""
     modules: dict[str, Any] = {}
@@ -118,7 +118,13 @@ def _load_cuda(
 
 
 def _load_cuda_launch(
-    entry: Entry, launch: CudaLaunch, variant: Variant, workload: Workload, modules: dict[str, Any], *, stamped: bool
+    entry: CatalogEntry,
+    launch: CudaLaunch,
+    variant: Variant,
+    workload: Workload,
+    modules: dict[str, Any],
+    *,
+    stamped: bool,
 ) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
     """Launches whose code is one file share its module and so its variables; `modules` are those loaded, by file."""
     from pathlib import Path
@@ -145,7 +151,7 @@ def _load_cuda_launch(
     return partial(_bind_cuda, entry, launch, config, function), code
 
 
-def _bind_cuda(entry: Entry, launch: CudaLaunch, config: Any, function: Any, named: Mapping[str, Any]) -> Step:
+def _bind_cuda(entry: CatalogEntry, launch: CudaLaunch, config: Any, function: Any, named: Mapping[str, Any]) -> Step:
     from cuda.core import Stream
     from cuda.core import launch as enqueue
 
@@ -205,7 +211,7 @@ def allow_shared(kernel: int, nbytes: int, device: int) -> None:
         raise DeclarationError(f"the GPU does not give a block {nbytes} bytes of shared memory ({status.name})")
 
 
-def _load_triton(entry: Entry, kernel: TritonKernel, params: Params, workload: Workload) -> Binder:
+def _load_triton(entry: CatalogEntry, kernel: TritonKernel, params: Params, workload: Workload) -> Binder:
     major, minor = torch.cuda.get_device_capability()
     arch = f"sm_{major}{minor}"
     compiled = [
@@ -256,7 +262,7 @@ def _with_scratch(
     return partial(context.run, launch)
 
 
-def _load_torch(entry: Entry, params: Params) -> Binder:
+def _load_torch(entry: CatalogEntry, params: Params) -> Binder:
     module = load_file(entry.source)
     function = getattr(module, entry.kernel.entry, None)
     if not callable(function):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import NotInterpretedError
 from gdnbench.launch.bind import three
@@ -60,7 +60,7 @@ class InterpretedTriton:
 
     watches = "memory"
 
-    def __init__(self, entry: Entry, variant: Variant) -> None:
+    def __init__(self, entry: CatalogEntry, variant: Variant) -> None:
         kernel = entry.kernel
         assert isinstance(kernel, TritonKernel)
         round_to_nearest()
@@ -104,7 +104,7 @@ class InterpretedCuda:
 
     watches = "memory and barriers"
 
-    def __init__(self, entry: Entry, variant: Variant, workload: Workload, arch: str) -> None:
+    def __init__(self, entry: CatalogEntry, variant: Variant, workload: Workload, arch: str) -> None:
         kernel = entry.kernel
         assert isinstance(kernel, CudaKernel)
         self._entry, self._kernel, self._params = entry, kernel, variant.params
@@ -158,7 +158,7 @@ class InterpretedCuda:
 _READ: dict[tuple[object, ...], tuple[Program, ...]] = {}
 
 
-def _programs(entry: Entry, params: Params, workload: Workload, arch: str) -> tuple[Program, ...]:
+def _programs(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[Program, ...]:
     """Of each launch; compiled and read once in a process: workloads that differ in run-time axes share their code."""
     key = (entry.source, params, *workload.compile_time.items(), arch)
     if key not in _READ:

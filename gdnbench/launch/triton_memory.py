@@ -22,7 +22,7 @@ import torch
 from gdnbench.launch.triton_races import ProgramRaces, Touch, as_bits
 from gdnbench.ptx.findings import Fault, FaultLog, told_outside
 from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import NO_LINE, SourceLine
+from gdnbench.ptx.program import NO_LINE, PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 
 _WIDEST = 16  # bytes of an element, at most
@@ -188,7 +188,7 @@ def _library() -> tuple[str, str]:
     return str(Path(interpreter.__file__).parents[1]), __file__
 
 
-def _line_at_hand() -> SourceLine:
+def _line_at_hand() -> PtxSourceLine:
     """The line of the kernel that is interpreted, with those of the functions that it calls."""
     from triton.runtime import interpreter
 
@@ -199,7 +199,7 @@ def _line_at_hand() -> SourceLine:
         if not frame.f_code.co_filename.startswith(library):
             lines.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    at: SourceLine | None = None
+    at: PtxSourceLine | None = None
     for file, line in reversed(lines):
-        at = SourceLine(file, line, at)
+        at = PtxSourceLine(file, line, at)
     return at or NO_LINE

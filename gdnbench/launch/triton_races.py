@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog
 from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import SourceLine
+from gdnbench.ptx.program import PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 
 Program = tuple[int, int, int]
@@ -92,9 +92,9 @@ class ProgramRaces:
         self._findings = findings
         self._shadows: list[_Shadow | None] = []
         self._programs: list[Program] = []
-        self._stores: list[tuple[Program, SourceLine]] = []
+        self._stores: list[tuple[Program, PtxSourceLine]] = []
         self._first_store = 0  # of the program at hand
-        self._found: list[tuple[SourceLine, str, int]] = []
+        self._found: list[tuple[PtxSourceLine, str, int]] = []
         self._is_ordered = False
 
     def add(self, name: str, data: npt.NDArray[np.uint8], element: int, *, is_input: bool) -> None:
@@ -163,7 +163,7 @@ class ProgramRaces:
         is_new = not (shadow.is_read or (shadow.writer[elements] != NOBODY).any())
         return Touch(shadow, places, elements, chosen, nbytes, None if is_new else shadow.bits(places, nbytes))
 
-    def note_read(self, touch: Touch, program: Program, at: SourceLine) -> None:
+    def note_read(self, touch: Touch, program: Program, at: PtxSourceLine) -> None:
         """A program has read what it touches."""
         shadow, mine = touch.shadow, self._number(program)
         if touch.before is not None:
@@ -173,7 +173,7 @@ class ProgramRaces:
         shadow.reader[touch.elements] = np.where((reader == NOBODY) | (reader == mine), mine, MANY)
         shadow.is_read = True
 
-    def note_write(self, touch: Touch, values: npt.NDArray[np.generic], program: Program, at: SourceLine) -> None:
+    def note_write(self, touch: Touch, values: npt.NDArray[np.generic], program: Program, at: PtxSourceLine) -> None:
         """A program has written to what it touches; `values` are the bits of all elements of the access, flat."""
         shadow, mine = touch.shadow, self._number(program)
         now = shadow.bits(touch.places, touch.nbytes)
@@ -198,7 +198,7 @@ class ProgramRaces:
             self._found.append((at, text, int(np.count_nonzero(read.any(axis=1)))))
         shadow.writer[touch.elements] = np.where(others & ~changed, MANY, store)
 
-    def _note(self, touch: Touch, races: Mask, verb: str, program: Program, at: SourceLine) -> None:
+    def _note(self, touch: Touch, races: Mask, verb: str, program: Program, at: PtxSourceLine) -> None:
         if not races.any():
             return
         writer = int(touch.shadow.writer[touch.elements[races]][0])

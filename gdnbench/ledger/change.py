@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gdnbench.catalog.entry import Entry as CatalogEntry
-from gdnbench.ledger.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.ledger.entry import LedgerEntry
 from gdnbench.ledger.sources import difference, read_sources, unpack
 
 
@@ -22,7 +22,7 @@ class Change:
     note: str = ""
 
 
-def change_of(entry: Entry, current: CatalogEntry | None) -> Change:
+def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
     """What changed since the entry was opened.
 
     Args:

@@ -18,7 +18,7 @@ PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*
 """What `sources.pack` gives."""
 
 
-class Outcome(StrEnum):
+class EntryState(StrEnum):
     """What a run says of an expectation or of a whole entry; `open` before there is one."""
 
     OPEN = "open"
@@ -70,7 +70,7 @@ class Opened:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class ExpectationResult:
     """What a run says of one expectation.
 
     Attributes:
@@ -83,7 +83,7 @@ class Finding:
     """
 
     expectation: TextLine
-    outcome: Outcome
+    outcome: EntryState
     value: Positive | None = None
     low: LowEnd | None = None
     high: HighEnd | None = None
@@ -114,15 +114,15 @@ class Closed:
     time: Timestamp
     run: Name
     source: MaybeName
-    outcome: Outcome
-    findings: Annotated[list[Finding], Meta(min_length=1)]
+    outcome: EntryState
+    findings: Annotated[list[ExpectationResult], Meta(min_length=1)]
     learned: TextLine = ""
     notes: list[TextLine] = field(default_factory=list)
     sources: PackedSources = ""
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One experiment.
 
     Attributes:
@@ -139,14 +139,14 @@ class Entry:
         return self.closings[-1] if self.closings else None
 
     @property
-    def state(self) -> Outcome:
+    def state(self) -> EntryState:
         """How it stands."""
-        return self.last.outcome if self.last else Outcome.OPEN
+        return self.last.outcome if self.last else EntryState.OPEN
 
     @property
     def is_decided(self) -> bool:
         """Whether no run can change it any more."""
-        return self.state in {Outcome.CONFIRMED, Outcome.REFUTED}
+        return self.state in {EntryState.CONFIRMED, EntryState.REFUTED}
 
 
 def moment(timestamp: str) -> datetime | None:

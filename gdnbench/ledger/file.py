@@ -13,13 +13,13 @@ from typing import Literal, TypedDict, TypeVar
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
-from gdnbench.ledger.entry import SCHEMA, Closed, Entry, Opened
+from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
 from gdnbench.ledger.sources import unpack
 from gdnbench.places import is_file
 from gdnbench.store.files import read_file
 
 E = TypeVar("E", Opened, Closed)
-Entries = dict[int, Entry]
+Entries = dict[int, LedgerEntry]
 """By number, in the order in which they were opened."""
 
 _MEND = "restore that line, or take it out: no line depends on one below it"
@@ -76,7 +76,7 @@ def append_event(path: Path, make: Callable[[Entries], E]) -> E:
     return event
 
 
-def find_entry(entries: Entries, wanted: str, path: Path) -> Entry:
+def find_entry(entries: Entries, wanted: str, path: Path) -> LedgerEntry:
     """The entry of a number, as typed.
 
     Raises:
@@ -107,7 +107,7 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
             raise SchemaError(f"entry {event.id} follows {event.after}, which is not above it")
         if missing := [number for number in event.gates if number not in entries]:
             raise SchemaError(f"entry {event.id} depends on {missing[0]}, which is not above it")
-        entries[event.id] = Entry(event)
+        entries[event.id] = LedgerEntry(event)
         return
     if before is None:
         raise SchemaError(f"entry {event.id} is closed, and was never opened")
@@ -116,7 +116,7 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
     if len(event.findings) != len(before.opened.expectations):
         many = f"{len(event.findings)} findings for {len(before.opened.expectations)} expectations"
         raise SchemaError(f"entry {event.id} has {many}")
-    entries[event.id] = Entry(before.opened, (*before.closings, event))
+    entries[event.id] = LedgerEntry(before.opened, (*before.closings, event))
 
 
 def _line(event: Opened | Closed) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gdnbench.errors import UsageError
-from gdnbench.ledger.entry import Entry, Outcome
+from gdnbench.ledger.entry import EntryState, LedgerEntry
 
 _REFUTED = "no-go"
 
@@ -33,7 +33,7 @@ class Gate:
         return "go" if self.is_open else f"{_REFUTED}: {told}" if self.is_shut else f"waits for {told}"
 
 
-def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
+def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> Gate:
     """The gate before an entry. Gates are of entries with smaller numbers, so that none depends on itself.
 
     Args:
@@ -43,30 +43,30 @@ def gate_of(entry: Entry, entries: Mapping[int, Entry]) -> Gate:
     return _gate(entry, entries, _shut(entries))
 
 
-def gates_of(entries: Mapping[int, Entry]) -> dict[int, Gate]:
+def gates_of(entries: Mapping[int, LedgerEntry]) -> dict[int, Gate]:
     """The gate before each entry, by number."""
     shut = _shut(entries)
     return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
 
 
-def _gate(entry: Entry, entries: Mapping[int, Entry], shut_of_all: set[int]) -> Gate:
+def _gate(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: set[int]) -> Gate:
     before = {number: entries[number] for number in entry.opened.gates}
     shut = shut_of_all & before.keys()
-    blocking = tuple(number for number, each in before.items() if each.state is not Outcome.CONFIRMED)
+    blocking = tuple(number for number, each in before.items() if each.state is not EntryState.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 
 
-def _shut(entries: Mapping[int, Entry]) -> set[int]:
+def _shut(entries: Mapping[int, LedgerEntry]) -> set[int]:
     """Numbers of the entries that are refuted, or behind such a one: each is looked at once, after all before it."""
     shut: set[int] = set()
     for number in sorted(entries):
         each = entries[number]
-        if each.state is Outcome.REFUTED or shut.intersection(each.opened.gates):
+        if each.state is EntryState.REFUTED or shut.intersection(each.opened.gates):
             shut.add(number)
     return shut
 
 
-def refuse_shut(entry: Entry, entries: Mapping[int, Entry]) -> None:
+def refuse_shut(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
     """Refuses to open what can never be closed.
 
     Raises:
@@ -77,7 +77,7 @@ def refuse_shut(entry: Entry, entries: Mapping[int, Entry]) -> None:
         raise UsageError(f"{gate}: what this try depends on is refuted", f"see gdnbench ledger {gate.blocking[0]}")
 
 
-def refuse_blocked(entry: Entry, entries: Mapping[int, Entry]) -> None:
+def refuse_blocked(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
     """Refuses to close an entry before its gate is open.
 
     Raises:

@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.catalog.entry import Entry as CatalogEntry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.compare.figure import Figure
 from gdnbench.compare.runs import load_run
 from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
-from gdnbench.ledger.entry import Closed, Entry, Finding, Opened, Outcome, moment, now_text
+from gdnbench.ledger.entry import Closed, EntryState, ExpectationResult, LedgerEntry, Opened, moment, now_text
 from gdnbench.ledger.expectation import Expectation
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.model.measurement import Measurement
@@ -23,7 +23,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_run
 
 
-def closed_event(entry: Entry, folder: Path, current: CatalogEntry | None, learned: str) -> Closed:
+def closed_event(entry: LedgerEntry, folder: Path, current: CatalogEntry | None, learned: str) -> Closed:
     """What a run says of an entry, as the event that closes it.
 
     Args:
@@ -57,19 +57,19 @@ def closed_event(entry: Entry, folder: Path, current: CatalogEntry | None, learn
     )
 
 
-def judge(interval: Interval, expectation: Expectation) -> Outcome:
+def judge(interval: Interval, expectation: Expectation) -> EntryState:
     """Confirmed where the whole interval lies on the expected side of the bound, refuted where on the other."""
     above, below = interval.low >= expectation.bound, interval.high <= expectation.bound
     if above == below:  # neither, or an interval that is the bound itself
-        return Outcome.CONFIRMED if above else Outcome.UNDECIDED
-    return Outcome.CONFIRMED if above == (expectation.sign == ">=") else Outcome.REFUTED
+        return EntryState.CONFIRMED if above else EntryState.UNDECIDED
+    return EntryState.CONFIRMED if above == (expectation.sign == ">=") else EntryState.REFUTED
 
 
-def decide(outcomes: Sequence[Outcome]) -> Outcome:
+def decide(outcomes: Sequence[EntryState]) -> EntryState:
     """Of an entry: refuted if one expectation is, confirmed if all are."""
-    if Outcome.REFUTED in outcomes:
-        return Outcome.REFUTED
-    return Outcome.CONFIRMED if set(outcomes) == {Outcome.CONFIRMED} else Outcome.UNDECIDED
+    if EntryState.REFUTED in outcomes:
+        return EntryState.REFUTED
+    return EntryState.CONFIRMED if set(outcomes) == {EntryState.CONFIRMED} else EntryState.UNDECIDED
 
 
 def run_command(opened: Opened) -> list[str]:
@@ -138,7 +138,7 @@ def _find(
     measurements: Sequence[Measurement],
     folder: Path,
     count: int,
-) -> Finding:
+) -> ExpectationResult:
     sizes = info.workloads.stored(expectation.sizes)
     measured = {each.case.workload for each in measurements}
     workload = next((at for at in (sizes.at(info.workloads.profile), sizes) if at in measured), sizes)
@@ -147,7 +147,7 @@ def _find(
     for case in (row, base):
         if case and case.status is not Status.OK:
             reason = f"{case.case.label}: {case.status.value}"
-            return Finding(expectation=expectation.text, outcome=Outcome.UNDECIDED, reason=reason)
+            return ExpectationResult(expectation=expectation.text, outcome=EntryState.UNDECIDED, reason=reason)
     if base is None:
         interval = _time(row)
     elif row.versus and row.versus.baseline in {"", base.case.label} and base.case.role is Role.BASELINE:
@@ -156,8 +156,10 @@ def _find(
         confidence = 1.0 - (1.0 - float(info.settings["confidence"])) / count  # Bonferroni's correction
         interval = _paired(folder, row, base, confidence)
     if interval is None or not math.isfinite(interval.estimate):
-        return Finding(expectation=expectation.text, outcome=Outcome.UNDECIDED, reason="no rounds to compare")
-    return Finding(
+        return ExpectationResult(
+            expectation=expectation.text, outcome=EntryState.UNDECIDED, reason="no rounds to compare"
+        )
+    return ExpectationResult(
         expectation=expectation.text,
         outcome=judge(interval, expectation),
         value=interval.estimate,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry as CatalogEntry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.ledger.entry import Entry, Opened, Outcome, now_text
+from gdnbench.ledger.entry import EntryState, LedgerEntry, Opened, now_text
 from gdnbench.ledger.expectation import EXAMPLES, Expectation, Typed, parse_expectation
 from gdnbench.ledger.file import Entries
 from gdnbench.ledger.gates import refuse_shut
@@ -24,7 +24,7 @@ from gdnbench.store.schema import GitDocument
 
 
 @dataclass(frozen=True, kw_only=True)
-class Try:
+class NewEntry:
     """What is to be tried, with its names looked up.
 
     Attributes:
@@ -58,7 +58,7 @@ def plan_try(
     stop: str = "",
     after: int = 0,
     gates: Sequence[int] = (),
-) -> Try:
+) -> NewEntry:
     """Looks up a try as it was typed.
 
     Args:
@@ -94,7 +94,7 @@ def plan_try(
             raise UsageError(f"{baseline} is expected to be faster or slower than itself", "name another baseline")
         found = _expectation(each, baseline, workload, workloads)
         expectations[found.text] = found
-    return Try(
+    return NewEntry(
         hypothesis=hypothesis.strip(),
         entry=entry,
         label=variant.label,
@@ -137,7 +137,7 @@ def _terms(workload: Workload) -> dict[str, str]:
     return {**{name: str(size) for name, size in workload.cells.items() if name not in {*covered, "profile"}}, **named}
 
 
-def opened_event(planned: Try, entries: Entries) -> Opened:
+def opened_event(planned: NewEntry, entries: Entries) -> Opened:
     """The event that opens a try's entry.
 
     Raises:
@@ -163,11 +163,11 @@ def opened_event(planned: Try, entries: Entries) -> Opened:
         git=convert(git_state(planned.entry.folder), GitDocument),
         sources=pack(read_sources(planned.entry)),
     )
-    refuse_shut(Entry(opened), entries)
+    refuse_shut(LedgerEntry(opened), entries)
     return opened
 
 
-def refuted_before(planned: Try, entries: Entries) -> str:
+def refuted_before(planned: NewEntry, entries: Entries) -> str:
     """Why a try repeats one that was refuted; empty where it does not.
 
     It does where a refuted entry expected the same of the same variant, or where the code that refuted it is still that
@@ -175,7 +175,7 @@ def refuted_before(planned: Try, entries: Entries) -> str:
     """
     expected = {each.text for each in planned.expectations}
     for entry in entries.values():
-        if entry.state is not Outcome.REFUTED or entry.opened.label != planned.label:
+        if entry.state is not EntryState.REFUTED or entry.opened.label != planned.label:
             continue
         same = [text for text in _refuted(entry) if text in expected]
         if same:
@@ -186,6 +186,6 @@ def refuted_before(planned: Try, entries: Entries) -> str:
     return ""
 
 
-def _refuted(entry: Entry) -> list[str]:
+def _refuted(entry: LedgerEntry) -> list[str]:
     findings = entry.last.findings if entry.last else []
-    return [each.expectation for each in findings if each.outcome is Outcome.REFUTED]
+    return [each.expectation for each in findings if each.outcome is EntryState.REFUTED]

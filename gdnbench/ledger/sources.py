@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from difflib import unified_diff
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codec import SchemaError, decode_json
 
 LARGEST_BYTES = 2**24
@@ -19,7 +19,7 @@ Files = Mapping[str, str]
 """Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of a header that it shares."""
 
 
-def read_sources(entry: Entry) -> dict[str, str]:
+def read_sources(entry: CatalogEntry) -> dict[str, str]:
     """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
     files = {}
     for path in entry.source_files():

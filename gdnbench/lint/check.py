@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode, UsageError
 from gdnbench.lint.cuda_subject import CudaSubject, read_cuda_subjects, read_source
@@ -92,7 +92,7 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Seque
     return LintResult(tuple(kept), silenced, tuple(dict.fromkeys(v.label for _, v in variants)), tuple(texts))
 
 
-def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[Entry, Variant]]:
+def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[CatalogEntry, Variant]]:
     for variant in variants:
         entry = catalog.entries[variant.kernel]
         if entry.dispatch is None:
@@ -102,7 +102,7 @@ def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[E
             yield picked, picked.with_params(picked.default, dict(pick.params))
 
 
-def _subjects(entry: Entry, variant: Variant) -> Iterator[TritonSubject | CudaSubject]:
+def _subjects(entry: CatalogEntry, variant: Variant) -> Iterator[TritonSubject | CudaSubject]:
     kernel = entry.kernel
     if isinstance(kernel, CudaKernel):
         yield from read_cuda_subjects(entry, variant)

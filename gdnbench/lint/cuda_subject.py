@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError
 from gdnbench.lint.cuda_source import CudaSource, included, macros_of, read_cuda
 from gdnbench.lint.launch_setting import LaunchSetting
@@ -23,12 +23,12 @@ class CudaSubject:
     source: CudaSource
     settings: dict[str, tuple[LaunchSetting, ...]]
     label: str
-    entry: Entry
+    entry: CatalogEntry
     variant: Variant
     headers: tuple[CudaSource, ...] = ()
 
 
-def read_cuda_subjects(entry: Entry, variant: Variant) -> Iterator[CudaSubject]:
+def read_cuda_subjects(entry: CatalogEntry, variant: Variant) -> Iterator[CudaSubject]:
     """Yields the kernel's source, then each header that it includes of its or its op's folder; raises BuildError."""
     texts: dict[Path, str] = {}
     _collect(entry.source, (entry.folder, entry.op_folder), texts)
@@ -63,7 +63,7 @@ def _collect(path: Path, folders: tuple[Path, ...], texts: dict[Path, str]) -> N
             _collect(found, folders, texts)
 
 
-def _with_prefix(entry: Entry, setting: LaunchSetting) -> LaunchSetting:
+def _with_prefix(entry: CatalogEntry, setting: LaunchSetting) -> LaunchSetting:
     """Renames axes to their macros' names."""
     axes = {axis.name for axis in entry.op.workloads.axes}
     prefix = entry.op.macro_prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.codegen.launch_limits import request_of
 from gdnbench.errors import GdnbenchError
@@ -32,7 +32,7 @@ def read_workloads(op: Op) -> tuple[Workload, ...]:
     return tuple(ranked[round(place * last / (MOST_WORKLOADS - 1))] for place in range(MOST_WORKLOADS))
 
 
-def settings_of(entry: Entry, variant: Variant, launch: CudaLaunch | TritonLaunch) -> Iterator[LaunchSetting]:
+def settings_of(entry: CatalogEntry, variant: Variant, launch: CudaLaunch | TritonLaunch) -> Iterator[LaunchSetting]:
     """Yields the variant at each workload; then, at the largest one and the default one, each choice of each param.
 
     Settings at which the declaration's grid fails or is empty are left out: the kernel does not support them.
@@ -51,7 +51,7 @@ def settings_of(entry: Entry, variant: Variant, launch: CudaLaunch | TritonLaunc
 
 
 def _setting(
-    entry: Entry,
+    entry: CatalogEntry,
     variant: Variant,
     launch: CudaLaunch | TritonLaunch,
     workload: Workload,

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gdnbench.asked import asked
+from gdnbench.asked import command_origin
 from gdnbench.machine.state import GpuState, read_state
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import run_tool
@@ -38,7 +38,7 @@ def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
 
     A run requested from another machine also has `target`, this machine's name there.
     """
-    elsewhere = asked()
+    elsewhere = command_origin()
     return {
         **({"target": elsewhere.target} if elsewhere and elsewhere.target else {}),
         "host": _describe_host(),
@@ -96,7 +96,7 @@ def git_state(folder: Path) -> dict[str, Any]:
     A file that git does not track makes the checkout dirty: it may be a kernel. For a run requested from another
     machine, it is the checkout there, from which its sources were sent.
     """
-    if (elsewhere := asked()) and elsewhere.git:
+    if (elsewhere := command_origin()) and elsewhere.git:
         return dict(elsewhere.git)
     changes = _git(folder, "status", "--porcelain")
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Role
@@ -19,17 +19,17 @@ from gdnbench.model.status import Role
 _BRIDGE = {Role.BASELINE, Role.CONTROL, Role.FLOOR}
 
 
-def runs_own_python(entry: Entry) -> bool:
+def runs_own_python(entry: CatalogEntry) -> bool:
     """Whether a kernel runs its own Python where it is timed and its op does not declare it as a baseline."""
     return isinstance(entry.kernel, TorchKernel) and entry.kernel.name not in entry.op.baselines
 
 
-def is_apart(case: Case, entries: Mapping[str, Entry]) -> bool:
+def is_apart(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
     """Whether a case is timed in another process than the compiled kernels, if there are any."""
     return case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])
 
 
-def isolated_groups(cases: Sequence[Case], entries: Mapping[str, Entry]) -> tuple[tuple[Case, ...], ...]:
+def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases of workloads measured together, as one group, or as two: compiled kernels, then those with Python."""
     python = {case.id for case in cases if case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])}
     compiled = {case.id for case in cases if case.role not in _BRIDGE} - python
@@ -38,7 +38,7 @@ def isolated_groups(cases: Sequence[Case], entries: Mapping[str, Entry]) -> tupl
     return tuple(tuple(case for case in cases if case.id not in others) for others in (python, compiled))
 
 
-def trusted_first(cases: Sequence[Case], entries: Mapping[str, Entry]) -> tuple[tuple[Case, ...], ...]:
+def trusted_first(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases in the order of verification: those with their own Python in a second process."""
     own = {case.id for case in cases if runs_own_python(entries[case.variant.kernel])}
     parts = ([case for case in cases if (case.id in own) is is_own] for is_own in (False, True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.errors import MachineError
@@ -66,7 +66,7 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
 
 
-def unavailable(entry: Entry, gpu: Gpu | None) -> str:
+def unavailable(entry: CatalogEntry, gpu: Gpu | None) -> str:
     """Returns why a kernel cannot run on a GPU (None: the CPU), empty if it can, without loading it."""
     need = entry.missing()
     if need:
@@ -101,7 +101,7 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
     return MachineError(f"nothing that was asked for can be measured here: {told}", _instead(catalog, asked, plan.gpu))
 
 
-def _refusal(entry: Entry, workload: Workload, gpu: Gpu | None) -> str:
+def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
     """Returns why a kernel cannot be measured at a workload here, by its declaration; empty if it can."""
     return unavailable(entry, gpu) or entry.kernel.unable(workload)
 
@@ -150,7 +150,7 @@ def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant,
     return (floor.default,) if floor and device == "cuda" and not is_point else ()
 
 
-def _not_tuned(entry: Entry, gpu: str) -> str:
+def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
     """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
     if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
         return ""

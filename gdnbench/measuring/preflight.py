@@ -19,15 +19,7 @@ from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.measuring.exit_code import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measuring.request import (
-    Settings,
-    captured_asked,
-    device_of,
-    sizes_of,
-    slug_of,
-    timed_at,
-    workloads_asked,
-)
+from gdnbench.measuring.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
 from gdnbench.measuring.workers import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu

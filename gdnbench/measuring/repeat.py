@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gdnbench.asked import asked
+from gdnbench.asked import command_origin
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 
@@ -29,7 +29,7 @@ def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
         lists = {each.name for each in spec.lists}  # the file has them in full
         pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
         shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
-        elsewhere = asked()
+        elsewhere = command_origin()
         return ["--inputs", (elsewhere.inputs if elsewhere else "") or path, *shown]
     usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
     return [*workload.options, *([] if usual else ["--profile", workload.inputs])]

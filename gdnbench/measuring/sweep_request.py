@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import UsageError
@@ -119,7 +119,7 @@ def make_sweep_request(
     )
 
 
-def _own_baseline(bases: Sequence[tuple[Entry, Variant]], gpu: Gpu | None) -> str:
+def _own_baseline(bases: Sequence[tuple[CatalogEntry, Variant]], gpu: Gpu | None) -> str:
     """The first kernel without the sweep; empty if it cannot run, or if only floors are swept."""
     for entry, base in bases:
         if not entry.kernel.floor:

@@ -13,7 +13,7 @@ from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
 from gdnbench.ptx.module import ModuleMemory
-from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, SourceLine
+from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, PtxSourceLine
 from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
 
 
@@ -55,7 +55,7 @@ def run_program(
         text = f"{grid.blocks[0]} blocks make no whole clusters of {cluster}"
         raise DeclarationError(text, "see `grid` in variant.py")
     step = grid.count if synchronises else max(1, lanes_at_once // per_block // cluster) * cluster
-    traffic: dict[tuple[SourceLine, str], Traffic] = {}
+    traffic: dict[tuple[PtxSourceLine, str], Traffic] = {}
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))

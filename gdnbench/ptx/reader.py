@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from gdnbench.errors import NotInterpretedError
 from gdnbench.ptx.literals import read_variable, read_variables
 from gdnbench.ptx.operands import read_operand, renamed, split_operands
-from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstruction, SourceLine, Variable
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstruction, PtxSourceLine, Variable
 
 
 def read_program(text: str, entry: str) -> Program:
@@ -121,7 +121,7 @@ class _Body:
         self._instructions: list[PtxInstruction] = []
         self._scopes, self._opened = [_Scope(0)], 0
         self._at = NO_LINE
-        self._outer: dict[int, SourceLine] = {}  # by line: where its last instruction was inlined
+        self._outer: dict[int, PtxSourceLine] = {}  # by line: where its last instruction was inlined
         self._returns: list[str] = []
 
     def read(self, kernel: _Function) -> Program:
@@ -247,14 +247,14 @@ class _Body:
             if found := _LOC.match(directive):
                 inlined = _INLINED.search(directive)
                 outer = self._inlined(inlined) if inlined else None
-                self._at = SourceLine(self._files.get(int(found[1]), ""), int(found[2]), outer)
+                self._at = PtxSourceLine(self._files.get(int(found[1]), ""), int(found[2]), outer)
             statement = statement.strip()
         return statement
 
-    def _inlined(self, found: re.Match[str]) -> SourceLine:
+    def _inlined(self, found: re.Match[str]) -> PtxSourceLine:
         line = int(found[2])
         # Of nested calls, the place of the outer one is recorded with the line that makes the inner one.
-        return SourceLine(self._files.get(int(found[1]), ""), line, self._outer.get(line))
+        return PtxSourceLine(self._files.get(int(found[1]), ""), line, self._outer.get(line))
 
     def _declare_label(self, name: str) -> None:
         self._labels[self._name(name)] = len(self._instructions)

@@ -13,7 +13,7 @@ from gdnbench.ptx.grid import BARRIERS
 from gdnbench.ptx.machine import LaneState, Machine
 from gdnbench.ptx.numbers import Array
 from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, SourceLine, unknown
+from gdnbench.ptx.program import Operand, PtxInstruction, PtxSourceLine, unknown
 from gdnbench.ptx.segments import SHARED_WINDOW, Access
 from gdnbench.ptx.warps import synchronise_warp
 
@@ -128,7 +128,7 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
     return machine.step + 1
 
 
-def _is_of_library(at: SourceLine | None) -> bool:
+def _is_of_library(at: PtxSourceLine | None) -> bool:
     """Returns whether a line is in libcu++'s `memcpy_async`, or in a function inlined there."""
     return at is not None and ("/__memcpy_async/" in at.file or _is_of_library(at.inlined_at))
 

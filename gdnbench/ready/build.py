@@ -11,13 +11,13 @@ from gdnbench.inspection.quantities import exit_code, find_violations
 from gdnbench.inspection.subject import Subject, choose_archs, choose_subjects, fitting_archs, gpu_size_of
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.ready.candidate import Candidate
-from gdnbench.ready.check import Check, failed, passed, unchecked
+from gdnbench.ready.check import ReadyCheck, failed, passed, unchecked
 from gdnbench.wording import plural
 
 NAME = "build"
 
 
-def check_build(candidate: Candidate) -> Check:
+def check_build(candidate: Candidate) -> ReadyCheck:
     """Builds every launch at every workload of the suite, because params and code may depend on the workload.
 
     Raises UsageError for an unknown architecture, GdnbenchError for what is not the kernel's fault, such as a missing

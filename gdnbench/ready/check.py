@@ -19,7 +19,7 @@ class CheckStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class ReadyCheck:
     """One check of a kernel.
 
     `what` is one sentence without a full stop; `command` shows more, or does what is missing.
@@ -32,19 +32,19 @@ class Check:
     code: ExitCode = ExitCode.OK
 
 
-def passed(name: str, what: str, command: Sequence[str]) -> Check:
+def passed(name: str, what: str, command: Sequence[str]) -> ReadyCheck:
     """Makes a check without complaints."""
-    return Check(name, CheckStatus.PASSED, what, tuple(command))
+    return ReadyCheck(name, CheckStatus.PASSED, what, tuple(command))
 
 
-def failed(name: str, what: str, command: Sequence[str], code: ExitCode) -> Check:
+def failed(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
     """Makes a check that found something wrong."""
-    return Check(name, CheckStatus.FAILED, what, tuple(command), code)
+    return ReadyCheck(name, CheckStatus.FAILED, what, tuple(command), code)
 
 
-def unchecked(name: str, what: str, command: Sequence[str], code: ExitCode) -> Check:
+def unchecked(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
     """Makes a check without an answer."""
-    return Check(name, CheckStatus.UNCHECKED, what, tuple(command), code)
+    return ReadyCheck(name, CheckStatus.UNCHECKED, what, tuple(command), code)
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Readiness:
     kernel: str
     op: str
     suite: str
-    checks: tuple[Check, ...]
+    checks: tuple[ReadyCheck, ...]
 
-    def of_status(self, status: CheckStatus) -> tuple[Check, ...]:
+    def of_status(self, status: CheckStatus) -> tuple[ReadyCheck, ...]:
         """Returns the checks of a status."""
         return tuple(check for check in self.checks if check.status is status)
 

@@ -15,7 +15,7 @@ from gdnbench.model.status import Status
 from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
 from gdnbench.profilers.sanitizer.command import PROGRAM, SanitizerTool
 from gdnbench.ready.candidate import Candidate
-from gdnbench.ready.check import Check, failed, passed, unchecked
+from gdnbench.ready.check import ReadyCheck, failed, passed, unchecked
 from gdnbench.wording import plural
 
 NUMBERS = "numbers"
@@ -37,7 +37,7 @@ def verify_candidate(candidate: Candidate) -> Verification:
     )
 
 
-def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
+def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyCheck:
     """Passes if every supported case is right; a case that cannot run here leaves the check without an answer."""
     kernels = candidate.catalog.entries
     unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
@@ -65,7 +65,7 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> Check:
     return passed(NUMBERS, told, command)
 
 
-def check_memory(candidate: Candidate, verification: Verification) -> Check:
+def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
     """Runs every tool of compute-sanitizer, as `gdnbench verify --sanitize` does.
 
     Raises MachineError without a GPU or compute-sanitizer, ProfilerError if the sanitizer cannot be started.

@@ -12,7 +12,7 @@ from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measuring.preflight import Verification
 from gdnbench.ready import build, numbers, source, stored
 from gdnbench.ready.candidate import Candidate, Terms, choose_suite
-from gdnbench.ready.check import Check, Readiness, failed, unchecked
+from gdnbench.ready.check import Readiness, ReadyCheck, failed, unchecked
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 
@@ -32,14 +32,14 @@ def check_kernel(catalog: Catalog, op: str, name: str, terms: Terms) -> Readines
     return Readiness(candidate.label, found.name, candidate.suite.name, tuple(_checks(candidate)))
 
 
-def _checks(candidate: Candidate) -> list[Check]:
+def _checks(candidate: Candidate) -> list[ReadyCheck]:
     verified: list[Verification] = []
 
-    def check_numbers() -> Check:
+    def check_numbers() -> ReadyCheck:
         verified.append(numbers.verify_candidate(candidate))
         return numbers.judge_numbers(candidate, verified[0])
 
-    def check_memory() -> Check:
+    def check_memory() -> ReadyCheck:
         if not verified:
             told = "it was not verified, and nothing that may not run is launched"
             return unchecked(numbers.SANITIZER, told, numbers.verify_words(candidate), ExitCode.PARTIAL)
@@ -54,7 +54,7 @@ def _checks(candidate: Candidate) -> list[Check]:
     ]
 
 
-def _attempt(name: str, command: Sequence[str], check: Callable[[], Check]) -> Check:
+def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck]) -> ReadyCheck:
     """Returns a check, or what kept it from an answer; a usage error is raised."""
     try:
         return check()

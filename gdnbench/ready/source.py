@@ -7,13 +7,13 @@ from gdnbench.errors import ExitCode
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
 from gdnbench.ready.candidate import Candidate
-from gdnbench.ready.check import Check, failed, passed
+from gdnbench.ready.check import ReadyCheck, failed, passed
 from gdnbench.wording import plural
 
 NAME = "source"
 
 
-def check_source(candidate: Candidate) -> Check:
+def check_source(candidate: Candidate) -> ReadyCheck:
     """Applies every lint rule to every file of the kernel.
 
     Raises BuildError for an unreadable source, MachineError if the machine lacks a tool for a rule that needs a build.
@@ -30,7 +30,7 @@ def check_source(candidate: Candidate) -> Check:
     return failed(NAME, told, command, result.exit_code)
 
 
-def tell_broken(broken: Broken) -> Check:
+def tell_broken(broken: Broken) -> ReadyCheck:
     """Makes the check of a kernel whose folder does not load."""
     return failed(NAME, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
 

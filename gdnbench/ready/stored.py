@@ -22,7 +22,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.places import out_option
 from gdnbench.ready.candidate import Candidate
-from gdnbench.ready.check import Check, failed, passed, unchecked
+from gdnbench.ready.check import ReadyCheck, failed, passed, unchecked
 from gdnbench.stats.comparison import Verdict
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
@@ -35,7 +35,7 @@ _MOST_NAMED = 3  # of the workloads that a run lacks
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class CandidateRun:
     """A run that has the kernel, with its code's state and the workloads of the suite that it lacks."""
 
     folder: Path
@@ -48,7 +48,7 @@ class StoredRun:
         return self.code is CodeState.CURRENT and not self.lacking
 
 
-def check_run(candidate: Candidate) -> Check:
+def check_run(candidate: Candidate) -> ReadyCheck:
     """Judges the newest readable run that has the kernel's code at every workload of the suite."""
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
@@ -62,7 +62,7 @@ def run_words(candidate: Candidate) -> tuple[str, ...]:
     return (*words, *out_option(candidate.terms.results))
 
 
-def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
+def _runs_with(candidate: Candidate) -> Iterable[CandidateRun]:
     """Yields the complete GPU runs that have the kernel, newest first; unreadable ones are left out."""
     found = readable(runs_beside(candidate.terms.results), lambda folder: (folder, read_info(folder)))
     for folder, info in found:
@@ -73,7 +73,7 @@ def _runs_with(candidate: Candidate) -> Iterable[StoredRun]:
         if own:
             measured = {candidate.op.workloads.completed(case.workload) for case in own}
             lacking = tuple(workload for workload in candidate.suite.workloads if workload not in measured)
-            yield StoredRun(folder, _code_of(candidate.catalog, info, own), lacking)
+            yield CandidateRun(folder, _code_of(candidate.catalog, info, own), lacking)
 
 
 def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeState:
@@ -83,7 +83,7 @@ def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeStat
     return CodeState.together(catalog.code_state(name, info.sources.get(name, "")) for name in names)
 
 
-def _tell_missing(candidate: Candidate, runs: Sequence[StoredRun]) -> str:
+def _tell_missing(candidate: Candidate, runs: Sequence[CandidateRun]) -> str:
     """Describes the nearest run, newest first: one of this code that lacks workloads, one of other code, or none."""
     suite = candidate.suite
     if partial := next((run for run in runs if run.code is CodeState.CURRENT), None):
@@ -95,7 +95,7 @@ def _tell_missing(candidate: Candidate, runs: Sequence[StoredRun]) -> str:
     return f"{suite.name}: no run of this code"
 
 
-def _judge(candidate: Candidate, folder: Path) -> Check:
+def _judge(candidate: Candidate, folder: Path) -> ReadyCheck:
     info, rows = read_run(folder)
     shown = ("gdnbench", "show", folder.name, *out_option(candidate.terms.results), "--suite", candidate.suite.name)
     named = f"{candidate.suite.name} in {folder.name}"
@@ -119,7 +119,7 @@ def _judge(candidate: Candidate, folder: Path) -> Check:
     return _verdict(named, result, row, shown)
 
 
-def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], shown: Sequence[str]) -> Check:
+def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], shown: Sequence[str]) -> ReadyCheck:
     first = next((row for row in rows if row.status.is_failure), rows[0])
     more = f" (and at {plural(len(rows) - 1, 'more workload')})" if len(rows) > 1 else ""
     told = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
@@ -129,7 +129,7 @@ def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], show
     return failed(NAME, told, shown, code or ExitCode.PARTIAL)
 
 
-def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> Check:
+def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> ReadyCheck:
     """Fails a kernel that is slower than the baseline over the whole suite; being slower at some workloads passes."""
     left_out = f"; {plural(len(result.left_out), 'workload')} left out, without the baseline" if result.left_out else ""
     if row.comparison is None or row.worst is None:

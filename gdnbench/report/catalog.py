@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Broken, Entry, Pick, label_parts
+from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError, UnknownNameError
@@ -36,7 +36,7 @@ class KernelList:
     a dispatcher's table, whether its run timed the kernel's current code.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogEntry, ...]
     broken: tuple[Broken, ...]
     times: Mapping[str, LastTime]
     elsewhere: Mapping[str, str]
@@ -72,7 +72,7 @@ def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
     return CodeState.together(catalog.code_state(each, time.sources.get(each, "")) for each in names)
 
 
-def _matching(catalog: Catalog, there: Sequence[Entry], term: str, op: str) -> list[Entry]:
+def _matching(catalog: Catalog, there: Sequence[CatalogEntry], term: str, op: str) -> list[CatalogEntry]:
     pattern = "*" if term == "all" else term
     found = [
         entry
@@ -153,7 +153,7 @@ def _unit(kernels: KernelList) -> TimeUnit:
     return time_unit(last.time_us for last in kernels.times.values())
 
 
-def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
+def _time(entry: CatalogEntry, kernels: KernelList, unit: TimeUnit) -> Text:
     last = kernels.times.get(entry.kernel.name)
     if last is None:
         return Text("")
@@ -161,7 +161,7 @@ def _time(entry: Entry, kernels: KernelList, unit: TimeUnit) -> Text:
     return Text(f"{unit.text(last.time_us)}{'*' if changed else ' '}")
 
 
-def _run_of(entry: Entry, kernels: KernelList) -> str:
+def _run_of(entry: CatalogEntry, kernels: KernelList) -> str:
     """Returns the part of the run's id that names it: its start and the GPU, `20261124-173621-h200`."""
     last = kernels.times.get(entry.kernel.name)
     return "-".join(last.run_id.split("-")[:3]) if last else ""
@@ -195,7 +195,7 @@ def _long_table(kernels: KernelList) -> Table:
     return table
 
 
-def _what(entry: Entry, kernels: KernelList) -> Text:
+def _what(entry: CatalogEntry, kernels: KernelList) -> Text:
     lines = [Text(entry.idea)]
     if last := kernels.times.get(entry.kernel.name):
         since = "; its code has changed since" if kernels.codes[entry.kernel.name] is CodeState.CHANGED else ""
@@ -241,7 +241,7 @@ def _documents(kernels: KernelList) -> list[dict[str, Any]]:
     return [*healthy, *broken]
 
 
-def _document(entry: Entry, kernels: KernelList) -> dict[str, Any]:
+def _document(entry: CatalogEntry, kernels: KernelList) -> dict[str, Any]:
     kernel, need = entry.kernel, entry.missing()
     last = kernels.times.get(kernel.name)
     return {

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.doctor.check import Check, Level
+from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.report.console import data_console, print_json, print_next
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
-def print_checks(checks: Sequence[Check], gpu: str, *, json: bool) -> None:
+def print_checks(checks: Sequence[MachineCheck], gpu: str, *, json: bool) -> None:
     """Prints the findings; the next command repeats `gpu`, the `--gpu` that they are for."""
     if json:
         print_json([asdict(check) for check in checks])
@@ -30,7 +30,7 @@ def print_checks(checks: Sequence[Check], gpu: str, *, json: bool) -> None:
     print_next(console, ["gdnbench", *(["doctor"] if fatal else ["run", "--kernel", "all"]), *option])
 
 
-def doctor_table(checks: Sequence[Check]) -> Table:
+def doctor_table(checks: Sequence[MachineCheck]) -> Table:
     """Makes a row per check: name, level and finding; a remedy has a row of its own."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)

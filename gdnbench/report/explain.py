@@ -16,7 +16,7 @@ from rich.text import Text
 
 from gdnbench.diagnose.evidence import Basis, Evidence
 from gdnbench.diagnose.experiment import measure, profile
-from gdnbench.diagnose.finding import EvidenceLine, Finding
+from gdnbench.diagnose.finding import Cause, EvidenceLine
 from gdnbench.diagnose.run_times import RunTimes
 from gdnbench.model.code import CodeState, tell_serialized
 from gdnbench.places import in_places, place_asked
@@ -29,8 +29,8 @@ from gdnbench.report.units import time_text
 
 def print_explained(
     evidence: Evidence,
-    findings: Sequence[Finding],
-    of_launches: Sequence[Sequence[Finding]],
+    findings: Sequence[Cause],
+    of_launches: Sequence[Sequence[Cause]],
     results: Path,
     profiles: Path,
     *,
@@ -60,12 +60,12 @@ def print_explained(
         print_next(console, following)
 
 
-def _placed(finding: Finding, results: Path, profiles: Path) -> Finding:
+def _placed(finding: Cause, results: Path, profiles: Path) -> Cause:
     command = in_places(finding.experiment.command, results, profiles)
     return replace(finding, experiment=replace(finding.experiment, command=command))
 
 
-def _next(evidence: Evidence, findings: Sequence[Finding], of_launches: Sequence[Sequence[Finding]]) -> tuple[str, ...]:
+def _next(evidence: Evidence, findings: Sequence[Cause], of_launches: Sequence[Sequence[Cause]]) -> tuple[str, ...]:
     """Returns the command that adds or renews evidence, else an experiment, for the slowest launch of several."""
     profiled = all(launch.profile for launch in evidence.launches) if evidence.launches else evidence.profile
     if not profiled or evidence.profile_code is CodeState.CHANGED:
@@ -93,7 +93,7 @@ _CLOCKS = {
 }
 
 
-def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
+def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Cause]) -> None:
     """Prints the answer, top to bottom; commands stay in one line, so that they can be copied."""
     console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
     _print_known(console, evidence)
@@ -105,7 +105,7 @@ def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Fin
     console.print()
 
 
-def _print_launch(console: Console, launch: Evidence, findings: Sequence[Finding]) -> None:
+def _print_launch(console: Console, launch: Evidence, findings: Sequence[Cause]) -> None:
     times = launch.launch_times
     share = f"  {times.share(launch.entry_name):.0%} of the launches' time" if times else ""
     console.print(Text.assemble((launch.entry_name, "bold"), share))
@@ -143,7 +143,7 @@ def _print_launch_times(console: Console, evidence: Evidence) -> None:
     _print_prose(console, said, room, 0, "dim")
 
 
-def _print_causes(console: Console, evidence: Evidence, findings: Sequence[Finding]) -> None:
+def _print_causes(console: Console, evidence: Evidence, findings: Sequence[Cause]) -> None:
     room, whose = min(console.width, _WIDEST), "its" if evidence.entry_name else "the"
     for place, finding in enumerate(findings, start=1):
         share = _SHARES[finding.basis].format(finding.share, whose) + _whose(evidence.code_of(finding.basis))
@@ -239,7 +239,7 @@ def _identity(evidence: Evidence) -> dict[str, Any]:
     return {"kernel": evidence.variant.kernel, "label": evidence.label, **evidence.workload.cells}
 
 
-def _findings_document(evidence: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
+def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[str, Any]:
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
     times, launches = evidence.launch_times, evidence.launches
     profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
@@ -270,7 +270,7 @@ def _run_document(measured: RunTimes) -> dict[str, Any]:
     return {name: value for name, value in asdict(measured).items() if name not in {"functions_us", "folder"}}
 
 
-def _launch_document(launch: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
+def _launch_document(launch: Evidence, findings: Sequence[Cause]) -> dict[str, Any]:
     times, document = launch.launch_times, _findings_document(launch, findings)
     evidence = {name: value for name, value in document["evidence"].items() if name != "run"}
     return {
@@ -282,7 +282,7 @@ def _launch_document(launch: Evidence, findings: Sequence[Finding]) -> dict[str,
     }
 
 
-def _finding(evidence: Evidence, finding: Finding) -> dict[str, Any]:
+def _finding(evidence: Evidence, finding: Cause) -> dict[str, Any]:
     experiment = {"command": shlex.join(finding.experiment.command), "why": finding.experiment.why}
     return {
         **asdict(finding),
@@ -292,11 +292,11 @@ def _finding(evidence: Evidence, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _rows(evidence: Evidence, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _rows(evidence: Evidence, findings: Sequence[Cause]) -> list[dict[str, Any]]:
     return [row for place, finding in enumerate(findings, start=1) for row in _finding_rows(evidence, finding, place)]
 
 
-def _finding_rows(evidence: Evidence, finding: Finding, place: int) -> list[dict[str, Any]]:
+def _finding_rows(evidence: Evidence, finding: Cause, place: int) -> list[dict[str, Any]]:
     launch, times = evidence.entry_name, evidence.launch_times
     told = {"entry": launch, "launch_share": times.share(launch) if times and launch else None}
     return [

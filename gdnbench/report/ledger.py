@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.catalog.entry import Entry as CatalogEntry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.ledger.change import Change, change_of
-from gdnbench.ledger.entry import Entry, Finding, Outcome
+from gdnbench.ledger.entry import EntryState, ExpectationResult, LedgerEntry
 from gdnbench.ledger.file import Entries
 from gdnbench.ledger.gates import Gate, gate_of, gates_of
 from gdnbench.ledger.judge import run_command
@@ -20,7 +20,12 @@ from gdnbench.places import ledger_option, out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 
-_STYLES = {Outcome.OPEN: "cyan", Outcome.CONFIRMED: "green", Outcome.REFUTED: "red", Outcome.UNDECIDED: "yellow"}
+_STYLES = {
+    EntryState.OPEN: "cyan",
+    EntryState.CONFIRMED: "green",
+    EntryState.REFUTED: "red",
+    EntryState.UNDECIDED: "yellow",
+}
 
 
 SHOWN = 100
@@ -43,10 +48,10 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
     console.print(_table([(entries[number], gates[number]) for number in shown]))
     if len(shown) < len(entries):
         console.print(Text(f"the last {len(shown)} of {len(entries)}: --all shows the others, too", style="dim"))
-    counts = {state: sum(entry.state is state for entry in entries.values()) for state in Outcome}
+    counts = {state: sum(entry.state is state for entry in entries.values()) for state in EntryState}
     told = ", ".join(f"{count} {state.value}" for state, count in counts.items() if count)
     console.print(Text(f"{plural(len(entries), 'entry', 'entries')}: {told}", style="dim"))
-    still_open = ((number, entry) for number, entry in entries.items() if entry.state is Outcome.OPEN)
+    still_open = ((number, entry) for number, entry in entries.items() if entry.state is EntryState.OPEN)
     waiting = next((entry for number, entry in still_open if gates[number].is_open), None)
     if waiting:
         print_next(console, [*run_command(waiting.opened), *out_option(results)])
@@ -54,7 +59,7 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
         print_next(console, ["gdnbench", "ledger", str(max(entries)), *ledger_option(ledger)])
 
 
-def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
+def print_opened(entry: LedgerEntry, entries: Entries, ledger: Path, *, json: bool) -> None:
     """Prints a new entry, and how to measure it, or the gate that it waits for."""
     if json:
         print_json(_document(entry, gate_of(entry, entries)))
@@ -73,7 +78,7 @@ def print_opened(entry: Entry, entries: Entries, ledger: Path, *, json: bool) ->
     print_next(console, run_command(entry.opened))
 
 
-def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) -> None:
+def print_closed(entry: LedgerEntry, entries: Entries, ledger: Path, *, json: bool) -> None:
     """Prints a run's findings on an entry."""
     if json:
         print_json(_document(entry, gate_of(entry, entries)))
@@ -85,7 +90,7 @@ def print_closed(entry: Entry, entries: Entries, ledger: Path, *, json: bool) ->
 
 
 def print_entry(
-    entry: Entry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool
+    entry: LedgerEntry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path, *, json: bool
 ) -> None:
     """Prints an entry in full; `current` is its kernel now, or None if it is gone."""
     opened = entry.opened
@@ -122,7 +127,7 @@ def print_entry(
         print_next(console, [*run_command(opened), *out_option(results)])
 
 
-def _table(entries: Sequence[tuple[Entry, Gate]]) -> FittedTable:
+def _table(entries: Sequence[tuple[LedgerEntry, Gate]]) -> FittedTable:
     table = plain_table()
     table.add_column("id", justify="right", no_wrap=True)
     table.add_column("date", no_wrap=True)
@@ -145,16 +150,16 @@ def _table(entries: Sequence[tuple[Entry, Gate]]) -> FittedTable:
     return FittedTable(table, ("run", "date", "kernel"))
 
 
-def _state(entry: Entry, gate: Gate) -> str:
+def _state(entry: LedgerEntry, gate: Gate) -> str:
     """Returns `open` or `confirmed`; for an undecided entry, what it waits for."""
     return entry.state.value if entry.is_decided or gate.is_open else str(gate)
 
 
-def _telling(findings: Sequence[Finding], outcome: Outcome) -> Finding:
+def _telling(findings: Sequence[ExpectationResult], outcome: EntryState) -> ExpectationResult:
     return next((each for each in findings if each.outcome is outcome), findings[0])
 
 
-def _measured(finding: Finding) -> str:
+def _measured(finding: ExpectationResult) -> str:
     """Returns `0.961x (0.945 to 0.978)` for a speedup, `4.55us (4.51 to 4.59)` for a time."""
     if finding.value is None:
         return finding.reason
@@ -164,12 +169,12 @@ def _measured(finding: Finding) -> str:
     return f"{finding.value:.4g}{unit} ({low} to {high})"
 
 
-def _print_heading(console: Console, entry: Entry) -> None:
+def _print_heading(console: Console, entry: LedgerEntry) -> None:
     heading = Text(f"{entry.opened.id}  {entry.opened.hypothesis}  ", style="bold")
     console.print(heading.append(entry.state.value, style=f"not bold {_STYLES[entry.state]}"))
 
 
-def _print_closings(console: Console, entry: Entry) -> None:
+def _print_closings(console: Console, entry: LedgerEntry) -> None:
     for closed in entry.closings:
         console.print(Text(f"closed    {closed.time} by {closed.run}"))
         for each in closed.findings:
@@ -189,7 +194,7 @@ def _print_change(console: Console, change: Change) -> None:
         console.print(Text(line, style=style), soft_wrap=True)
 
 
-def _document(entry: Entry, gate: Gate) -> dict[str, Any]:
+def _document(entry: LedgerEntry, gate: Gate) -> dict[str, Any]:
     opened = {name: value for name, value in asdict(entry.opened).items() if name not in {"sources", "event"}}
     closings = [
         {name: value for name, value in asdict(each).items() if name not in {"sources", "event"}}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from gdnbench.catalog.entry import Entry, label_parts
+from gdnbench.catalog.entry import CatalogEntry, label_parts
 from gdnbench.errors import UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.params import ParamValue
@@ -33,7 +33,7 @@ class Changes:
     defaults: Mapping[str, ParamValue] = field(default_factory=dict)
 
 
-def plan_changes(name: str, origin: Entry, variant: Variant, files: Mapping[Path, bytes]) -> Changes:
+def plan_changes(name: str, origin: CatalogEntry, variant: Variant, files: Mapping[Path, bytes]) -> Changes:
     """Plans the changes that turn `origin` into the kernel `name`, with the variant's params as its defaults."""
     kernel, (label, settings) = origin.kernel, label_parts(variant.label)
     defaults = {param: value for param, value in variant.params.items() if value != kernel.params[param].default}
@@ -63,7 +63,7 @@ def entry_of(entry: str, old: str, new: str) -> str:
     return re.sub(rf"(?<![A-Za-z0-9]){carried}(?![A-Za-z0-9])", new.replace("-", "_"), entry)
 
 
-def changed_files(origin: Entry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+def changed_files(origin: CatalogEntry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
     """Changes the declaration, and the function's name in every text file.
 
     Raises UsageError if the declaration computes what is to change, or is not UTF-8.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
-from gdnbench.catalog.entry import Broken, Entry
+from gdnbench.catalog.entry import Broken, CatalogEntry
 from gdnbench.catalog.load import LoadedOp, load_kernel
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import DeclarationError, UsageError
@@ -75,7 +75,7 @@ def _with_root(catalog: Catalog, root: Path | None) -> Catalog:
     return load_catalog((*catalog.roots, root))
 
 
-def _find(catalog: Catalog, op: str, origin: str) -> tuple[Entry, Variant]:
+def _find(catalog: Catalog, op: str, origin: str) -> tuple[CatalogEntry, Variant]:
     if not origin:
         names = [entry.kernel.name for entry in catalog.of_op(op) if not (entry.kernel.floor or entry.dispatch)]
         raise UsageError("a new kernel begins as a copy of another", f"say which with --from: {', '.join(names)}")
@@ -86,7 +86,7 @@ def _find(catalog: Catalog, op: str, origin: str) -> tuple[Entry, Variant]:
     return entry, variant
 
 
-def choose_root(source: Entry, roots: Iterable[Path], to: Path | None) -> Path:
+def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) -> Path:
     """Returns the folder of kernels for a copy of `source`; raises UsageError if `to` cannot hold kernels.
 
     It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
@@ -108,7 +108,7 @@ def _is_writable(folder: Path) -> bool:
     return existing.is_dir() and os.access(existing, os.W_OK)
 
 
-def op_folder_in(root: Path, source: Entry) -> Path:
+def op_folder_in(root: Path, source: CatalogEntry) -> Path:
     """Returns the folder in `root` for the kernels of `source`'s op; it need not exist."""
     known = (source.folder.parent, source.op_folder)
     return next((folder for folder in known if folder.parent == root), root / source.op.name)
@@ -140,7 +140,7 @@ def folder_of(name: str, op: str) -> str:
     return name.removeprefix(f"{op}-").replace("-", "_")
 
 
-def _check_names(catalog: Catalog, origin: Entry, changes: Changes) -> None:
+def _check_names(catalog: Catalog, origin: CatalogEntry, changes: Changes) -> None:
     """Raises UsageError if another kernel or preset has one of the names; all share one namespace."""
     old = {changes.name: origin.kernel.name} | {new: old for old, new in changes.presets.items()}
     for entry in catalog.entries.values():
@@ -180,7 +180,7 @@ def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Pat
         raise
 
 
-def _check_loads(folder: Path, origin: Entry, changes: Changes) -> None:
+def _check_loads(folder: Path, origin: CatalogEntry, changes: Changes) -> None:
     """Loads a copy as the catalog will; raises DeclarationError if it does not load, or has other names."""
     hint = f"copy {origin.folder} and edit it by hand"
     loaded = load_kernel(folder, LoadedOp(origin.op, origin.op_folder))
@@ -192,7 +192,7 @@ def _check_loads(folder: Path, origin: Entry, changes: Changes) -> None:
         raise DeclarationError(f"the copy of {origin.kernel.name} says {found}, not {planned}", hint)
 
 
-def _notes(name: str, origin: Entry, folder: Path, files: Mapping[Path, bytes]) -> Iterable[str]:
+def _notes(name: str, origin: CatalogEntry, folder: Path, files: Mapping[Path, bytes]) -> Iterable[str]:
     if origin.kernel.floor:
         is_floor = f"{name} is a floor, as {origin.kernel.name} is"
         yield f"{is_floor}; take `floor=` out of variant.py to have it verified"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import MachineError, UsageError
@@ -42,7 +42,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoreRequest:
     """The score that a user requested.
 
     Attributes:
@@ -69,7 +69,7 @@ class Asked:
     inputs: Path | None = None
 
 
-def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
+def plan_score(catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None) -> Plan:
     """Returns the plan of a score.
 
     Raises UsageError for a contradiction or an unsupported workload; UnknownNameError for an unknown kernel, op or
@@ -107,7 +107,7 @@ def plan_score(catalog: Catalog, asked: Asked, gpu: Gpu | None) -> Plan:
     return _without_comparison(plan, rival) if only_checked else plan
 
 
-def _refuse_floor(entry: Entry, variant: Variant) -> None:
+def _refuse_floor(entry: CatalogEntry, variant: Variant) -> None:
     """Refuses kernels that a run compares with nothing."""
     floor = entry.kernel.floor
     if not floor:
@@ -122,13 +122,13 @@ def _without_comparison(plan: Plan, rival: str) -> Plan:
     return replace(plan, cases=own, baseline=rival, notes=())
 
 
-def _workloads(op: Op, asked: Asked) -> tuple[Workload, ...]:
+def _workloads(op: Op, asked: ScoreRequest) -> tuple[Workload, ...]:
     if asked.suite:
         return workloads_asked(op, asked.axes, asked.suite)
     return (parse_workload(op, asked.axes, "a score is of one, or of a --suite"),)
 
 
-def _settings(asked: Asked, gpu: Gpu | None) -> Settings:
+def _settings(asked: ScoreRequest, gpu: Gpu | None) -> Settings:
     device = device_of(gpu)
     return Settings(
         rounds=ROUNDS,

@@ -29,7 +29,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.places import PROFILES
 from gdnbench.process.warm import WarmParent
 from gdnbench.score.phase_times import PhaseTimes
-from gdnbench.score.plan import CONFIDENCE, LOOKS, Asked, plan_score
+from gdnbench.score.plan import CONFIDENCE, LOOKS, ScoreRequest, plan_score
 from gdnbench.score.score import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
 from gdnbench.stats.comparison import Comparison, Verdict
 from gdnbench.stats.interval import Interval
@@ -41,7 +41,9 @@ _GRAVEST_FIRST = tuple(Status)
 """The order of `Status`: failures before what is only not possible."""
 
 
-def score_kernel(catalog: Catalog, asked: Asked, gpu: Gpu | None, observer: Observer, *, warm: bool = True) -> Score:
+def score_kernel(
+    catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
+) -> Score:
     """Scores a kernel on a GPU, or on the CPU if `gpu` is None; with `warm`, workers are forked from a running process.
 
     Raises UsageError for unknown names and contradictions; MachineError if the workers or the baseline cannot run here.

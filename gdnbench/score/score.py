@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gdnbench.diagnose.finding import Finding
+from gdnbench.diagnose.finding import Cause
 from gdnbench.errors import ExitCode
 from gdnbench.model.measurement import Timing
 from gdnbench.model.status import Status
@@ -92,7 +92,7 @@ class Score:
     looks: int = 0
     workloads: tuple[WorkloadScore, ...] = ()
     code: Code = Code()
-    cause: Finding | None = None
+    cause: Cause | None = None
     processes: int = 0
     rounds: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)

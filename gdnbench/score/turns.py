@@ -21,7 +21,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Status
 from gdnbench.score.place import Place, place_in_code, place_in_text
-from gdnbench.score.plan import Asked
+from gdnbench.score.plan import ScoreRequest
 from gdnbench.score.run import score_kernel
 from gdnbench.score.score import Score
 
@@ -51,7 +51,7 @@ class Turns:
     `folder` is the kernel's; `gpu` is None for the CPU; with `warm`, workers are forked from a process that stays up.
     """
 
-    asked: Asked
+    asked: ScoreRequest
     gpu: Gpu | None
     folder: Path
     warm: bool = True

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.codec import convert
@@ -207,7 +207,7 @@ def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
     return tuple(each for each in kind if each.value in names)
 
 
-def opts_in(entry: Entry) -> bool:
+def opts_in(entry: CatalogEntry) -> bool:
     """Whether a kernel's source opts in to programmatic dependent launch, by `WAITS`."""
     try:
         text = entry.source.read_text()
@@ -216,7 +216,7 @@ def opts_in(entry: Entry) -> bool:
     return any(word in text for word in WAITS)
 
 
-def walk_of(entry: Entry) -> str:
+def walk_of(entry: CatalogEntry) -> str:
     """The name of a kernel's function that goes over all layers in one launch; empty if there is none."""
     if not isinstance(entry.kernel, CudaKernel) or len(entry.kernel.launches) != 1:
         return ""
@@ -229,7 +229,7 @@ def walk_of(entry: Entry) -> str:
 
 def make_cases(
     cases: Sequence[Case],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, CatalogEntry],
     paths: Sequence[Way],
     conditions: Sequence[L2],
     settings: StepSettings,
@@ -250,7 +250,7 @@ def make_cases(
     return tuple(made)
 
 
-def _refusal(each: StepCase, entry: Entry, settings: StepSettings) -> str:
+def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str:
     """Returns why a case cannot be measured, as far as known without a GPU; empty if it can."""
     if each.l2 is L2.PERSISTING and entry.op.copy is None:
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"

@@ -19,15 +19,7 @@ from gdnbench.places import calibrations_folder
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.proportion import share_of, sharing_design_effect
 from gdnbench.store.files import read_document
-from gdnbench.store.schema import (
-    CalibrationDocument,
-    Name,
-    NotNegative,
-    Share,
-    SmallCount,
-    TextLine,
-    Timestamp,
-)
+from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share, SmallCount, TextLine, Timestamp
 
 SCHEMA_VERSION = 1
 NAME = "calibration.json"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from gdnbench.tools_server.digests.counters import digest_counters
-from gdnbench.tools_server.digests.runs import Asked, digest_run
+from gdnbench.tools_server.digests.runs import RowFilter, digest_run
 from gdnbench.tools_server.digests.verified import digest_verified
 from gdnbench.tools_server.result import Digest
 from gdnbench.tools_server.tool import (
@@ -60,7 +60,7 @@ class Verify(Tool, frozen=True):
         return digest_verified(document)
 
 
-class Score(Tool, frozen=True):
+class ScoreTool(Tool, frozen=True):
     """Build, check and measure one kernel against another until the verdict is clear: faster, slower, same or unclear.
 
     The verdict to work by after each change, in seconds; nothing is stored. A kernel that is wrong is not timed.
@@ -133,10 +133,10 @@ class Run(Tool, frozen=True):
 
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`."""
-        return digest_run(document, Asked())
+        return digest_run(document, RowFilter())
 
 
-class Sweep(Tool, frozen=True):
+class SweepTool(Tool, frozen=True):
     """Race every combination of a kernel's params, and say which are best at each workload; a minute by default."""
 
     name: ClassVar[str] = "sweep"
@@ -169,7 +169,7 @@ class Sweep(Tool, frozen=True):
 
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`."""
-        return digest_run(document, Asked())
+        return digest_run(document, RowFilter())
 
 
 class Ready(Tool, frozen=True):

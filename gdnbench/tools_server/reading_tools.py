@@ -10,7 +10,7 @@ from gdnbench.tools_server.digests.comparison import digest_comparison
 from gdnbench.tools_server.digests.explained import digest_explained
 from gdnbench.tools_server.digests.inspected import digest_inspected
 from gdnbench.tools_server.digests.kernels import digest_kernels
-from gdnbench.tools_server.digests.runs import Asked, digest_run
+from gdnbench.tools_server.digests.runs import RowFilter, digest_run
 from gdnbench.tools_server.result import Digest
 from gdnbench.tools_server.tool import Gpu, Kernels, Offset, Op, Shape, Suite, Tool, call_of
 from gdnbench.tools_server.words import Words, check_newest, check_revision, check_run, check_source, split_names
@@ -177,4 +177,4 @@ class Show(Tool, frozen=True):
 
     def digest(self, document: Any) -> Digest:
         """As `Tool.digest`."""
-        return digest_run(document, Asked(tuple(split_names(self.kernel, "kernel")), self.shape, self.offset))
+        return digest_run(document, RowFilter(tuple(split_names(self.kernel, "kernel")), self.shape, self.offset))

@@ -36,7 +36,7 @@ from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.tools_server.command import Commands
 from gdnbench.tools_server.ledger_tools import Ledger, Lint, Try
-from gdnbench.tools_server.measuring_tools import Ncu, Ready, Run, Score, Sweep, Verify
+from gdnbench.tools_server.measuring_tools import Ncu, Ready, Run, ScoreTool, SweepTool, Verify
 from gdnbench.tools_server.progress import Progress
 from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.tools_server.result import Digest, Ended, describe, fit, is_wrong_request, to_text, warnings_of
@@ -44,7 +44,22 @@ from gdnbench.tools_server.tool import Tool, description_of, schema_of
 
 TOOLS: dict[str, type[Tool]] = {
     tool.name: tool
-    for tool in (List, Lint, Verify, Inspect, Score, Run, Sweep, Ncu, Explain, Compare, Show, Try, Ledger, Ready)
+    for tool in (
+        List,
+        Lint,
+        Verify,
+        Inspect,
+        ScoreTool,
+        Run,
+        SweepTool,
+        Ncu,
+        Explain,
+        Compare,
+        Show,
+        Try,
+        Ledger,
+        Ready,
+    )
 }
 
 INSTRUCTIONS = """\

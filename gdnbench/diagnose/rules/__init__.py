@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.finding import Finding
+from gdnbench.diagnose.finding import Cause
 from gdnbench.diagnose.rules.latency import barriers, latency
 from gdnbench.diagnose.rules.launch import (
     idle_sms,
@@ -31,7 +31,7 @@ from gdnbench.diagnose.rules.throughput import (
     uncoalesced,
 )
 
-CauseRule = Callable[[Evidence], Finding | None]
+CauseRule = Callable[[Evidence], Cause | None]
 
 LEAST_SHARE = 0.05
 """Smaller shares of the time are not reported: ncu's counters differ by some per cent from launch to launch."""
@@ -59,7 +59,7 @@ RULES: tuple[CauseRule, ...] = (
 """Every rule; on a tie of shares, the earlier one ranks first."""
 
 
-def rank(evidence: Evidence) -> tuple[Finding, ...]:
+def rank(evidence: Evidence) -> tuple[Cause, ...]:
     """Returns the causes that explain most of the kernel's time, the largest first."""
     alone = many_launches(evidence)
     if alone and alone.share >= LEAST_SHARE:  # the counters are of one launch only

@@ -9,8 +9,8 @@ from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import (
     DEPENDENCY_STALLS,
     LATENCY_PCT,
+    Cause,
     EvidenceLine,
-    Finding,
     bound_by_gain,
     busiest_unit_pct,
     counter_line,
@@ -29,7 +29,7 @@ _MANY_TRIPS = (
 )
 
 
-def latency(evidence: Evidence) -> Finding | None:
+def latency(evidence: Evidence) -> Cause | None:
     """Finds warps that wait for results while nothing is saturated.
 
     Without counters, the share is the time beyond a copy's; without times either, it is that of loads behind a wait.
@@ -60,10 +60,10 @@ def latency(evidence: Evidence) -> Finding | None:
     share = cycles.waiting_for(DEPENDENCY_STALLS) * (1 - missing_room(evidence))
     share *= launch.used_sms / launch.sms if launch.missing_warps else 1
     title = f"latency: {STALL_MEANINGS[reasons[0]]}" if reasons else "latency"
-    return Finding("latency", title, share, "counters", facts, meaning, experiment.shorter_path(evidence))
+    return Cause("latency", title, share, "counters", facts, meaning, experiment.shorter_path(evidence))
 
 
-def _latency_by_times(evidence: Evidence) -> Finding | None:
+def _latency_by_times(evidence: Evidence) -> Cause | None:
     measured, launch = evidence.times, evidence.launch
     if launch and launch.missing_warps:
         return None
@@ -83,10 +83,10 @@ def _latency_by_times(evidence: Evidence) -> Finding | None:
         f"is waiting for results. {_MANY_TRIPS if evidence.dependent_loads > 1 else 'Counters tell for which.'}"
     )
     title = "latency, beyond that of a copy"
-    return Finding("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
+    return Cause("latency", title, measured.gain, "times", facts, meaning, experiment.shorter_path(evidence))
 
 
-def _latency_by_code(evidence: Evidence) -> Finding | None:
+def _latency_by_code(evidence: Evidence) -> Cause | None:
     launch = evidence.launch
     # If registers spill, the compiler had none left to issue loads together.
     if launch is None or launch.waves > 1 or evidence.dependent_loads <= 1 or evidence.local_share:
@@ -97,10 +97,10 @@ def _latency_by_code(evidence: Evidence) -> Finding | None:
     )
     share = bound_by_gain(evidence, evidence.own_share * (1 - 1 / evidence.dependent_loads))  # all trips but the first
     title = "latency: one trip to memory after the other"
-    return Finding("latency", title, share, "code", facts, meaning, experiment.shorter_path(evidence))
+    return Cause("latency", title, share, "code", facts, meaning, experiment.shorter_path(evidence))
 
 
-def barriers(evidence: Evidence) -> Finding | None:
+def barriers(evidence: Evidence) -> Cause | None:
     """Finds warps that wait at barriers for the others of their block."""
     cycles = evidence.cycles
     if cycles is None or "barrier" not in cycles.reasons:
@@ -117,4 +117,4 @@ def barriers(evidence: Evidence) -> Finding | None:
     )
     tried = experiment.by_hand(evidence, "shuffles", "sum by shuffles within a warp, without barriers")
     share = cycles.waiting_for(("barrier",))
-    return Finding("barriers", "barriers", share, "counters", facts, meaning, tried)
+    return Cause("barriers", "barriers", share, "counters", facts, meaning, tried)

@@ -9,8 +9,8 @@ from gdnbench.diagnose.evidence import Basis, Evidence
 from gdnbench.diagnose.finding import (
     DEPENDENCY_STALLS,
     LATENCY_PCT,
+    Cause,
     EvidenceLine,
-    Finding,
     basis_of,
     bound_by_gain,
     busiest_unit_pct,
@@ -28,7 +28,7 @@ LAUNCH_CYCLES = 0.75
 """The same in ncu's cycles: an empty kernel works in a seventh of them, as its blocks start and end."""
 
 
-def many_launches(evidence: Evidence) -> Finding | None:
+def many_launches(evidence: Evidence) -> Cause | None:
     """Finds calls of several launches; the time beyond a copy of their bytes is between the launches, and theirs."""
     measured = evidence.times
     if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
@@ -43,10 +43,10 @@ def many_launches(evidence: Evidence) -> Finding | None:
         "ended. What one launch can do takes neither."
     )
     title, tried = f"{measured.launches} launches instead of one", experiment.fewer_instructions(evidence)
-    return Finding("many_launches", title, measured.gain, "times", facts, meaning, tried)
+    return Cause("many_launches", title, measured.gain, "times", facts, meaning, tried)
 
 
-def launch_bound(evidence: Evidence) -> Finding | None:
+def launch_bound(evidence: Evidence) -> Cause | None:
     """Finds kernels that take hardly longer than an empty one."""
     cycles, measured = evidence.cycles, evidence.times
     by_time = measured.launch_share if measured else None
@@ -71,10 +71,10 @@ def launch_bound(evidence: Evidence) -> Finding | None:
     )
     basis: Basis = "times" if by_time is not None else "counters"
     tried = experiment.more_work_a_launch(evidence)
-    return Finding("launch_bound", "the launch itself", share, basis, tuple(facts), meaning, tried)
+    return Cause("launch_bound", "the launch itself", share, basis, tuple(facts), meaning, tried)
 
 
-def too_few_warps(evidence: Evidence) -> Finding | None:
+def too_few_warps(evidence: Evidence) -> Cause | None:
     """Finds schedulers without a warp however the grid's warps are spread: each warp has too much to do.
 
     A grid smaller than the GPU is not the cause by itself, as more SMs speed up no warp: see `idle_sms`.
@@ -97,7 +97,7 @@ def too_few_warps(evidence: Evidence) -> Finding | None:
         f"With {launch}, {launch.missing_warps:.0%} of the schedulers have nothing to issue, and each warp's path is "
         "long. More SMs would not shorten it; the same work split among more warps, with fewer rows each, would."
     )
-    return Finding(
+    return Cause(
         rule="too_few_warps",
         title="too few warps in flight",
         share=bound_by_gain(evidence, evidence.own_share * launch.missing_warps),
@@ -108,7 +108,7 @@ def too_few_warps(evidence: Evidence) -> Finding | None:
     )
 
 
-def idle_sms(evidence: Evidence) -> Finding | None:
+def idle_sms(evidence: Evidence) -> Cause | None:
     """Finds fewer blocks than SMs, while warps on the used SMs compete for issue slots.
 
     Spreading them over all SMs gains at most the cycles in which others issue: waiting warps wait anywhere.
@@ -127,10 +127,10 @@ def idle_sms(evidence: Evidence) -> Finding | None:
         "Smaller blocks, more of them, would spread the same warps; it helps only as far as they compete."
     )
     tried = experiment.another_grid(evidence, "more, smaller blocks", "make more, smaller blocks")
-    return Finding("idle_sms", "SMs without a block", idle * cycles.issuing, "counters", facts, meaning, tried)
+    return Cause("idle_sms", "SMs without a block", idle * cycles.issuing, "counters", facts, meaning, tried)
 
 
-def uneven_sms(evidence: Evidence) -> Finding | None:
+def uneven_sms(evidence: Evidence) -> Cause | None:
     """Finds the tail effect: SMs are done while the last blocks still run on others."""
     cycles, launch = evidence.cycles, evidence.launch
     if launch is None or launch.blocks <= launch.sms:
@@ -153,10 +153,10 @@ def uneven_sms(evidence: Evidence) -> Finding | None:
     share = cycles.uneven if cycles else bound_by_gain(evidence, bound)
     why, change = "other tiles make other waves", "choose tiles whose blocks fill whole waves"
     tried = experiment.another_grid(evidence, why, change)
-    return Finding("uneven_sms", "tail effect: SMs end unevenly", share, basis_of(evidence), facts, meaning, tried)
+    return Cause("uneven_sms", "tail effect: SMs end unevenly", share, basis_of(evidence), facts, meaning, tried)
 
 
-def limited_occupancy(evidence: Evidence) -> Finding | None:
+def limited_occupancy(evidence: Evidence) -> Cause | None:
     """Finds blocks that wait for an SM with full registers or shared memory, while its warps do not hide latency."""
     cycles, launch, missing = evidence.cycles, evidence.launch, missing_room(evidence)
     if launch is None or not missing or (cycles and not busiest_unit_pct(evidence) < LATENCY_PCT):
@@ -180,4 +180,4 @@ def limited_occupancy(evidence: Evidence) -> Finding | None:
     tried = experiment.other_params(evidence, "which tiles leave room for more?", "lean", change)
     share = missing * cycles.waiting_for(DEPENDENCY_STALLS) if cycles else bound_by_gain(evidence, missing)
     title = f"occupancy limited by {launch.limited_by}"
-    return Finding("limited_occupancy", title, share, basis_of(evidence), facts, meaning, tried)
+    return Cause("limited_occupancy", title, share, basis_of(evidence), facts, meaning, tried)

@@ -8,8 +8,8 @@ from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.finding import (
     LATENCY_PCT,
+    Cause,
     EvidenceLine,
-    Finding,
     basis_of,
     bound_by_gain,
     counter_line,
@@ -29,7 +29,7 @@ MEMORY_STALLS = ("long_scoreboard", "lg_throttle")
 SHARED_STALLS = ("short_scoreboard", "mio_throttle")
 
 
-def bandwidth(evidence: Evidence) -> Finding | None:
+def bandwidth(evidence: Evidence) -> Cause | None:
     """Finds DRAM or L2 saturated with useful traffic; without counters, judges by the copy floor."""
     if evidence.cycles is None:
         return _bandwidth_by_times(evidence)
@@ -53,10 +53,10 @@ def bandwidth(evidence: Evidence) -> Finding | None:
     )
     tried = experiment.less_traffic(evidence)
     title = f"bandwidth of {name}"
-    return Finding("bandwidth", title, max(full.values()) / 100, "counters", facts, meaning, tried)
+    return Cause("bandwidth", title, max(full.values()) / 100, "counters", facts, meaning, tried)
 
 
-def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
+def _bandwidth_by_times(evidence: Evidence) -> Cause | None:
     measured = evidence.times
     if measured is None or measured.copy_us is None or measured.gain is None or measured.flops_us is not None:
         return None
@@ -71,10 +71,10 @@ def _bandwidth_by_times(evidence: Evidence) -> Finding | None:
         f"kernel's time. What is left to gain without moving fewer bytes is {measured.gain:.0%}."
     )
     tried = experiment.less_traffic(evidence)
-    return Finding("bandwidth", "bandwidth of DRAM", 1 - measured.gain, "times", facts, meaning, tried)
+    return Cause("bandwidth", "bandwidth of DRAM", 1 - measured.gain, "times", facts, meaning, tried)
 
 
-def spilling(evidence: Evidence) -> Finding | None:
+def spilling(evidence: Evidence) -> Cause | None:
     """Finds registers spilled to local memory, for which warps wait as for any memory."""
     cycles, compiled = evidence.cycles, evidence.compiled
     if cycles:
@@ -98,10 +98,10 @@ def spilling(evidence: Evidence) -> Finding | None:
         "thread, or allow it more registers."
     )
     tried = experiment.other_params(evidence, "smaller tiles need fewer registers", "rows", "hold fewer rows a thread")
-    return Finding("spilling", "registers spill to memory", share, basis_of(evidence), tuple(facts), meaning, tried)
+    return Cause("spilling", "registers spill to memory", share, basis_of(evidence), tuple(facts), meaning, tried)
 
 
-def uncoalesced(evidence: Evidence) -> Finding | None:
+def uncoalesced(evidence: Evidence) -> Cause | None:
     """Finds warps that touch more sectors than their bytes fill: their lanes are apart in memory."""
     cycles = evidence.cycles
     if cycles is None:
@@ -119,10 +119,10 @@ def uncoalesced(evidence: Evidence) -> Finding | None:
     )
     change = "let the lanes of a warp read neighbouring addresses"
     tried = experiment.by_hand(evidence, "coalesced", change)
-    return Finding("uncoalesced", "uncoalesced access", share, "counters", facts, meaning, tried)
+    return Cause("uncoalesced", "uncoalesced access", share, "counters", facts, meaning, tried)
 
 
-def bank_conflicts(evidence: Evidence) -> Finding | None:
+def bank_conflicts(evidence: Evidence) -> Cause | None:
     """Finds lanes of a warp that access different words in one bank of shared memory, one after another."""
     cycles = evidence.cycles
     wavefronts, excess = evidence.counter("shared_wavefronts"), evidence.counter("excess_wavefronts")
@@ -140,10 +140,10 @@ def bank_conflicts(evidence: Evidence) -> Finding | None:
     )
     share = cycles.waiting_for(SHARED_STALLS) * excess / wavefronts
     tried = experiment.by_hand(evidence, "padded", "pad the rows in shared memory by one word")
-    return Finding("bank_conflicts", "bank conflicts in shared memory", share, "counters", facts, meaning, tried)
+    return Cause("bank_conflicts", "bank conflicts in shared memory", share, "counters", facts, meaning, tried)
 
 
-def narrow_loads(evidence: Evidence) -> Finding | None:
+def narrow_loads(evidence: Evidence) -> Cause | None:
     """Finds, without counters, code that has no load of 16 bytes a lane."""
     compiled = evidence.compiled
     if compiled is None or not 0 < compiled.build.load_bits < WIDEST_LOAD_BITS:
@@ -161,10 +161,10 @@ def narrow_loads(evidence: Evidence) -> Finding | None:
     )
     tried = experiment.by_hand(evidence, "wide", "load 16 bytes a lane, as float4")
     share = bound_by_gain(evidence, evidence.own_share * saved)
-    return Finding("narrow_loads", "narrow loads", share, "code", facts, meaning, tried)
+    return Cause("narrow_loads", "narrow loads", share, "code", facts, meaning, tried)
 
 
-def compute(evidence: Evidence) -> Finding | None:
+def compute(evidence: Evidence) -> Cause | None:
     """Finds saturated pipes or issue slots of the SMs: instructions take the time."""
     percent = evidence.counter("sm_pct")
     if not percent >= SATURATED_PCT:
@@ -183,10 +183,10 @@ def compute(evidence: Evidence) -> Finding | None:
         "not: find what is computed more than once."
     )
     tried = experiment.fewer_instructions(evidence)
-    return Finding("compute", "instructions: the SMs are busy", percent / 100, "counters", facts, meaning, tried)
+    return Cause("compute", "instructions: the SMs are busy", percent / 100, "counters", facts, meaning, tried)
 
 
-def lowered_clock(evidence: Evidence) -> Finding | None:
+def lowered_clock(evidence: Evidence) -> Cause | None:
     """Finds a lowered SM clock, as under a power limit, at a workload that arithmetic bounds."""
     measured = evidence.times
     spec = spec_of(measured.gpu) if measured else None
@@ -205,6 +205,6 @@ def lowered_clock(evidence: Evidence) -> Finding | None:
         "instructions beside them."
     )
     tried = experiment.fewer_instructions(evidence)
-    return Finding(
+    return Cause(
         "lowered_clock", "a lowered SM clock", min(lowered, measured.gain or 0.0), "times", facts, meaning, tried
     )

@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError, tell_raised
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_file
@@ -93,7 +93,7 @@ class Examination:
         self._workspaces = workspaces
         self._case = case
         self._poison_shared = poison_shared
-        self._entry: Entry = workspaces.entry(case)
+        self._entry: CatalogEntry = workspaces.entry(case)
         self._gates: list[GateResult] = []
         self._result = Examined(case.id, Status.OK)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.captured import load_captured
 from gdnbench.launch.numerics import Numerics, load_numerics
@@ -46,7 +46,7 @@ class Workspaces:
         self.workspace = lru_cache(maxsize=self._kinds)(self.draw)
         self._expected: OrderedDict[tuple[Workload, str], Oracle] = OrderedDict()
 
-    def entry(self, case: Case) -> Entry:
+    def entry(self, case: Case) -> CatalogEntry:
         """The case's kernel."""
         return self._catalog.entries[case.variant.kernel]
 

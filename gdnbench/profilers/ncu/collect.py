@@ -14,7 +14,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.files import make_folder, unused_name
 from gdnbench.profilers.ncu.command import failure_of, ncu_command, need_ncu
-from gdnbench.profilers.ncu.profile import NcuReport, Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile, NcuReport
 from gdnbench.profilers.ncu.report import load_report, read_any
 from gdnbench.profilers.ncu.store import write_profiles
 from gdnbench.profilers.process import Instrumentation, ProfileTask, run_worker
@@ -127,7 +127,7 @@ class Collector:
         return NcuReport(path, profiles)
 
 
-def _with_case(profile: Profile, assignment: ProfileTask) -> Profile:
+def _with_case(profile: LaunchProfile, assignment: ProfileTask) -> LaunchProfile:
     """Sets the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
     case = assignment.case
     return replace(profile, label=case.label, op=assignment.op, workload=case.workload, source=assignment.source)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gdnbench.errors import MissingCounterError, UsageError
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.profile import NcuReport, Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile, NcuReport
 from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, Better, NcuQuantity, stalls, unread_stalls
 
 RELATIVE_FLOOR = 0.02
@@ -23,7 +23,7 @@ class Function:
     """All launches of one GPU function in one report, at least one."""
 
     path: Path
-    profiles: tuple[Profile, ...]
+    profiles: tuple[LaunchProfile, ...]
 
     @property
     def name(self) -> str:
@@ -108,7 +108,7 @@ def with_sums(functions: Sequence[Function]) -> list[Function | CallSum]:
 
 def functions_of(report: NcuReport) -> tuple[Function, ...]:
     """Returns the functions of a report, in the order of their first launch."""
-    found: dict[tuple[str, Workload | None, str, str, str], list[Profile]] = {}
+    found: dict[tuple[str, Workload | None, str, str, str], list[LaunchProfile]] = {}
     for profile in report.profiles:
         key = (profile.label, profile.workload, profile.gpu, profile.function, profile.source)
         found.setdefault(key, []).append(profile)

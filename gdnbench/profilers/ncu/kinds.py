@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 
 _TRAFFIC = {
     "L2 to L1": "l1tex__m_xbar2l1tex_read_bytes.sum",
@@ -24,12 +24,12 @@ _ACCESS = re.compile(r"smsp__(?:sass_)?inst_executed_op_(\w+)\.sum")
 _TOTALS = frozenset({"shared", "global", "local", "generic"})  # sums of other metrics in the report
 
 
-def traffic_bytes(profile: Profile) -> dict[str, float]:
+def traffic_bytes(profile: LaunchProfile) -> dict[str, float]:
     """Returns bytes moved between memory levels, the largest first; those between L1 and L2 are of all SMs."""
     return _largest_first((title, profile.number(name)) for title, name in _TRAFFIC.items())
 
 
-def pipes_pct(profile: Profile) -> dict[str, float]:
+def pipes_pct(profile: LaunchProfile) -> dict[str, float]:
     """Returns each pipe's issue rate in % of its peak while SMs are active, the largest first.
 
     A tensor core works on one instruction for many cycles, so that its issue rate says little: `tensor` is the share of
@@ -42,7 +42,7 @@ def pipes_pct(profile: Profile) -> dict[str, float]:
     return _largest_first([("tensor", profile.number(_TENSOR)), *issued])
 
 
-def accesses(profile: Profile) -> dict[str, float]:
+def accesses(profile: LaunchProfile) -> dict[str, float]:
     """Returns warp instructions by what they access (`global_ld`), and branches, the largest first."""
     found: dict[str, float | None] = {}
     for name in profile.metrics:

@@ -75,7 +75,7 @@ class RuleResult:
 
 
 @dataclass(frozen=True)
-class Profile:
+class LaunchProfile:
     """One profiled launch; `label`, `op` and `workload` are empty or None for a report that gdnbench did not make.
 
     Attributes:
@@ -124,7 +124,7 @@ class NcuReport:
     """A report file and its launches, in order."""
 
     path: Path
-    profiles: tuple[Profile, ...]
+    profiles: tuple[LaunchProfile, ...]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Counter:
     names: tuple[str, ...]
     scale: float = 1.0
 
-    def __call__(self, profile: Profile) -> float | None:
+    def __call__(self, profile: LaunchProfile) -> float | None:
         """Returns the value, None if the report lacks it, or NaN if ncu could not read it."""
         value = profile.number(*self.names)
         return None if value is None else value * self.scale
@@ -146,7 +146,7 @@ class CounterSum:
 
     names: tuple[str, ...]
 
-    def __call__(self, profile: Profile) -> float | None:
+    def __call__(self, profile: LaunchProfile) -> float | None:
         """Returns the sum, None if the report lacks a metric, or NaN if ncu could not read one."""
         values = [profile.number(name) for name in self.names]
         return None if any(value is None for value in values) else sum(value for value in values if value is not None)
@@ -158,7 +158,7 @@ class CounterRatio:
 
     names: tuple[str, str]
 
-    def __call__(self, profile: Profile) -> float | None:
+    def __call__(self, profile: LaunchProfile) -> float | None:
         """Returns the ratio, None if a metric is missing or the second is 0, or NaN if ncu could not read one."""
         numerator, denominator = (profile.number(name) for name in self.names)
         return numerator / denominator if numerator is not None and denominator else None

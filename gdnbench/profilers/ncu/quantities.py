@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from gdnbench.profilers.ncu.profile import Counter, CounterRatio, CounterSum, Profile, Value, counter
+from gdnbench.profilers.ncu.profile import Counter, CounterRatio, CounterSum, LaunchProfile, Value, counter
 
 Better = Literal["lower", "higher", ""]
 Read = Counter | CounterSum | CounterRatio
@@ -265,12 +265,12 @@ STALL_MEANINGS: dict[str, str] = {
 }
 
 
-def value_of(profile: Profile, key: str) -> float | None:
+def value_of(profile: LaunchProfile, key: str) -> float | None:
     """Returns a quantity by its key, None if the report lacks a counter, or NaN if ncu could not read it."""
     return BY_KEY[key].read(profile)
 
 
-def stalls(profile: Profile) -> dict[str, float]:
+def stalls(profile: LaunchProfile) -> dict[str, float]:
     """Returns a warp's cycles in each state between two instructions, the largest first; `selected` is issuing.
 
     Their sum is the warp's latency per instruction, so a state's share of the sum is its share of a warp's time. States
@@ -282,12 +282,12 @@ def stalls(profile: Profile) -> dict[str, float]:
     return dict(sorted(found, key=lambda pair: -pair[1]))
 
 
-def unread_stalls(profile: Profile) -> tuple[str, ...]:
+def unread_stalls(profile: LaunchProfile) -> tuple[str, ...]:
     """Returns the stall reasons for which ncu wrote NaN."""
     return tuple(reason for reason, value in _stall_values(profile).items() if math.isnan(value))
 
 
-def _stall_values(profile: Profile) -> dict[str, float]:
+def _stall_values(profile: LaunchProfile) -> dict[str, float]:
     return {
         match.group(1): value
         for name in profile.metrics

@@ -14,7 +14,7 @@ from pathlib import Path
 from gdnbench.errors import ReportFormatError
 from gdnbench.profilers.ncu.command import failure_of
 from gdnbench.profilers.ncu.notation import DecimalMark, decimal_mark, parse_number
-from gdnbench.profilers.ncu.profile import GPU_NAME, Metric, Profile, Value, is_stored
+from gdnbench.profilers.ncu.profile import GPU_NAME, LaunchProfile, Metric, Value, is_stored
 from gdnbench.profilers.ncu.quantities import check_value
 from gdnbench.profilers.ncu.store import WHAT_IS_READ
 from gdnbench.profilers.process import DOMAIN, NvtxRange, parse_range_name, run_command
@@ -36,7 +36,7 @@ def is_page(text: str) -> bool:
     return any(line.startswith(_FIRST) for line in text[:_PREAMBLE].splitlines())
 
 
-def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
+def export_page(ncu: Path, path: Path) -> tuple[LaunchProfile, ...]:
     """Reads a report through ncu itself; raises ProfilerError if ncu cannot read it."""
     command = [str(ncu), "--import", str(path), "--csv", "--page", "raw", "--print-units", "base"]
     ended = run_command(command, limit_s=_IMPORT_LIMIT_S)
@@ -45,7 +45,7 @@ def export_page(ncu: Path, path: Path) -> tuple[Profile, ...]:
     return parse_page(ended.output, path)
 
 
-def parse_page(text: str, path: Path) -> tuple[Profile, ...]:
+def parse_page(text: str, path: Path) -> tuple[LaunchProfile, ...]:
     """Reads the text of a raw page; raises ReportFormatError, naming `path`, if a cell is missing or impossible."""
     start = text.find(_FIRST)
     if start < 0:
@@ -85,12 +85,12 @@ def _profile_of(
     cells: Sequence[str],
     counted: Counter[tuple[str, str]],
     mark: DecimalMark,
-) -> Profile:
+) -> LaunchProfile:
     row = dict(zip(heads, cells, strict=True))
     named = _named(row)
     function = _bare(row["Kernel Name"])
     counted[named.label, function] += 1
-    return Profile(
+    return LaunchProfile(
         label=named.label,
         op=named.op,
         workload=named.workload,

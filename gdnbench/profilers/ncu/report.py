@@ -23,7 +23,7 @@ from gdnbench.process.command import PYTHON
 from gdnbench.process.worker import python_path
 from gdnbench.profilers.files import check_file, read_text
 from gdnbench.profilers.ncu.command import no_ncu
-from gdnbench.profilers.ncu.profile import GPU_NAME, Metric, NcuReport, Profile, Value, is_stored
+from gdnbench.profilers.ncu.profile import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
 from gdnbench.profilers.ncu.raw_page import export_page, is_page, parse_page
 from gdnbench.profilers.ncu.rules import add_rules, rules_of
 from gdnbench.profilers.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
@@ -45,7 +45,7 @@ def load_report(path: Path, ncu: Path | None) -> NcuReport:
     return NcuReport(path, read_any(path, ncu))
 
 
-def read_any(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
+def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
     """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines decide which.
 
     Returns a profile for each launch, in the order of the file, never empty. Only a report that nothing else here can
@@ -59,7 +59,7 @@ def read_any(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
     return _not_empty(path, parse_page(text, path) if is_page(text) else add_rules(parse_profiles(text, path), path))
 
 
-def read_report(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
+def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
     """Reads a `.ncu-rep` with the `ncu-report` wheel, else ncu's own module, else ncu itself; raises as `read_any`."""
     ncu = ncu or find_ncu()
     profiles = read_in_subprocess(path, ncu)
@@ -70,13 +70,13 @@ def read_report(path: Path, ncu: Path | None = None) -> tuple[Profile, ...]:
     return export_page(ncu, path)
 
 
-def _not_empty(path: Path, profiles: tuple[Profile, ...]) -> tuple[Profile, ...]:
+def _not_empty(path: Path, profiles: tuple[LaunchProfile, ...]) -> tuple[LaunchProfile, ...]:
     if not profiles:
         raise ReportFormatError(f"{path} holds no profiled launch", WHAT_IS_READ)
     return profiles
 
 
-def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[Profile, ...] | None:
+def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[LaunchProfile, ...] | None:
     """Reads a report in a subprocess; returns None if NVIDIA's module is not installed or crashed.
 
     If the wheel is not installed, the module is taken from `ncu`. Raises ReportFormatError if the file is not a report.
@@ -140,7 +140,7 @@ def _extras(ncu: Path | None, installed: Path) -> list[Path]:
     return [folder for folder in folders if (folder / "ncu_report.py").is_file()]
 
 
-def read_with_module(reader: ModuleType, path: Path) -> tuple[Profile, ...]:
+def read_with_module(reader: ModuleType, path: Path) -> tuple[LaunchProfile, ...]:
     """Reads a report with NVIDIA's module `reader`, in this process; raises ReportFormatError for any other file."""
     try:
         context = reader.load_report(str(path))
@@ -156,13 +156,13 @@ def read_with_module(reader: ModuleType, path: Path) -> tuple[Profile, ...]:
     return tuple(_profile(reader, action, launches) for action in actions)
 
 
-def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]) -> Profile:
+def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]) -> LaunchProfile:
     named = _range(action)
     function = str(action.name())
     key = (named.label, function)
     launches[key] += 1
     found = {name: action.metric_by_name(name) for name in action.metric_names()}
-    return Profile(
+    return LaunchProfile(
         label=named.label,
         op=named.op,
         workload=named.workload,

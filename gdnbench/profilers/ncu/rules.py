@@ -19,7 +19,7 @@ import msgspec
 from gdnbench.codec import SchemaError, Text
 from gdnbench.errors import ReportFormatError
 from gdnbench.profilers.files import SourceHash, decode_document, read_content
-from gdnbench.profilers.ncu.profile import Profile, RuleResult
+from gdnbench.profilers.ncu.profile import LaunchProfile, RuleResult
 from gdnbench.store.schema import SmallCount
 
 _SCHEMA = 1
@@ -69,7 +69,7 @@ def rules_of(action: Any) -> Iterator[RuleResult]:
         )
 
 
-def write_rules(path: Path, profiles: Sequence[Profile]) -> None:
+def write_rules(path: Path, profiles: Sequence[LaunchProfile]) -> None:
     """Writes the results of rules beside a `.csv` file of profiles, atomically, if there are any."""
     launches = [
         {
@@ -90,7 +90,7 @@ def write_rules(path: Path, profiles: Sequence[Profile]) -> None:
         temporary.replace(beside)
 
 
-def add_rules(profiles: tuple[Profile, ...], path: Path) -> tuple[Profile, ...]:
+def add_rules(profiles: tuple[LaunchProfile, ...], path: Path) -> tuple[LaunchProfile, ...]:
     """Adds the rules' results stored beside a `.csv` file of profiles, if any; raises ReportFormatError if invalid."""
     beside = _rules_path(path)
     if not beside.exists():
@@ -105,7 +105,7 @@ def add_rules(profiles: tuple[Profile, ...], path: Path) -> tuple[Profile, ...]:
     )
 
 
-def estimated_speedups(profiles: Sequence[Profile]) -> tuple[RuleResult, ...]:
+def estimated_speedups(profiles: Sequence[LaunchProfile]) -> tuple[RuleResult, ...]:
     """Returns the rules' estimates for the time of whole launches of one function, the largest first.
 
     Each rule is listed once, as in its first launch, with the median of its estimates over the launches.

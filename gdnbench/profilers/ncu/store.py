@@ -21,7 +21,7 @@ from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, Unkno
 from gdnbench.model.code import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.files import SourceHash, find_files, read_text
-from gdnbench.profilers.ncu.profile import Metric, Profile, Value
+from gdnbench.profilers.ncu.profile import LaunchProfile, Metric, Value
 from gdnbench.profilers.ncu.quantities import check_value
 from gdnbench.profilers.ncu.rules import add_rules, write_rules
 from gdnbench.store.schema import SmallCount
@@ -59,11 +59,11 @@ class StoredProfiles:
     """Launches of one kernel at one workload that were profiled together, at least one, and their code's state."""
 
     path: Path
-    profiles: tuple[Profile, ...]
+    profiles: tuple[LaunchProfile, ...]
     code: CodeState
 
 
-def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
+def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
     """Writes profiles atomically, compressed if the name ends in `.gz`; numbers have every digit.
 
     Results of rules go to `<run>.rules.json` first, if there are any. Raises ValueError for two profiles of one launch
@@ -83,12 +83,12 @@ def write_profiles(path: Path, profiles: Sequence[Profile]) -> None:
     temporary.replace(path)
 
 
-def read_profiles(path: Path) -> tuple[Profile, ...]:
+def read_profiles(path: Path) -> tuple[LaunchProfile, ...]:
     """Reads what `write_profiles` wrote; older files lack the column `source`. Raises ReportFormatError if invalid."""
     return add_rules(parse_profiles(read_text(path, _DAMAGED), path), path)
 
 
-def parse_profiles(text: str, path: Path) -> tuple[Profile, ...]:
+def parse_profiles(text: str, path: Path) -> tuple[LaunchProfile, ...]:
     """Parses the text of such a file; `path` is for errors; raises ReportFormatError as `read_profiles`."""
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -141,7 +141,7 @@ def _open_new(path: Path) -> Iterator[TextIO]:
             yield file
 
 
-def _launch_cells(profile: Profile, axes: Sequence[str]) -> tuple[str | int, ...]:
+def _launch_cells(profile: LaunchProfile, axes: Sequence[str]) -> tuple[str | int, ...]:
     sizes = profile.workload.cells if profile.workload else {}
     where = (profile.gpu, profile.arch, profile.source, profile.function)
     return (profile.label, profile.op, *(sizes.get(name, "") for name in axes), *where, profile.launch)
@@ -152,7 +152,7 @@ def _metric_cells(metric: Metric) -> tuple[str, str, str, str]:
     return metric.section, metric.name, metric.unit, value
 
 
-def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[Profile, ...]:
+def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[LaunchProfile, ...]:
     names = [name for name in head if name not in _METRIC]
     seen: dict[tuple[str, ...], tuple[_Launch, Workload | None]] = {}  # by cells that all rows of a launch share
     found: dict[tuple[_Launch, Workload | None], dict[str, Metric]] = {}
@@ -197,8 +197,8 @@ def _metric_of(row: Mapping[str, str]) -> Metric:
     return Metric(cells.metric, cells.unit, value, cells.section)
 
 
-def _profile_of(launch: _Launch, workload: Workload | None, metrics: Mapping[str, Metric]) -> Profile:
-    return Profile(
+def _profile_of(launch: _Launch, workload: Workload | None, metrics: Mapping[str, Metric]) -> LaunchProfile:
+    return LaunchProfile(
         label=launch.kernel,
         op=launch.op,
         workload=workload,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.ahead import build_all
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.job import Job
@@ -25,7 +25,7 @@ _NAMES = b"gdnbench_phase_names"  # defined by GDNBENCH_PHASE_NAMES, in the code
 _CLOCK = "SR_CLOCKLO"  # read by each mark
 
 
-def check_is_cuda(entry: Entry, label: str) -> None:
+def check_is_cuda(entry: CatalogEntry, label: str) -> None:
     """Raises UsageError for a kernel that cannot be stamped, as it is not in CUDA C++."""
     if isinstance(entry.kernel, TritonKernel):
         raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
@@ -70,7 +70,7 @@ def collect_stamps(
     return found
 
 
-def marked_launches(entry: Entry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
+def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
     """Builds a CUDA kernel with and without its marks; returns the entries of the launches to stamp, in call order.
 
     These are all launches with marks, or `launch` alone if given. Raises UsageError if the kernel lacks the launch, or
@@ -94,7 +94,7 @@ def marked_launches(entry: Entry, case: Case, arch: str, launch: str = "") -> tu
     return (launch,) if launch else tuple(marked)
 
 
-def _no_marks(entry: Entry, label: str) -> UsageError:
+def _no_marks(entry: CatalogEntry, label: str) -> UsageError:
     return UsageError(
         f"{label} has no marks of phases",
         f"include <gdnbench/phases.cuh> in {entry.source}, whose first lines say how, or do as decode-v4 does",
@@ -105,7 +105,7 @@ def _clock_reads(built: Build) -> int:
     return disassemble(Path(built.cubin), built.symbol).count(_CLOCK)
 
 
-def _build(entry: Entry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
+def _build(entry: CatalogEntry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
     """Builds each launch plain and stamped, so that the worker finds both in the cache."""
     jobs = {
         (name, marks): Job(entry, case.variant, case.workload, arch, name, stamped=marks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.errors import ProfilerTimedOutError
 from gdnbench.measuring.observer import Observer
@@ -93,7 +93,7 @@ class SanitizerCheck:
     def _bytes(self, case: Case) -> int:
         return self._entry(case).op.tensor_bytes(case.workload)
 
-    def _entry(self, case: Case) -> Entry:
+    def _entry(self, case: Case) -> CatalogEntry:
         return self.catalog.entries[case.variant.kernel]
 
     def _own_kernels(self, case: Case) -> frozenset[str]:

@@ -18,7 +18,7 @@ import nvtx
 import torch
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Launcher, Workspace, load, load_numerics
 from gdnbench.measuring.worker.cold import L2Flush, raise_clock
@@ -37,7 +37,7 @@ _TRIALS = 5
 class PlacedCase:
     """A case with its tensors on the GPU; `workspaces` has an equal copy for each placement."""
 
-    entry: Entry
+    entry: CatalogEntry
     case: Case
     workspaces: tuple[Workspace, ...]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import shorten
 
 from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
-from gdnbench.compare.expected import Expectation
+from gdnbench.compare.expected import ExpectedTime
 from gdnbench.compare.figure import FigureSource, SourceKind
 from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
 from gdnbench.compare.ratio import TimeRatio, is_no_kernel
@@ -85,7 +85,7 @@ def has_time(entry: GridEntry) -> bool:
     return entry.figure.status is Status.OK and not math.isnan(entry.figure.time_us)
 
 
-def expected_texts(expected: Expectation | None) -> tuple[str, str]:
+def expected_texts(expected: ExpectedTime | None) -> tuple[str, str]:
     """Returns the ratio that the GPUs alone explain, and the measured ratio over it."""
     return (factor(1 / expected.ratio), f"{1 / expected.residual:.3f}") if expected else ("", "")
 

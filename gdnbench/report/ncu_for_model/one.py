@@ -11,7 +11,7 @@ from gdnbench.diagnose.finding import LATENCY_PCT
 from gdnbench.diagnose.launch import CycleBreakdown, cycle_breakdown, profiled_launch
 from gdnbench.profilers.ncu.functions import Function
 from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
-from gdnbench.profilers.ncu.profile import Profile, RuleResult
+from gdnbench.profilers.ncu.profile import LaunchProfile, RuleResult
 from gdnbench.profilers.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
 from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.counters import rule_text, subject, value_text
@@ -107,12 +107,12 @@ def mean_breakdown(function: Function) -> CycleBreakdown | None:
     return CycleBreakdown(**shares)
 
 
-def _breakdown(profile: Profile) -> CycleBreakdown | None:
+def _breakdown(profile: LaunchProfile) -> CycleBreakdown | None:
     launch = profiled_launch(profile)
     return cycle_breakdown(profile, launch) if launch else None
 
 
-def medians_of(function: Function, kinds: Callable[[Profile], Mapping[str, float]]) -> dict[str, float]:
+def medians_of(function: Function, kinds: Callable[[LaunchProfile], Mapping[str, float]]) -> dict[str, float]:
     """Returns the median over the launches of each kind that any of them has, largest first."""
     found = [kinds(profile) for profile in function.profiles]
     names = dict.fromkeys(name for each in found for name in each)

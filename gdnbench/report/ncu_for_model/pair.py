@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gdnbench.profilers.ncu.functions import STALLS, CounterChange, Function, FunctionDifference, has_changed
 from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
-from gdnbench.profilers.ncu.profile import Profile
+from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import BY_KEY
 from gdnbench.report.counters import change_text, subject, value_text
 from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
@@ -88,7 +88,11 @@ def _stalls(changes: Iterable[CounterChange]) -> Iterator[str]:
 
 
 def _kinds(
-    name: str, difference: FunctionDifference, kinds: Callable[[Profile], Mapping[str, float]], unit: str, told: str
+    name: str,
+    difference: FunctionDifference,
+    kinds: Callable[[LaunchProfile], Mapping[str, float]],
+    unit: str,
+    told: str,
 ) -> Line:
     """Returns a line of changes of one sort, largest first: per cent in points, else as a ratio."""
     before, after = ([kinds(profile) for profile in one.profiles] for one in (difference.before, difference.after))

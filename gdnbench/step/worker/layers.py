@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from gdnbench.catalog.entry import Entry
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
 from gdnbench.measuring.worker.device import CapturedCall, capture
@@ -92,7 +92,7 @@ class Layers:
 class Chain:
     """A kernel bound to every layer; `loop` reads launches from a graph, None if there is no C loop."""
 
-    def __init__(self, entry: Entry, variant: Variant, layers: Layers, loop: CLoop | None) -> None:
+    def __init__(self, entry: CatalogEntry, variant: Variant, layers: Layers, loop: CLoop | None) -> None:
         self.entry = entry
         self.variant = variant
         self.layers = layers

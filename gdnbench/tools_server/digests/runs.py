@@ -18,7 +18,7 @@ _MOST_TIED = 8
 
 
 @dataclass(frozen=True)
-class Asked:
+class RowFilter:
     """The requested rows: `kernels` are names and globs, `shape` sizes by axis, empty for all; `offset` skips rows."""
 
     kernels: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Asked:
         return call_of("show", run=run, kernel=",".join(self.kernels), shape=self.shape, offset="{offset}")
 
 
-def digest_run(document: Any, asked: Asked) -> Digest:
+def digest_run(document: Any, asked: RowFilter) -> Digest:
     """Makes a row per case of what `run`, `sweep` or `show` printed.
 
     Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
@@ -72,7 +72,7 @@ def _name(document: Mapping[str, Any]) -> str:
     return str(run.get("run_id") or " ".join(document.get("runs") or []))
 
 
-def _digest_cases(document: Mapping[str, Any], asked: Asked) -> Digest:
+def _digest_cases(document: Mapping[str, Any], asked: RowFilter) -> Digest:
     rows: list[Row] = document["measurements"]
     workloads = Workloads(rows, _axes(document, rows))
     chosen = asked.choose(rows, workloads)
@@ -107,7 +107,7 @@ def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
     )
 
 
-def _digest_sweep(document: Mapping[str, Any], asked: Asked) -> Digest:
+def _digest_sweep(document: Mapping[str, Any], asked: RowFilter) -> Digest:
     sweep = document["sweep"]
     points: list[Row] = [{**point, **point["shape"]} for point in sweep["points"]]
     workloads = Workloads(points, list(points[0]["shape"]) if points else [])
@@ -144,11 +144,11 @@ def _digest_sweep(document: Mapping[str, Any], asked: Asked) -> Digest:
     return Digest({**head, "points": rows}, "points", asked.offset, asked.more(_name(document)))
 
 
-def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
+def _digest_step(document: Mapping[str, Any], asked: RowFilter) -> Digest:
     rows: list[Row] = document["rows"]
     if any("way" in row for row in rows):
         return _digest_launches(document, asked)
-    named = Asked(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
+    named = RowFilter(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
     wanted = set(asked.shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
     if unknown := wanted - known.keys():
@@ -176,7 +176,7 @@ def _digest_step(document: Mapping[str, Any], asked: Asked) -> Digest:
     return Digest({**_head(document), "steps": steps}, "steps", asked.offset, asked.more(_name(document)))
 
 
-def _digest_launches(document: Mapping[str, Any], asked: Asked) -> Digest:
+def _digest_launches(document: Mapping[str, Any], asked: RowFilter) -> Digest:
     """Makes, for `step --launches`, a row per way of launching an empty kernel."""
     ways = [
         present(
