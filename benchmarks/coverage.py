@@ -25,7 +25,7 @@ from gdnbench.compare.runs import StoredRun, load_stored_runs
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Role
 from gdnbench.report.console import data_console, plain_table
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 LEAST_COVERED = 0.93
 MARGIN, CONFIDENCE = 0.005, 0.95

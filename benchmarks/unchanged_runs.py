@@ -25,10 +25,10 @@ from gdnbench.compare.comparison import compare_sources
 from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind, split_label
 from gdnbench.compare.ratio import CompareSettings
 from gdnbench.compare.run_change import RunPair
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 DATA = Path(__file__).with_name("unchanged-runs.csv")
 LEAST_COVERED = 0.93

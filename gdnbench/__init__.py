@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gdnbench.model.axes import Alias, Axis, AxisList
-    from gdnbench.model.hint import Hint
+    from gdnbench.model.declaration import Hint, Param, Params, Profile
     from gdnbench.model.kernel import (
         CudaKernel,
         CudaLaunch,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
         TritonLaunch,
     )
     from gdnbench.model.op import ExactGate, Op, RmsGate, RoundoffGate, UlpGate
-    from gdnbench.model.params import Param, Params
-    from gdnbench.model.profile import Profile
     from gdnbench.model.tensor import DtypeOf, TensorSpec
     from gdnbench.model.workload import Shape, Workload, WorkloadSpec
 
@@ -62,7 +60,7 @@ __all__ = [
     "__version__",
 ]
 
-_DECLARING = ("axes", "hint", "kernel", "op", "params", "profile", "tensor", "workload")  # modules of gdnbench.model
+_DECLARING = ("axes", "declaration", "kernel", "op", "tensor", "workload")  # modules of gdnbench.model
 
 
 def __getattr__(name: str) -> object:

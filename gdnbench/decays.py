@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from gdnbench.model.profile import Profile
+from gdnbench.model.declaration import Profile
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, dtype

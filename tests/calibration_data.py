@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gdnbench.calibrate.measure import comparisons_of
 from gdnbench.calibrate.plan import TARGETS, chain_of, choose_subject
-from gdnbench.calibrate.rates import comparisons_of
 from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, Sampled
 from gdnbench.measuring.rounds import Collected

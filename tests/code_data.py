@@ -8,9 +8,9 @@ from decode_workloads import decode_at
 from run_data import case, measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.model.status import Role
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
-from gdnbench.scaffold.make import make_kernel
 
 RECORDED = Path(__file__).parent / "data" / "ncu" / "decode-v4-B1.csv.gz"
 OTHER = "0123456789abcdef"  # the hash of no kernel

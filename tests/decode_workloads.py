@@ -1,7 +1,7 @@
 """Workloads of `decode`, without its op."""
 
 from gdnbench.model.workload import Workload
-from gdnbench.store.schema1 import DECODE_AXES
+from gdnbench.store.schema import DECODE_AXES
 
 
 def decode_at(**sizes: int) -> Workload:

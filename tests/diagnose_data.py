@@ -11,9 +11,8 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.run_times import RunTimes
-from gdnbench.inspection.compiled import build_subjects
-from gdnbench.inspection.subject import Subject, gpu_size_of
+from gdnbench.diagnose.launch import RunTimes
+from gdnbench.inspection.compiled import Subject, build_subjects, gpu_size_of
 from gdnbench.profilers.ncu.store import read_profiles
 from gdnbench.store.info import read_info, write_info
 

@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 from faults import ADVERSARIAL, LIMIT_S, REPOSITORY, Done, answer, finish, python_path, wait_for
 
-from gdnbench.elsewhere.trust import trust
+from gdnbench.elsewhere.targets import trust
 
 WORKDIR = "it's the workdir"
 SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "2", "--margin", "0.9", "--shape", "B=1")

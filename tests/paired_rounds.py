@@ -1,6 +1,6 @@
 """Comparisons of cases by their rounds, in one process."""
 
-from gdnbench.stats.comparison import DEFAULT_MARGIN
+from gdnbench.stats.interval import DEFAULT_MARGIN
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from decode_workloads import decode_at
 
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.profilers.proton.recording import Recording
 
 RECORDED = Path(__file__).parent / "data" / "proton"

@@ -6,8 +6,8 @@ from decode_workloads import decode_at
 from gdnbench.measuring.protocol import Examined, Sampled
 from gdnbench.measuring.rounds import Collected
 from gdnbench.model.case import Case, Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Timing, Versus
-from gdnbench.model.params import Params
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements

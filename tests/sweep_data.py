@@ -5,7 +5,7 @@ import math
 from decode_workloads import decode_at
 from run_data import case, failed, measured, store, versus
 
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.store.sweep import write_sweep

@@ -45,7 +45,7 @@ from gdnbench.calibrate.plan import PLANTED_ROOT  # noqa: E402
 from gdnbench.catalog.catalog import default_roots  # noqa: E402
 from gdnbench.launch.workspace import Workspace  # noqa: E402
 from gdnbench.process.command import Completed  # noqa: E402
-from gdnbench.stats.comparison import Verdict  # noqa: E402
+from gdnbench.stats.interval import Verdict  # noqa: E402
 
 FASTER, SLOWER, SAME, UNCLEAR = Verdict.FASTER, Verdict.SLOWER, Verdict.SAME, Verdict.UNCLEAR
 RIGHT, WRONG, UNDECIDED, FAILED = Outcome

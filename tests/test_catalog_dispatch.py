@@ -8,8 +8,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import DispatchKernel, TorchKernel
-from gdnbench.model.params import Param
 from gdnbench.model.workload import Shape
 
 BUNDLED = default_roots()[0]

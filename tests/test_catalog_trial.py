@@ -13,7 +13,7 @@ from test_catalog_fields import OP
 
 from gdnbench.catalog import load, trial
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.places import cache_root
+from gdnbench.origin import cache_root
 
 _ENDS = "ends the process that runs it"
 LETHAL = {

@@ -109,7 +109,7 @@ def test_kernels_of_the_op_that_is_meant_so_far_are_offered(toys, words, offered
 def test_runs_that_were_stopped_are_offered_to_be_resumed(tmp_path):
     from run_data import info
 
-    from gdnbench.store.folder import RunFolder
+    from gdnbench.store.files import RunFolder
     from gdnbench.store.info import write_info
 
     write_info(RunFolder.create(tmp_path, "20260102-030405-h200-decode").path, info(complete=False))

@@ -29,7 +29,7 @@ VERBS = {
     "lint": (("lint", "decode-v4"), "gdnbench.catalog.catalog.load_catalog"),
     "runs": (("runs",), "gdnbench.store.overview.overview"),
     "cache": (("cache", "clean"), "gdnbench.codegen.cache.clean"),
-    "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.run.run_checks"),
+    "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.checks.run_checks"),
 }
 
 

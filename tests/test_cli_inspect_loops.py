@@ -8,8 +8,7 @@ import pytest
 from schedule_data import EXIT, STORE, load, sass, use
 
 from gdnbench.errors import ExitCode
-from gdnbench.inspection.loops import outermost_loops
-from gdnbench.inspection.outline import outline_code
+from gdnbench.inspection.outline import outermost_loops, outline_code
 
 ADD = "FADD R0, R4, R5"
 

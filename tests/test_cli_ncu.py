@@ -21,7 +21,7 @@ FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(TOYS))
     return partial(command_line, "ncu")
 
@@ -29,7 +29,7 @@ def run(command_line, monkeypatch):
 @pytest.fixture
 def profile(run, monkeypatch, tmp_path):
     """The same with an H200 and an ncu that runs `body`, and leaves the report of decode-v1 unless told otherwise."""
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     recorded = unpack_report(tmp_path)
 
@@ -246,7 +246,7 @@ def test_no_gpu(run):
 
 
 def test_no_ncu(run, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
     monkeypatch.setattr("gdnbench.profilers.ncu.command.find_ncu", lambda: None)
     code, _, err = run("decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT

@@ -13,8 +13,7 @@ from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, unpack_report, with_val
 
 from gdnbench.errors import ExitCode
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
-from gdnbench.report.inspect.tokens import estimate_tokens
-from gdnbench.report.ncu_for_model.fit import Line, fit
+from gdnbench.report.budget import Line, estimate_tokens, fit
 
 COMMITTED = sorted(PROFILES.glob("ncu/*/*.csv"))
 RECORDED = sorted(DATA.glob("*.csv.gz"))
@@ -26,7 +25,7 @@ RECORDED = sorted(DATA.glob("*.csv.gz"))
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu --import ARGUMENTS --for-model` without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(TOYS))
     return partial(command_line, "ncu", "--for-model", "--import")
 

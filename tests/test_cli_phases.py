@@ -29,7 +29,7 @@ def stored(tmp_path):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: [H200])
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: [H200])
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said)
 
 
 def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: [])
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: [])
     code, _, err = command_line("phases", "decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "--import" in err

@@ -13,7 +13,7 @@ from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Role
-from gdnbench.store.folder import RunFolder
+from gdnbench.store.files import RunFolder
 from gdnbench.store.info import write_info
 from gdnbench.store.overview import parse_age
 

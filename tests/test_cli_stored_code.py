@@ -21,13 +21,13 @@ from run_data import case, measured, store
 from stamps_data import about, stamps
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profilers.ncu.store import read_profiles
 from gdnbench.profilers.proton.recording import Recording
 from gdnbench.profilers.proton.trace import write_trace
-from gdnbench.scaffold.make import make_kernel
 from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
@@ -46,7 +46,7 @@ def mine(tmp_path, kernels, monkeypatch):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
 
 
 def stored_profile(mine):
@@ -166,7 +166,7 @@ def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_li
         return Completed(0, "")
 
     monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", stamped)
-    monkeypatch.setattr("gdnbench.profilers.proton.collect.run_worker", recorded)
+    monkeypatch.setattr("gdnbench.profilers.proton.recording.run_worker", recorded)
     code, out, err = command_line("phases", "decode-mine", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     assert json.loads(out)[0]["code"] == "current"

@@ -43,13 +43,13 @@ def verify(command_line, monkeypatch, tmp_path, verified):
     """Runs `gdnbench verify decode-v4 --sanitize ARGUMENTS` with this GPU, if any, and a compute-sanitizer, if any."""
 
     def call(*arguments, gpus=(H200,), installed=True, **reports):
-        for place in ("gdnbench.profilers.selection", "gdnbench.machine.gpus"):
+        for place in ("gdnbench.profilers.process", "gdnbench.machine.gpus"):
             monkeypatch.setattr(f"{place}.list_gpus", lambda: gpus)
         if installed:
             fake_sanitizer(tmp_path, **reports)
             monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         else:
-            monkeypatch.setattr("gdnbench.profilers.sanitizer.command.find_sanitizer", lambda: None)
+            monkeypatch.setattr("gdnbench.profilers.sanitizer.check.find_sanitizer", lambda: None)
         return command_line("verify", "decode-v4", "--sanitize", *arguments)
 
     return call

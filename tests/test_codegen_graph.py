@@ -3,8 +3,7 @@
 import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
-from gdnbench.codegen.awaited import Hold, awaited_along
-from gdnbench.codegen.graph import find_loops, read_blocks
+from gdnbench.codegen.graph import Hold, awaited_along, find_loops, read_blocks
 from gdnbench.codegen.schedule import read_schedule
 
 ADD = "FADD R0, R4, R5"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdnbench.codegen.launch_limits import LaunchRequest
+from gdnbench.codegen.arch import LaunchRequest
 
 ARCHS = ("sm_90", "sm_100")
 SMALL = LaunchRequest(grid=(1,), threads=32)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdnbench.codegen.ptxas_log import serialized_because
+from gdnbench.codegen.build import serialized_because
 
 HEAD = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
 OTHERS = (

@@ -10,8 +10,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.codegen.cubin import disassemble
-from gdnbench.codegen.schedule import IssuedInstruction, read_schedule
-from gdnbench.codegen.schedule_summary import count_waits, summarize
+from gdnbench.codegen.schedule import IssuedInstruction, count_waits, read_schedule, summarize
 from gdnbench.errors import MachineError
 
 DATA = Path(__file__).parent / "data" / "binary"

@@ -208,7 +208,7 @@ def test_the_headline_agrees_with_the_times(left_us, right_us):
 
 def test_no_torch_is_imported_for_it():
     code = (
-        "import sys; from gdnbench.compare.expected import _op_traffic; from gdnbench.store.schema1 import DECODE_AXES;"
+        "import sys; from gdnbench.compare.expected import _op_traffic; from gdnbench.store.schema import DECODE_AXES;"
         f"assert _op_traffic('decode', DECODE_AXES.default) == {TRAFFIC};"
         "assert not {'torch', 'triton'} & sys.modules.keys(), 'heavy'"
     )

@@ -11,7 +11,7 @@ from run_data import case, measured, store
 from gdnbench.compare.grid import default_rows, entries_of, join
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
 from gdnbench.store.samples import write_rounds
 

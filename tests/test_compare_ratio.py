@@ -16,7 +16,7 @@ from gdnbench.compare.run_change import TimeKind
 from gdnbench.compare.sources import load_sources
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.store.measurements import read_measurements
 
 HOPPER, RIVAL = "20261123-014131-h200-decode-hopper", "decode-flashinfer"

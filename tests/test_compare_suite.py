@@ -16,9 +16,9 @@ from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.report.console import data_console
-from gdnbench.report.run.suite import print_suite
-from gdnbench.stats.comparison import Verdict
+from gdnbench.report.run.text import print_suite
 from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import find_run
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.samples import CaseRounds, read_rounds

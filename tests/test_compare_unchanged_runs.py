@@ -10,7 +10,7 @@ import pytest
 from compare_data import compared, ratios_of
 
 from gdnbench.compare.run_change import TimeKind
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "unchanged_runs.py"
 EVERY = 30

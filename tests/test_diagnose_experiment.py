@@ -19,7 +19,7 @@ from gdnbench.diagnose.rules import RULES, rank
 from gdnbench.measuring.request import choose_settings as settings_of_run
 from gdnbench.measuring.request import make_request, parse_workloads
 from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)

@@ -9,8 +9,8 @@ from committed import results_until
 from diagnose_data import coded, in_order, measured, recorded
 
 from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
-from gdnbench.model.code import CodeState
-from gdnbench.model.hint import CAUSES as CAUSES_OF_HINTS
+from gdnbench.model.case import CodeState
+from gdnbench.model.declaration import CAUSES as CAUSES_OF_HINTS
 from gdnbench.profilers.ncu.profile import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.elsewhere.trust import trust
+from gdnbench.elsewhere.targets import trust
 from gdnbench.errors import ExitCode, UsageError
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def call(command_line, clone, monkeypatch):
     trust(clone / "gdnbench.toml")
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
-    for module in ("gdnbench.profilers.selection", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
+    for module in ("gdnbench.profilers.process", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
     monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)

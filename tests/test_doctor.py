@@ -12,11 +12,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from gdnbench.cli.doctor import doctor
-from gdnbench.doctor import run as checks_module
+from gdnbench.doctor import checks as checks_module
 from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.doctor.checks import run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.doctor.run import run_checks
-from gdnbench.report.doctor import doctor_table
+from gdnbench.report.machine import doctor_table
 
 ON_H200 = {
     "libcuda": LoadResult(),

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.doctor import hardware, profilers, software
+from gdnbench.doctor import hardware, software
+from gdnbench.doctor import software as profilers
 from gdnbench.doctor.check import Level
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, TorchGpu
 from gdnbench.doctor.software import check_python, check_torch
-from gdnbench.machine.state import GpuProcess, GpuState
+from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb366f", (9, 0), 132, 0, 150754820096)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdnbench.elsewhere.command_line import read_options, words_that_travel
+from gdnbench.elsewhere.job import read_options, words_that_travel
 
 SPELLINGS = {
     "--kernel": ("kernel", True),

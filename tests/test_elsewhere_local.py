@@ -16,10 +16,9 @@ from safetensors.torch import save_file
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.elsewhere.arrival import ExpectedOutput, Homes, fetch
-from gdnbench.elsewhere.environment import prepare, requirements
+from gdnbench.elsewhere.environment import prepare, put_files, requirements
 from gdnbench.elsewhere.host import LocalHost
-from gdnbench.elsewhere.kept import held, take_up
-from gdnbench.elsewhere.sources import put_files
+from gdnbench.elsewhere.job import held, take_up
 from gdnbench.elsewhere.targets import NamedTarget, SshTarget
 from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, UsageError
 from gdnbench.launch import load_numerics
@@ -454,7 +453,7 @@ def test_of_several_runs_that_a_job_left_the_others_stay(tmp_path):
 
 
 def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdnbench.elsewhere.kept._PATIENCE_S", 0.3)
+    monkeypatch.setattr("gdnbench.elsewhere.job._PATIENCE_S", 0.3)
     jobs = tmp_path / "jobs"
     (jobs / "2" / "out").mkdir(parents=True)
     kept = job(jobs / "1", complete=False)
@@ -466,6 +465,6 @@ def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
 def test_every_verb_that_needs_a_gpu_and_no_other_may_run_elsewhere():
     from gdnbench.cli.app import VERBS
     from gdnbench.cli.verb import GpuVerb
-    from gdnbench.places import GPU_VERBS
+    from gdnbench.origin import GPU_VERBS
 
     assert {verb.name for verb in VERBS if isinstance(verb.with_options(), GpuVerb)} == set(GPU_VERBS)

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from faults import answer
 
-from gdnbench.elsewhere.choice import choose_target, models_asked
-from gdnbench.elsewhere.targets import load_targets, read_targets, target_named, user_config
-from gdnbench.elsewhere.trust import is_trusted, trust
+from gdnbench.elsewhere.forward import choose_target, models_asked
+from gdnbench.elsewhere.targets import is_trusted, load_targets, read_targets, target_named, trust, user_config
 from gdnbench.errors import GpuNotFoundError, UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
 

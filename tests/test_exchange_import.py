@@ -13,8 +13,7 @@ from faults import Gdnbench
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode
-from gdnbench.exchange.imported import ImportedNumerics
-from gdnbench.exchange.wide import in_float64
+from gdnbench.exchange.imported import ImportedNumerics, in_float64
 
 OP, KERNEL = "rms_norm_h64", "rms_norm_h64-plain-torch"
 CPU = ("--gpu", "cpu", "--json")

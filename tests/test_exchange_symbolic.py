@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdnbench import Axis, AxisList, Params, WorkloadSpec
 from gdnbench.errors import UsageError
-from gdnbench.exchange.symbolic import as_cpp, as_python, sizes_of
+from gdnbench.exchange.reference import as_cpp, as_python, sizes_of
 
 SPEC = WorkloadSpec(axes=(Axis("B", default=1), Axis("N", default=3), Axis("H", default=8, compile_time=True)))
 PARAMS = Params({"WARPS": 4})

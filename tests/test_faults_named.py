@@ -6,7 +6,7 @@ import pytest
 from refused_launches import NUMERICS, OP, write_kernels
 
 from gdnbench.errors import DeclarationError, ExitCode, tell_raised
-from gdnbench.model.name import check_name
+from gdnbench.model.declaration import check_name
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 from gdnbench.errors import UsageError
+from gdnbench.inspection.compiled import DEFAULT_ARCHS, choose_archs, gpu_size_of
 from gdnbench.inspection.quantities import QUANTITIES, parse_rules
-from gdnbench.inspection.subject import DEFAULT_ARCHS, choose_archs, gpu_size_of
 from gdnbench.model.gpu import Gpu
 
 ADA = Gpu(0, "NVIDIA GeForce RTX 4090", "GPU-1", (8, 9), sms=128)

@@ -7,8 +7,8 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import UsageError
+from gdnbench.inspection.compiled import choose_subjects
 from gdnbench.inspection.difference import find_counterparts
-from gdnbench.inspection.subject import choose_subjects
 from gdnbench.model.kernel import TorchKernel
 
 CATALOG = load_catalog(default_roots()[:1])

@@ -16,11 +16,9 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import Closed, EntryState, LedgerEntry, Opened
-from gdnbench.ledger.expectation import Expectation, parse_expectation
+from gdnbench.ledger.entry import Closed, EntryState, Expectation, LedgerEntry, Opened, parse_expectation
 from gdnbench.ledger.file import read_ledger
-from gdnbench.ledger.gates import gate_of, gates_of
-from gdnbench.ledger.judge import decide, judge
+from gdnbench.ledger.judge import decide, gate_of, gates_of, judge
 from gdnbench.ledger.sources import difference, pack, unpack
 from gdnbench.stats.interval import Interval
 from gdnbench.store.measurements import read_measurements

@@ -299,8 +299,7 @@ def test_a_key_that_is_computed_is_not_guessed(tmp_path):
     ],
 )
 def test_what_is_updated_in_place(tmp_path, body, updated):
-    from gdnbench.lint.pointers import updated_in_place
-    from gdnbench.lint.triton_source import read_triton
+    from gdnbench.lint.triton_source import read_triton, updated_in_place
 
     source = read_triton(tmp_path / "kernel.py", f"@triton.jit\ndef f(x, y, M):\n    {body}\n")
     assert updated_in_place(source.functions["f"]) == updated

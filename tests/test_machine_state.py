@@ -6,7 +6,7 @@ import pytest
 from fake_nvml import H200, REFUSED, FakeNvml
 
 from gdnbench.machine.gpus import list_gpus
-from gdnbench.machine.state import GpuProcess, GpuState, read_state, throttle_words
+from gdnbench.machine.provenance import GpuProcess, GpuState, read_state, throttle_words
 from gdnbench.model.gpu import Gpu
 
 

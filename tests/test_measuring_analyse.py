@@ -16,7 +16,7 @@ from gdnbench.measuring.analyse import analyse
 from gdnbench.measuring.protocol import Examined, HostTimes, Sampled
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.code import Build
+from gdnbench.model.case import Build
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 

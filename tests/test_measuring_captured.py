@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save, save_file
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.launch import load_numerics
-from gdnbench.launch.captured import rearranged
+from gdnbench.launch.numerics import rearranged
 from gdnbench.measuring.captured import read_captured
 from gdnbench.measuring.protocol import Phase, Task
 from gdnbench.measuring.request import Settings, captured_asked, make_request, parse_profiles
 from gdnbench.measuring.worker.placement import Workspaces
-from gdnbench.model.profile import captured_profile, is_captured
+from gdnbench.model.declaration import captured_profile, is_captured
 
 CATALOG = load_catalog(default_roots()[:1])
 SIZES = {

@@ -5,10 +5,9 @@ import os
 import pytest
 
 from gdnbench.errors import GpuNotFoundError, UsageError
-from gdnbench.machine.cores import share_cores, usable_cores
-from gdnbench.machine.gpus import select_cards
+from gdnbench.machine.gpus import select_cards, share_cores, usable_cores
 from gdnbench.machine.lock import gpu_lock
-from gdnbench.measuring.cards import card_arguments, card_jobs
+from gdnbench.measuring.parallel_runs import card_arguments, card_jobs
 from gdnbench.model.gpu import Gpu
 
 GPUS = tuple(Gpu(index=n, name="NVIDIA H200", uuid=f"GPU-{n}aaa-1", capability=(9, 0)) for n in range(4))

@@ -12,8 +12,8 @@ from gdnbench.measuring.conclude import conclude, simplicity
 from gdnbench.measuring.protocol import BURN_IN
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected, Sampled
+from gdnbench.model.declaration import Param, Params
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.params import Param, Params
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Place
 

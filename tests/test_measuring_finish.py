@@ -15,9 +15,9 @@ from gdnbench.measuring.opening import load_unfinished
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.request import Settings
 from gdnbench.model.status import Role, Status
-from gdnbench.store.folder import Journal, RunFolder
+from gdnbench.store.builds import read_launches
+from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import read_info
-from gdnbench.store.launches import read_launches
 from gdnbench.store.measurements import read_measurements
 
 CATALOG = load_catalog(default_roots()[:1])

@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError
 from gdnbench.measuring.builds import Builds, build_jobs
-from gdnbench.measuring.forms import as_chosen, find_forms, forms_to_try, in_every_form
+from gdnbench.measuring.measure import as_chosen, find_forms, forms_to_try, in_every_form
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, Phase, Task
 from gdnbench.measuring.request import Settings, make_request
@@ -26,11 +26,10 @@ from gdnbench.measuring.worker.forms import (
     count_samples,
     sample_interleaved,
 )
-from gdnbench.model.case import Variant
-from gdnbench.model.code import Build
+from gdnbench.model.case import Build, Variant
+from gdnbench.model.declaration import Param, Params
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.params import Param, Params
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape
 from gdnbench.stats.estimators import GPU_TRIM

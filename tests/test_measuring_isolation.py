@@ -10,8 +10,7 @@ from run_data import case
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measuring import measure
 from gdnbench.measuring.analyse import analyse
-from gdnbench.measuring.isolation import isolated_groups, trusted_first
-from gdnbench.measuring.measure import TimingWorkers, measure_groups
+from gdnbench.measuring.measure import TimingWorkers, isolated_groups, measure_groups, trusted_first
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.plausible import contradictions
 from gdnbench.measuring.protocol import BURN_IN, Examined, Phase, Sampled, Task

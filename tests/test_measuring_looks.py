@@ -8,15 +8,15 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import op_named
-from gdnbench.measuring.looks import START_S, UntilClear
-from gdnbench.measuring.overall import overall_ratio
+from gdnbench.measuring.conclude import overall_ratio
+from gdnbench.measuring.interim import START_S, UntilClear
 from gdnbench.measuring.protocol import Examined, Sampled
 from gdnbench.measuring.request import Settings, confidence_of_look
 from gdnbench.measuring.rounds import Collected
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.stats.paired import judge_paired
 
 LOOKS, ROUNDS = 4, 8

@@ -13,7 +13,7 @@ from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.request import Settings, make_request
 from gdnbench.model.status import Status
-from gdnbench.store.folder import Journal, RunFolder
+from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import RunInfo, write_info
 
 

@@ -8,7 +8,7 @@ from faults import answer
 from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measuring.scenarios import FEW_WORKLOADS, scenarios_to_verify
+from gdnbench.measuring.plan import FEW_WORKLOADS, scenarios_to_verify
 from gdnbench.model.case import Case
 
 OPS = load_catalog(default_roots()[:1]).ops

@@ -3,7 +3,7 @@
 import pytest
 from run_data import case, collect
 
-from gdnbench.measuring.choose_schedule import choose_schedule
+from gdnbench.measuring.interim import choose_schedule
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.race import Race
 from gdnbench.measuring.request import Settings

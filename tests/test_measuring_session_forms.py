@@ -78,7 +78,7 @@ def employ(monkeypatch):
         return workers
 
     # A folder is held for as long as a process lives, and here one process stands in for several.
-    monkeypatch.setattr("gdnbench.store.folder._hold", lambda _path: None)
+    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
     monkeypatch.setattr("gdnbench.measuring.opening.select_gpu", lambda *_: GPU)
     return make
 

@@ -47,7 +47,7 @@ def run(monkeypatch, tmp_path):
     """The folder of a run of both kernels, the decode reference beside them."""
     monkeypatch.setattr(measure, "supervise", work)
     monkeypatch.setattr(preflight, "supervise", work)
-    monkeypatch.setattr("gdnbench.store.folder._hold", lambda _path: None)
+    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
     monkeypatch.setattr("gdnbench.measuring.opening.select_gpu", lambda *_: GPU)
     settings = Settings(rounds=4, samples=20, processes=1)
     request = make_request(

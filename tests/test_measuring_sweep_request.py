@@ -19,7 +19,7 @@ from gdnbench.measuring.protocol import Examined, Sampled, encode
 from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request, parse_duration
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
-from gdnbench.store.folder import Journal
+from gdnbench.store.files import Journal
 from gdnbench.store.info import read_info, write_info
 from gdnbench.store.sweep import read_sweep
 
@@ -180,7 +180,7 @@ def begin(catalog, results):
 @pytest.fixture(autouse=True)
 def _no_locks(monkeypatch):
     """A folder is held for as long as a process lives, and here one process stands in for several."""
-    monkeypatch.setattr("gdnbench.store.folder._hold", lambda _path: None)
+    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
 
 
 def test_a_first_sweep_begins_anew(begin):

@@ -7,8 +7,9 @@ from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measuring.protocol import Examined, Phase, Task
-from gdnbench.measuring.worker import cold_launches, placement
-from gdnbench.measuring.worker.cold_launches import ColdLaunches
+from gdnbench.measuring.worker import cold as cold_launches
+from gdnbench.measuring.worker import placement
+from gdnbench.measuring.worker.cold import ColdLaunches
 from gdnbench.measuring.worker.device import CudaDevice
 from gdnbench.measuring.worker.forms import TRIAL_PLACEMENTS, FormTrial
 from gdnbench.measuring.worker.placement import Workspaces

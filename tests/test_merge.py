@@ -10,15 +10,15 @@ from faults import answer
 from simulated_workers import GPU, install
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.compare.merge import merge_parts
 from gdnbench.errors import UsageError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.opening import begin_session
 from gdnbench.measuring.plan import make_plan
 from gdnbench.measuring.request import Settings, make_request
 from gdnbench.measuring.sweep_request import make_sweep_request
-from gdnbench.merge.merge import merge_parts
+from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.part import Part, parse_part
 from gdnbench.store.builds import read_builds
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import info_document, read_info, suite_of

@@ -5,9 +5,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
-from gdnbench.store.schema1 import DECODE_AXES
+from gdnbench.store.schema import DECODE_AXES
 
 VARIANTS = (
     Variant("decode-v4", "decode-v4", params=Params({"WARPS": 8})),

@@ -6,8 +6,8 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import DeclarationError, ParamError
+from gdnbench.model.declaration import Param, Params
 from gdnbench.model.kernel import CudaKernel, Requirement, TorchKernel, TritonKernel
-from gdnbench.model.params import Param, Params
 from gdnbench.model.workload import Shape
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}

@@ -4,7 +4,7 @@ import pickle
 import pytest
 
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model.params import Param, Params
+from gdnbench.model.declaration import Param, Params
 
 WARPS = Param(default=8, choices=(1, 2, 4, 8, 16))
 MODE = Param(default="fast", choices=("fast", "exact"))

@@ -9,7 +9,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import UsageError
 from gdnbench.measuring.request import parse_workload, parse_workloads
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 
 OP = load_catalog(default_roots()[:1]).ops["prefill"]
 LONG = [each for each in OP.suite("contest").workloads if "n-" in str(each)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gdnbench.profilers.breakdown import BETWEEN, TOTAL, Breakdown
+from gdnbench.profilers.phases.analysis import BETWEEN, WHOLE, Breakdown
 
 
 def rows(phases, totals, **more):
@@ -23,8 +23,8 @@ def test_the_numbers_of_a_phase_are_those_of_all_warps_of_all_launches():
 def test_what_no_phase_covers_stands_between_and_the_shares_add_to_one():
     found = rows({"load": [[1, 2]], "store": [[2, 1]]}, [[4, 5]])
     assert found[BETWEEN].average == pytest.approx(1.5)
-    assert sum(row.share for name, row in found.items() if name != TOTAL) == pytest.approx(1)
-    assert found[TOTAL].share == 1
+    assert sum(row.share for name, row in found.items() if name != WHOLE) == pytest.approx(1)
+    assert found[WHOLE].share == 1
 
 
 def test_a_warp_without_a_phase_counts_in_no_average_and_in_every_share():

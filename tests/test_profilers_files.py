@@ -8,7 +8,7 @@ from decode_workloads import decode_at
 
 from gdnbench.errors import ExitCode, MachineError, ReportFormatError
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.profilers.files import find_files, make_folder, profile_name
 
 WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from gdnbench.errors import ExitCode, ReportFormatError
-from gdnbench.profilers.ncu.notation import decimal_mark, parse_number
-from gdnbench.profilers.ncu.raw_page import parse_page
+from gdnbench.profilers.ncu.raw_page import decimal_mark, parse_number, parse_page
 
 # Marks between groups of three digits and before decimals, as locales have them.
 LOCALES = {

@@ -8,9 +8,8 @@ import pytest
 from ncu_data import V1, unpack_report
 
 from gdnbench.errors import ReportFormatError
-from gdnbench.profilers.ncu.profile import RuleResult
+from gdnbench.profilers.ncu.profile import RuleResult, estimated_speedups, rules_of
 from gdnbench.profilers.ncu.report import read_any
-from gdnbench.profilers.ncu.rules import estimated_speedups, rules_of
 from gdnbench.profilers.ncu.store import read_profiles, write_profiles
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ncu_data import V1, V1_PAGE, V4
 
 from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.profilers.ncu.functions import functions_of
 from gdnbench.profilers.ncu.profile import LaunchProfile, Metric, NcuReport
 from gdnbench.profilers.ncu.report import read_any

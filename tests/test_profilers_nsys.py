@@ -7,8 +7,7 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, ProfilerError
 from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.nsys import find_nsys, record_timeline
-from gdnbench.profilers.process import Instrumentation
-from gdnbench.profilers.selection import choose_case, make_assignment
+from gdnbench.profilers.process import Instrumentation, choose_case, make_assignment
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -81,7 +80,7 @@ def test_the_newest_nsys_is_found(tmp_path, monkeypatch):
 
 
 def test_a_machine_without_a_gpu_says_so(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
     code, out, err = command_line("nsys", "decode-v4")
     assert code == 5
     assert out == ""

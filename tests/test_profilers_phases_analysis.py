@@ -7,8 +7,7 @@ import pytest
 from stamps_data import MHZ, STEP_NS, about, records, specialised, stamps
 
 from gdnbench.errors import ProfilerError
-from gdnbench.profilers.breakdown import BETWEEN, TOTAL
-from gdnbench.profilers.phases.analysis import analyse
+from gdnbench.profilers.phases.analysis import BETWEEN, WHOLE, analyse
 from gdnbench.profilers.phases.stamps import HEAD, SM, UNWRITTEN, Stamps
 from gdnbench.profilers.phases.stamps import TOTAL as TOTAL_CYCLES
 
@@ -38,7 +37,7 @@ def test_the_spread_is_that_between_warps_of_a_launch_and_not_between_launches()
 
 def test_shares_of_phases_and_of_what_follows_the_last_mark_make_the_whole():
     rows = _rows(analyse(stamps(after=450)))
-    assert sum(row.share for name, row in rows.items() if name != TOTAL) == pytest.approx(1)
+    assert sum(row.share for name, row in rows.items() if name != WHOLE) == pytest.approx(1)
     assert rows[BETWEEN].average == pytest.approx(0.3, rel=0.003)
 
 

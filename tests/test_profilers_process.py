@@ -9,8 +9,8 @@ from decode_workloads import decode_at
 
 from gdnbench.errors import ProfilerError
 from gdnbench.model.case import Case, Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.params import Params
 from gdnbench.process.command import Completed
 from gdnbench.profilers.process import Instrumentation, ProfileTask, run_command, run_worker
 

@@ -4,7 +4,7 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.profilers.process import parse_range_name, range_name
 
 WORKLOADS = [decode_at(), decode_at(B=256, HQ=16, HV=32), decode_at(B=3, K=64, V=256)]

@@ -18,12 +18,11 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profilers.process import Instrumentation
-from gdnbench.profilers.proton import collect as recorder
+from gdnbench.profilers.process import Instrumentation, choose_case, make_assignment
+from gdnbench.profilers.proton import recording as recorder
 from gdnbench.profilers.proton.recording import Recording, load_profile
 from gdnbench.profilers.proton.trace import kernel_durations_us
 from gdnbench.profilers.proton.trace import write_trace as write_trace_file
-from gdnbench.profilers.selection import choose_case, make_assignment
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 

@@ -16,8 +16,7 @@ from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
-from gdnbench.profilers.sanitizer.check import SanitizerCheck
-from gdnbench.profilers.sanitizer.command import find_sanitizer, need_sanitizer
+from gdnbench.profilers.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)

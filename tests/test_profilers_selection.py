@@ -7,7 +7,7 @@ from dispatch_data import H200_ROWS, write_dispatcher
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import GpuNotFoundError, UsageError
 from gdnbench.model.gpu import Gpu
-from gdnbench.profilers.selection import choose_case
+from gdnbench.profilers.process import choose_case
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
 B200 = Gpu(1, "NVIDIA B200", "GPU-1", (10, 0))
@@ -23,7 +23,7 @@ def choose(tmp_path, monkeypatch):
     """Chooses on a machine with an H200 and a B200, with a dispatcher in the catalog."""
     write_dispatcher(tmp_path, TABLE)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda: (H200, B200))
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200, B200))
     return lambda label="decode-mine", axes="", **more: choose_case(load_catalog(), "decode", label, axes=axes, **more)
 
 

@@ -47,7 +47,7 @@ def ready(command_line, monkeypatch, tmp_path, root):
     """Runs `gdnbench ready KERNEL --json`; gives the exit code and the document, its checks by name."""
     monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    monkeypatch.setattr("gdnbench.profilers.selection.list_gpus", lambda *_: ())
+    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda *_: ())
 
     def call(kernel, *arguments):
         code, out, err = command_line("ready", kernel, "--out", tmp_path / "results", "--json", "-q", *arguments)
@@ -80,7 +80,7 @@ def statuses(document):
 
 
 def with_gpu(monkeypatch, folder, **reports):
-    for place in ("gdnbench.profilers.selection", "gdnbench.machine.gpus"):
+    for place in ("gdnbench.profilers.process", "gdnbench.machine.gpus"):
         monkeypatch.setattr(f"{place}.list_gpus", lambda *_: (H200,))
     fake_sanitizer(folder, **reports)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

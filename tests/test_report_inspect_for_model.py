@@ -8,13 +8,13 @@ from functools import partial
 import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
-from gdnbench.codegen import nvdisasm
-from gdnbench.codegen.nvdisasm import SourceLine, parse_live_registers, parse_source_lines
+from gdnbench.codegen import cubin as nvdisasm
+from gdnbench.codegen.cubin import SourceLine, parse_live_registers, parse_source_lines
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspection.outline import outline_code
 from gdnbench.process.command import Completed
+from gdnbench.report.budget import estimate_tokens
 from gdnbench.report.inspect.for_model import Detail, choose_view, ranges
-from gdnbench.report.inspect.tokens import estimate_tokens
 
 ADD = "FADD R0, R4, R5"
 PLENTY = 100_000

@@ -19,8 +19,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
+from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.params import Param
 from gdnbench.model.status import Role, Status
 from gdnbench.model.sweep import OneForAll, Place
 from gdnbench.model.workload import Shape

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
+from gdnbench.catalog.new_kernel_changes import Changes, rewrite
 from gdnbench.errors import UsageError
-from gdnbench.scaffold.changes import Changes, rewrite
 
 SOURCE = '''\
 #!/usr/bin/env python

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gdnbench.catalog import new_kernel as make
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.new_kernel import choose_root, op_folder_in, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
-from gdnbench.scaffold import make
-from gdnbench.scaffold.make import choose_root, op_folder_in, read_folder, write_folder
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
 

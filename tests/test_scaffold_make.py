@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.new_kernel import folder_of, make_kernel, op_named_by
+from gdnbench.catalog.new_kernel_changes import entry_of, preset_of
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.scaffold.changes import entry_of, preset_of
-from gdnbench.scaffold.make import folder_of, make_kernel, op_named_by
 
 BUNDLED = default_roots()[0]
 CATALOG = load_catalog([BUNDLED])

@@ -17,9 +17,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measuring.observer import Observer
 from gdnbench.model.status import Status
 from gdnbench.report.score.lines import next_command
-from gdnbench.score.plan import ScoreRequest
+from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
-from gdnbench.score.score import Code, NoVerdict, Score
 
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
 MOST_BYTES = 4096

@@ -12,8 +12,8 @@ import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, python_path
 
 from gdnbench.doctor.check import Level
-from gdnbench.doctor.shadows import check_shadows
-from gdnbench.measuring.at_once import gdnbench_command
+from gdnbench.doctor.checks import check_shadows
+from gdnbench.measuring.parallel_runs import gdnbench_command
 from gdnbench.process import worker
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.warm import WarmParent

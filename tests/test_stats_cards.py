@@ -7,9 +7,8 @@ import pytest
 from cards_data import KERNELS_US, simulate
 
 from gdnbench.measuring.rounds import WorkloadTimes
-from gdnbench.stats.cards import estimate_card_effects, within_cards
+from gdnbench.stats.card_effects import Deviation, common_deviations, estimate_card_effects, find_strays, within_cards
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
-from gdnbench.stats.strays import Deviation, common_deviations, find_strays
 
 TRIALS = {2: 150, 4: 120, 8: 80}
 

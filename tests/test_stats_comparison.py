@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from gdnbench.stats.comparison import Comparison, Verdict, judge
-from gdnbench.stats.interval import Interval
+from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
 
 
 @pytest.mark.parametrize(

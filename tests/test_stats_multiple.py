@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paired_rounds import compare_family, compare_rounds
 from timing_model import TimingModel
 
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import compare_with_best, holm_levels
 
 P_VALUES = st.lists(st.floats(min_value=0.0, max_value=1.0), min_size=1, max_size=15)

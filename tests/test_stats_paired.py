@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.stats.comparison import Comparison, Verdict
-from gdnbench.stats.interval import Interval, t_half_width
+from gdnbench.stats.interval import Comparison, Interval, Verdict, t_half_width
 from gdnbench.stats.paired import PairedLogRatio, judge_paired, more_rounds_to_decide
 from gdnbench.stats.processes import Between
 from gdnbench.stats.variance import Variance

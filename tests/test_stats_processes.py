@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, Between, estimate_effects, within_sd

@@ -13,9 +13,8 @@ import pytest
 from paired_rounds import compare_family, compare_rounds
 from timing_model import MEDIAN_EFFICIENCY, TimingModel, trimmed_means
 
-from gdnbench.stats.comparison import Verdict
 from gdnbench.stats.estimators import GPU_TRIM, interpolated_median, trimmed_mean
-from gdnbench.stats.interval import Interval, round_interval, t_half_width, t_interval
+from gdnbench.stats.interval import Interval, Verdict, round_interval, t_half_width, t_interval
 
 TRIALS = 2000
 BASELINE_US = 5.13

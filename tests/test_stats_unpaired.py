@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 from scipy import stats
 
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import compare_unpaired
-from gdnbench.stats.unpaired import UnpairedLogRatio, mean_time, unpaired_log_ratio
+from gdnbench.stats.paired import UnpairedLogRatio, mean_time, unpaired_log_ratio
 from gdnbench.stats.variance import Variance
 
 RNG = np.random.default_rng(3)

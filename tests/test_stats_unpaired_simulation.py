@@ -12,8 +12,8 @@ from compare_data import compared, figure, ratios_of, source
 from decode_workloads import decode_at
 
 from gdnbench.compare.run_change import RunChange
-from gdnbench.stats.comparison import Verdict
-from gdnbench.stats.unpaired import mean_time, unpaired_log_ratio
+from gdnbench.stats.interval import Verdict
+from gdnbench.stats.paired import mean_time, unpaired_log_ratio
 
 TRIALS = 2000
 ROUNDS = 21

@@ -22,8 +22,17 @@ from gdnbench.model.status import Status
 from gdnbench.report.step import explain
 from gdnbench.step.measure import StepPlan, measure_plan
 from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
-from gdnbench.step.plan import L2, Quantity, StepSettings, StepTask, Way, cases_asked, make_cases, parse_names
-from gdnbench.step.ways import launch_cases
+from gdnbench.step.plan import (
+    L2,
+    Quantity,
+    StepSettings,
+    StepTask,
+    Way,
+    cases_asked,
+    launch_cases,
+    make_cases,
+    parse_names,
+)
 from gdnbench.store.info import read_info
 from gdnbench.store.step import read_launch_ways, read_steps, write_steps
 

@@ -10,9 +10,9 @@ from sweep_data import JOINT
 
 from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
 from gdnbench.model.status import Role
-from gdnbench.places import EVIDENCE
+from gdnbench.origin import EVIDENCE
+from gdnbench.store.files import RunFolder
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
-from gdnbench.store.folder import RunFolder
 from gdnbench.store.info import write_info
 from gdnbench.store.samples import read_rounds
 from gdnbench.store.sweep import write_sweep

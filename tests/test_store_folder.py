@@ -6,8 +6,8 @@ import pytest
 from run_data import info
 
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.find import find_run
-from gdnbench.store.folder import RunFolder, run_id_of
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gdnbench.store.folder import Journal, read_journal
+from gdnbench.store.files import Journal, read_journal
 
 NAME = "journal.jsonl"
 

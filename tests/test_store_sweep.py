@@ -8,7 +8,7 @@ from run_data import info
 from sweep_data import JOINT, LARGE, SMALL, point, sweep_of
 
 from gdnbench.errors import RunFormatError
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.store.info import write_info
 from gdnbench.store.sweep import NAME, read_sweep, write_sweep
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from gdnbench.elsewhere.events import PhaseBegun
 from gdnbench.errors import UsageError
-from gdnbench.tools_server import progress
+from gdnbench.tools_server import command as progress
 from gdnbench.tools_server.measuring_tools import Ncu, Run, ScoreTool, SweepTool
 from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.tools_server.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
 from gdnbench.tools_server.server import _answer
-from gdnbench.tools_server.words import check_name, check_path, split_names
+from gdnbench.tools_server.tool import check_name, check_path, split_names
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=900),

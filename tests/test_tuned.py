@@ -13,7 +13,7 @@ from faults import answer
 
 from gdnbench.measuring.protocol import Tuned, decode, encode
 from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.worker.tuned import TunerChoices
+from gdnbench.measuring.worker.launched import TunerChoices
 
 CASE = "decode-fla/HQ4_HV8_K128_V128_B1"
 CONFIGS = [triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((64, 2), (128, 4))]

@@ -7,9 +7,9 @@ import torch
 
 from gdnbench.measuring.protocol import Examined, decode, encode
 from gdnbench.model.status import Status
-from gdnbench.store.contest import contest_errors, merge_contest
+from gdnbench.store.measurements import contest_errors, merge_contest
 from gdnbench.verify import Oracle
-from gdnbench.verify.contest import contest_error
+from gdnbench.verify.check import contest_error
 
 TOLERANCE = 1e-2
 

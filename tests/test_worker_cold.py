@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.measuring.worker import cold, own_kernels, placement
+from gdnbench.measuring.worker import cold, placement
+from gdnbench.measuring.worker import harness_kernels as own_kernels
 from gdnbench.measuring.worker.cold import DitherAndScrub
 
 

@@ -19,8 +19,8 @@ from run_data import TICK_US, case, healthy
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import MachineError
 from gdnbench.measuring.analyse import analyse
+from gdnbench.measuring.measure import read_record
 from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
-from gdnbench.measuring.records import read_record
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.worker import cold, nvbench, placement

@@ -13,7 +13,7 @@ from gdnbench.measuring.request import Settings
 from gdnbench.measuring.session import Finished
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 from .nvbench_record import NvbenchRecord
 from .peers import ONE_NUMBER, OWN, Peer

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 from .peers import LEGACY, ROBUST
 from .rules import STATUSES, Judgement, within_noise

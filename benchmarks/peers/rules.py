@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 
 COMMON_MARGIN = 0.01
 """What people who compare two numbers by eye take for a real difference."""

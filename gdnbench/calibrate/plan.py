@@ -22,9 +22,9 @@ from gdnbench.measuring.analyse import Analysis
 from gdnbench.measuring.plan import Plan, foresee, make_plan
 from gdnbench.measuring.request import Request, Settings, choose_settings, parse_workloads
 from gdnbench.model.case import Case
+from gdnbench.model.declaration import ParamValue
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
-from gdnbench.model.params import ParamValue
 from gdnbench.model.workload import Workload
 
 PLANTED_ROOT = Path(__file__).resolve().parent / "planted"

@@ -10,16 +10,14 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from gdnbench.asked import command_origin
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op, read_dispatch, try_ahead
 from gdnbench.errors import DeclarationError, UnknownNameError
-from gdnbench.model.case import Variant
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload, WorkloadSpec
-from gdnbench.places import is_folder
+from gdnbench.origin import command_origin, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 

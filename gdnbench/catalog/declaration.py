@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
-from types import CodeType, ModuleType
+from pathlib import Path, PurePath
+from types import CodeType, ModuleType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from gdnbench.errors import raised_at
+from gdnbench.errors import DeclarationError, raised_at
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 
@@ -64,3 +67,113 @@ def _empty_stdin() -> Iterator[None]:
             yield
         finally:
             sys.stdin = before
+
+
+_Check = Callable[[Any, str], bool]
+"""Whether a value is of a type; the text is the field, for messages about declarations in the value."""
+
+_SHOWN = 60  # characters of a value
+
+
+def check_fields(declared: Any, where: str = "") -> None:
+    """Holds every field of a declaration, and of the declarations in it, to its type.
+
+    A list will do for a tuple, a whole number for a number; a string is no tuple, though it has elements.
+
+    Args:
+        declared: a dataclass.
+        where: the field that it was given for, for the message.
+
+    Raises:
+        DeclarationError: for the first that does not fit; it names the field.
+    """
+    for name, default, hint, check in _checks(declared.__class__):
+        value = getattr(declared, name)
+        place = f"{where}.{name}" if where else name
+        if value is not default and not check(value, place):
+            shown = repr(value)
+            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+            raise DeclarationError(f"{place}: {shown} is no {_told(hint)}")
+
+
+def check_inside(path: str, what: str, below: int = 0) -> None:
+    """Refuses the path of a file that does not lie in the op's folder.
+
+    Args:
+        path: as declared, from the declaration's folder.
+        what: the field, for the message.
+        below: how deep that folder is within the op's: 1 for a kernel's, which may share a source with others.
+
+    Raises:
+        DeclarationError: if so.
+    """
+    parts = PurePath(os.path.normpath(path)).parts
+    if PurePath(path).is_absolute() or parts.count("..") > below:
+        raise DeclarationError(f"{what}: {path} lies outside of the op's folder; give a file in it")
+
+
+@cache
+def _checks(kind: type) -> tuple[tuple[str, Any, Any, _Check], ...]:
+    hints = get_type_hints(kind)
+    return tuple((field.name, field.default, hints[field.name], _check_of(hints[field.name])) for field in fields(kind))
+
+
+@cache
+def _check_of(hint: Any) -> _Check:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        either = tuple(map(_check_of, arguments))
+        return lambda value, place: any(check(value, place) for check in either)
+    if origin is Literal:
+        return lambda value, _: isinstance(value, str) and value in arguments
+    if origin is tuple:
+        return _check_of_tuple(arguments)
+    if origin is not None and issubclass(origin, Mapping):
+        key, item = map(_check_of, arguments)
+        return lambda value, place: (
+            isinstance(value, Mapping) and all(key(name, place) and item(each, place) for name, each in value.items())
+        )
+    return (lambda value, _: callable(value)) if origin is Callable else _check_of_class(hint)
+
+
+def _check_of_tuple(arguments: tuple[Any, ...]) -> _Check:
+    if arguments[1:] == (...,):
+        each = _check_of(arguments[0])
+        return lambda value, place: isinstance(value, tuple | list) and all(each(one, place) for one in value)
+    checks = tuple(map(_check_of, arguments))
+    return lambda value, place: (
+        isinstance(value, tuple | list)
+        and len(value) == len(checks)
+        and all(check(one, place) for check, one in zip(checks, value, strict=True))
+    )
+
+
+def _check_of_class(kind: Any) -> _Check:
+    if kind is Any:
+        return lambda _value, _place: True
+    if kind in (int, float):  # a truth value is an int to Python
+        numbers = (int, float) if kind is float else (int,)
+        return lambda value, _: isinstance(value, numbers) and not isinstance(value, bool)
+
+    def check(value: Any, place: str) -> bool:
+        fits = isinstance(value, kind)
+        if fits and is_dataclass(value):
+            check_fields(value, place)
+        return fits
+
+    return check
+
+
+def _told(hint: Any) -> str:
+    """A type in words, as a message says it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_told, arguments)))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, arguments))}"
+    if origin is tuple:
+        return f"tuple of {' and '.join(dict.fromkeys(_told(each) for each in arguments if each is not ...))}"
+    if origin is not None and issubclass(origin, Mapping):
+        return f"mapping from {_told(arguments[0])} to {_told(arguments[1])}"
+    plain = {str: "text", int: "whole number", float: "number", bool: "truth value", NoneType: "None"}
+    return "function" if origin is Callable else str(plain.get(hint) or getattr(hint, "__name__", hint))

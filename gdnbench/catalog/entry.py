@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Variant
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState, Variant
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
 from gdnbench.model.nearest import nearest_workload
 from gdnbench.model.op import Op
-from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.workload import Workload
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand

@@ -30,9 +30,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from gdnbench.catalog.declaration import place_of, run_declaration
+from gdnbench.catalog.declaration import check_fields, check_inside, place_of, run_declaration
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
-from gdnbench.catalog.fields import check_fields, check_inside
 from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
 from gdnbench.model.kernel import DispatchKernel, Kernel

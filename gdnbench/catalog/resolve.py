@@ -10,7 +10,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.select import unknown_kernel
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.name import EVERY
+from gdnbench.model.declaration import EVERY
 from gdnbench.model.op import Op
 
 DEFAULT_OP = "decode"

@@ -10,8 +10,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
-from gdnbench.model.name import EVERY
-from gdnbench.model.params import ParamValue
+from gdnbench.model.declaration import EVERY, ParamValue
 from gdnbench.wording import did_you_mean
 
 TypedParams = Mapping[str, tuple[str, ...]]

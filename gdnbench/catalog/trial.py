@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from gdnbench.errors import MachineError
-from gdnbench.places import cache_root
+from gdnbench.origin import cache_root
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 if TYPE_CHECKING:

@@ -9,45 +9,36 @@ import typer
 from typer.core import TyperGroup
 
 from gdnbench import __version__
-from gdnbench.cli.cache import cache
-from gdnbench.cli.calibrate import calibrate
 from gdnbench.cli.compare import compare
-from gdnbench.cli.contest import contest
-from gdnbench.cli.doctor import doctor
+from gdnbench.cli.doctor import calibrate, doctor
+from gdnbench.cli.exchange import export, import_files
 from gdnbench.cli.explain import explain
-from gdnbench.cli.export import export
 from gdnbench.cli.history import history
-from gdnbench.cli.import_files import import_files
 from gdnbench.cli.inspect import inspect
-from gdnbench.cli.ledger import ledger
+from gdnbench.cli.ledger import ledger, try_
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.mcp import mcp
-from gdnbench.cli.merge import merge
 from gdnbench.cli.moved import check_moved
-from gdnbench.cli.ncu import ncu
+from gdnbench.cli.ncu import ncu, nsys
 from gdnbench.cli.new import new
-from gdnbench.cli.nsys import nsys
 from gdnbench.cli.outcome import ended_by_none, exit_code_of, prepare_streams
-from gdnbench.cli.phases import phases
-from gdnbench.cli.plot import plot
-from gdnbench.cli.proton import proton
-from gdnbench.cli.ready import ready
+from gdnbench.cli.parts import merge
+from gdnbench.cli.proton import phases, proton
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run
-from gdnbench.cli.runs import runs
+from gdnbench.cli.runs import cache, runs
 from gdnbench.cli.score import score
-from gdnbench.cli.show import show
+from gdnbench.cli.show import contest, plot, show
 from gdnbench.cli.step import step
 from gdnbench.cli.sweep import sweep
 from gdnbench.cli.targets import targets
-from gdnbench.cli.try_ import try_
 from gdnbench.cli.verb import MARKUP, GpuVerb, listed_group, listed_verb
-from gdnbench.cli.verify import verify
+from gdnbench.cli.verify import ready, verify
 from gdnbench.cli.watch import watch
 from gdnbench.cli.worker import worker
 from gdnbench.errors import ExitCode
-from gdnbench.process.termination import termination_as_interrupt
+from gdnbench.process.command import termination_as_interrupt
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 

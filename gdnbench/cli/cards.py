@@ -12,16 +12,15 @@ from rich.markup import escape
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.cli.progress import watch
 from gdnbench.errors import ExitCode, GdnbenchError
-from gdnbench.measuring.at_once import RunJob, RunOutcome, run_at_once, worst_code
 from gdnbench.measuring.builds import archs_of, build_cases
-from gdnbench.measuring.cards import card_jobs
-from gdnbench.measuring.exit_code import exit_code_of
-from gdnbench.measuring.forms import find_forms, in_every_form
+from gdnbench.measuring.finish import exit_code_of
+from gdnbench.measuring.measure import find_forms, in_every_form
+from gdnbench.measuring.parallel_runs import RunJob, RunOutcome, card_jobs, run_at_once, worst_code
 from gdnbench.measuring.plan import Plan
 from gdnbench.measuring.request import device_of
 from gdnbench.model.gpu import Gpu
-from gdnbench.places import on_option, out_option
-from gdnbench.report.cards.table import print_joint, show_words
+from gdnbench.origin import on_option, out_option
+from gdnbench.report.cards import print_joint, show_words
 from gdnbench.report.console import message_console
 from gdnbench.report.run.table import print_run
 

@@ -8,7 +8,7 @@ import typer
 
 from gdnbench.cli.complete import complete_runs
 from gdnbench.cli.options import CsvOption, JsonOption, MarginOption, ResultsOption, joined
-from gdnbench.places import RESULTS, out_option
+from gdnbench.origin import RESULTS, out_option
 
 
 def compare(

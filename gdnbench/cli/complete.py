@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog

@@ -12,19 +12,16 @@ from typing import Any
 from gdnbench.cli.progress import watch
 from gdnbench.codec import convert
 from gdnbench.elsewhere.arrival import Homes
-from gdnbench.elsewhere.choice import choose_target, models_asked
-from gdnbench.elsewhere.command_line import GivenOption, read_options, words_that_travel
 from gdnbench.elsewhere.engine import JobOutcome
 from gdnbench.elsewhere.environment import open_host
 from gdnbench.elsewhere.events import is_a_job
-from gdnbench.elsewhere.forward import Forwarded
+from gdnbench.elsewhere.forward import Forwarded, choose_target, models_asked
 from gdnbench.elsewhere.host import Host
-from gdnbench.elsewhere.job import INPUTS, RemoteJob
-from gdnbench.elsewhere.kept import run_id
+from gdnbench.elsewhere.job import INPUTS, GivenOption, RemoteJob, read_options, run_id, words_that_travel
 from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.name import EVERY
-from gdnbench.places import PROFILES, RESULTS, is_folder
+from gdnbench.model.declaration import EVERY
+from gdnbench.origin import PROFILES, RESULTS, is_folder
 from gdnbench.report.console import without_commands
 from gdnbench.store.schema import GitDocument
 

@@ -19,7 +19,7 @@ from gdnbench.cli.options import (
     one_term,
     sizes,
 )
-from gdnbench.places import PROFILES, RESULTS
+from gdnbench.origin import PROFILES, RESULTS
 
 
 def explain(

@@ -19,7 +19,7 @@ from gdnbench.cli.options import (
     one_term,
     sizes,
 )
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 
 def history(

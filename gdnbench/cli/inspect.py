@@ -75,16 +75,20 @@ def inspect(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
     from gdnbench.cli.progress import watch
-    from gdnbench.inspection.compiled import build_subjects
+    from gdnbench.inspection.compiled import build_subjects, choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.inspection.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspection.quantities import exit_code, find_violations, parse_rules
-    from gdnbench.inspection.subject import choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measuring.request import parse_near_default
-    from gdnbench.report.inspect.for_model_output import print_for_model
-    from gdnbench.report.inspect.loops import print_loops
-    from gdnbench.report.inspect.output import print_changed, print_inspected, print_schedule_pairs, print_schedules
-    from gdnbench.report.inspect.tokens import DEFAULT_BUDGET
+    from gdnbench.report.budget import DEFAULT_BUDGET
+    from gdnbench.report.inspect.for_model import print_for_model
+    from gdnbench.report.inspect.output import (
+        print_changed,
+        print_inspected,
+        print_loops,
+        print_schedule_pairs,
+        print_schedules,
+    )
 
     _check_form(sass, schedule, loops, for_model, diff, csv, budget)
     rules = parse_rules(joined(fail_on))

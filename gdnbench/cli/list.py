@@ -8,7 +8,7 @@ import typer
 
 from gdnbench.cli.complete import complete_ops
 from gdnbench.cli.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 
 def list_kernels(

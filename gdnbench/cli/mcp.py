@@ -29,7 +29,7 @@ def mcp(
     from contextlib import chdir
 
     from gdnbench.errors import MachineError, UsageError
-    from gdnbench.places import is_folder
+    from gdnbench.origin import is_folder
 
     try:
         import anyio

@@ -12,7 +12,7 @@ import typer
 from gdnbench.cli.options import JsonOption, QuietOption
 
 if TYPE_CHECKING:
-    from gdnbench.scaffold.make import NewKernel
+    from gdnbench.catalog.new_kernel import NewKernel
 
 
 def new(
@@ -33,8 +33,8 @@ def new(
     defaults. The copy goes beside the original, or where you may write: a folder
     of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
+    from gdnbench.catalog.new_kernel import make_kernel
     from gdnbench.report.console import message_console, print_json
-    from gdnbench.scaffold.make import make_kernel
 
     made = make_kernel(name, origin, to)
     console = message_console(quiet=quiet)

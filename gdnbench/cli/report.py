@@ -10,7 +10,7 @@ import typer
 from gdnbench.cli.complete import complete_runs
 from gdnbench.cli.options import ResultsOption
 from gdnbench.errors import UsageError
-from gdnbench.places import PROFILES, RESULTS, is_folder
+from gdnbench.origin import PROFILES, RESULTS, is_folder
 
 
 def report(

@@ -35,7 +35,7 @@ from gdnbench.cli.options import (
     sizes,
     terms,
 )
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 _BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
@@ -97,11 +97,11 @@ def run(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
-    from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
+    from gdnbench.measuring.finish import exit_code_of, refuse_nothing_measured
     from gdnbench.measuring.opening import begin_session, resume_session
     from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import choose_settings, device_of, make_request
-    from gdnbench.model.part import parse_part
+    from gdnbench.model.case import parse_part
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.run.table import print_run
 

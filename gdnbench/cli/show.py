@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import CsvOption, JsonOption, ResultsOption, RunsArgument, SuiteOption, joined
-from gdnbench.places import RESULTS
+from gdnbench.cli.complete import complete_charts, complete_kernels
+from gdnbench.cli.options import (
+    CsvOption,
+    JsonOption,
+    ResultsOption,
+    RunsArgument,
+    ShapesOption,
+    SuiteOption,
+    joined,
+    sizes,
+)
+from gdnbench.origin import RESULTS
 
 
 def show(
@@ -49,9 +60,9 @@ def show(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.cards.table import print_joint
+    from gdnbench.report.cards import print_joint
     from gdnbench.report.charts.plot import check_picture, draw_sweep
-    from gdnbench.report.run.errors import print_errors
+    from gdnbench.report.run.clocks import print_errors
     from gdnbench.report.run.table import print_run
     from gdnbench.report.step import print_step
     from gdnbench.report.sweep import print_sweep
@@ -93,3 +104,93 @@ def show(
         print_errors(read_info(folder))
     if plot:
         draw_sweep(folder, plot)
+
+
+def plot(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RUN] CHART",
+            help="A run as `show` takes it; time, sol, samples, rounds or sweep.",
+            autocompletion=complete_charts,
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A PNG, SVG or PDF file, not the terminal.")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            "-k",
+            metavar="KERNEL,…",
+            help="Names or globs, or all; the baseline, floors and five fastest.",
+            autocompletion=complete_kernels,
+        ),
+    ] = None,
+    shape: ShapesOption = None,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Draw one chart of a stored run, the latest by default. Needs no GPU.
+
+    time: time against batch size or tokens. sol: share of the speed of light. samples:
+    how the samples lie. rounds: times over the rounds, which shows drift. sweep: its
+    points.
+    """
+    from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
+    from gdnbench.report.charts.selection import asked_workloads
+    from gdnbench.report.console import data_console, message_console
+    from gdnbench.store.find import find_run, has_times
+
+    run, chart = split_words(words)
+    if output:
+        check_picture(output, option="-o")
+    folder = find_run(results, run, serves=None if run else has_times)
+    workloads, kernels = asked_workloads(folder, sizes(shape)), joined(kernel)
+    check_choice(chart, kernels, workloads)
+    if output:
+        draw_chart(output, chart, folder, kernels, workloads)
+        message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
+    else:
+        print_chart(data_console(), chart, folder, kernels, workloads)
+
+
+def contest(
+    runs: RunsArgument = None,
+    results: ResultsOption = RESULTS,
+    suite: Annotated[
+        str, typer.Option(metavar="NAME", help="The op's suite that has the contest's workloads.")
+    ] = "contest",
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KERNEL,…",
+            help="Speedups over the fastest of these; by default FlashInfer's kernel, else the run's baseline.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+) -> None:
+    """Score the kernels of a stored run as the FlashInfer contest does. Needs no GPU.
+
+    The score is the arithmetic mean of the speedups, each workload counted as often
+    as the contest lists it, and 0 if any number is outside its tolerance of 1e-2.
+    Beside it: our gates, which are stricter, and our geometric mean with its interval.
+
+    By default of the latest run that measured any of the contest's workloads. Of a
+    run of `decode` and one of `prefill`, also the score of both together.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import find_op
+    from gdnbench.compare.contest import contest_of_run, has_workloads
+    from gdnbench.report.contest import print_contest
+    from gdnbench.store.find import find_run
+    from gdnbench.store.info import read_info
+
+    catalog = load_catalog()
+    references = [label for label in joined(over).split(",") if label]
+    serves = partial(has_workloads, ops=catalog.ops, suite=suite)
+    folders = [find_run(results, run, serves=serves) for run in runs or [""]]
+    scored = [contest_of_run(folder, find_op(catalog, read_info(folder).op), suite, references) for folder in folders]
+    print_contest(scored, json=json, csv=csv)

@@ -22,7 +22,7 @@ from gdnbench.cli.options import (
     sizes,
     terms,
 )
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 
 def step(
@@ -70,7 +70,7 @@ def step(
     from gdnbench.cli.progress import watch
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.exit_code import exit_code_of_statuses
+    from gdnbench.measuring.finish import exit_code_of_statuses
     from gdnbench.report.step import print_step
     from gdnbench.step.measure import StepPlan, measure_plan
     from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names

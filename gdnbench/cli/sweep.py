@@ -32,7 +32,7 @@ from gdnbench.cli.options import (
     sizes,
     terms,
 )
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS
 
 
 def sweep(
@@ -76,12 +76,12 @@ def sweep(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.measuring.finish import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.measuring.opening import open_sweep
     from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import device_of
     from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
-    from gdnbench.model.part import parse_part
+    from gdnbench.model.case import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.sweep import print_sweep

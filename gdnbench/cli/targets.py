@@ -24,7 +24,7 @@ def list_targets(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = 
     if ctx.invoked_subcommand:
         return
     from gdnbench.elsewhere.targets import load_targets
-    from gdnbench.report.targets import print_targets
+    from gdnbench.report.machine import print_targets
 
     print_targets([_row(named) for named in load_targets().values()], json=json, csv=csv)
 
@@ -54,7 +54,7 @@ def check(
     from gdnbench.elsewhere.arrival import Homes
     from gdnbench.elsewhere.forward import Forwarded
     from gdnbench.elsewhere.targets import target_named
-    from gdnbench.places import PROFILES, RESULTS
+    from gdnbench.origin import PROFILES, RESULTS
 
     named, homes = target_named(name), Homes(RESULTS, PROFILES)
     gpu = named.target.gpus[0] if named.target.gpus else "auto"
@@ -65,8 +65,7 @@ def check(
 @targets.command("trust", cls=Verb)
 def confirm() -> None:
     """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
-    from gdnbench.elsewhere.targets import project_config, read_targets
-    from gdnbench.elsewhere.trust import trust
+    from gdnbench.elsewhere.targets import project_config, read_targets, trust
     from gdnbench.report.console import data_console, print_next
 
     path = project_config()
@@ -109,8 +108,7 @@ def init(
     user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
 ) -> None:
     """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
-    from gdnbench.elsewhere.targets import add_target, project_config, user_config
-    from gdnbench.elsewhere.trust import is_trusted, trust
+    from gdnbench.elsewhere.targets import add_target, is_trusted, project_config, trust, user_config
     from gdnbench.report.console import data_console, print_next
 
     if tasks > 1 and not slurm:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import subprocess
-from collections.abc import Callable
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,9 +35,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from gdnbench.cli.keys import Keys
     from gdnbench.score.sources import WatchedSources
     from gdnbench.score.turns import StopOnChange, Turn, Turns
+
 
 _POLL_S = 0.2
 _KEYS = "d diff of the machine code, o open the source, e explain, s score again, h history, q stop"
@@ -62,7 +67,6 @@ def watch(
     late load is (in $VISUAL or $EDITOR), explain, list all turns, and stop.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.cli.keys import read_keys
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.sweep_request import parse_duration
     from gdnbench.report.console import data_console
@@ -150,7 +154,7 @@ class _Loop:
 
     def _take(self, observer: StopOnChange) -> Turn | None:
         """A turn; None if it was stopped."""
-        from gdnbench.score.score import NoVerdict
+        from gdnbench.score.plan import NoVerdict
 
         try:
             turn = self.turns.take(observer)
@@ -162,7 +166,7 @@ class _Loop:
         return turn
 
     def _print(self, turn: Turn) -> None:
-        from gdnbench.report.score.turns import turn_json, turn_line
+        from gdnbench.report.score.lines import turn_json, turn_line
 
         if self.json:
             print(turn_json(turn), flush=True)
@@ -232,6 +236,64 @@ class _Loop:
         print_score(self.turns.done[-1].score, json=False)
 
     def _print_history(self) -> None:
-        from gdnbench.report.score.turns import print_history
+        from gdnbench.report.score.lines import print_history
 
         print_history(self.console, self.turns.done, self.turns.best)
+
+
+class Keys:
+    """Keys that were pressed; none where there is no terminal to press them in.
+
+    Args:
+        descriptor: the terminal's; None where there is none.
+    """
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether there is a terminal to press them in."""
+        return self._descriptor is not None
+
+    def read(self, timeout_s: float) -> str:
+        """The next key, as a character; empty if none is pressed in time."""
+        if self._descriptor is None:
+            select.select([], [], [], timeout_s)
+            return ""
+        ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
+        return os.read(self._descriptor, 64).decode(errors="replace")[:1] if ready else ""
+
+    @contextmanager
+    def given_back(self) -> Iterator[None]:
+        """The terminal as it was before, for a program that is run meanwhile."""
+        if self._descriptor is None:
+            yield
+            return
+        mode = termios.tcgetattr(self._descriptor)
+        termios.tcsetattr(self._descriptor, termios.TCSADRAIN, _lines_mode(mode))
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, mode)
+
+
+@contextmanager
+def read_keys() -> Iterator[Keys]:
+    """Keys of the terminal at stdin, which is put back as it was; Ctrl-C interrupts as ever."""
+    if not sys.stdin.isatty():
+        yield Keys(None)
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield Keys(descriptor)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _lines_mode(mode: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:
+    local = mode[3]
+    assert isinstance(local, int)
+    return [*mode[:3], local | termios.ICANON | termios.ECHO, *mode[4:]]

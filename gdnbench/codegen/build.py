@@ -1,10 +1,17 @@
-"""Compiles one variant for one architecture, in this process, unless the cache has it."""
+"""Compiles one variant for one architecture, in this process, unless the cache has it.
+
+What only ptxas's log tells of a kernel: that it serializes Hopper's warpgroup products.
+
+Where ptxas cannot keep the products of a function in flight (`wgmma.mma_async`), it waits for each before the next. The
+machine code is then that of a source which waits for each itself, so only the log tells the two apart.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +22,26 @@ from gdnbench.codegen import cache, nvrtc, triton
 from gdnbench.codegen.arch import capability
 from gdnbench.codegen.cubin import disassemble, read_resources
 from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
-from gdnbench.codegen.ptxas_log import serialized_because
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
 from gdnbench.errors import BuildError, MachineError
-from gdnbench.model.case import Variant
-from gdnbench.model.code import UNREAD, Build
+from gdnbench.model.case import UNREAD, Build, Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
-from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
+
+# Each reason has a code of its own, C7510 and further, and all are worded alike. They differ in `in` or `for` alone.
+_SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized due to (.+?) (?:in|for) the function '([^']+)'")
+
+
+def serialized_because(log: str, symbol: str) -> str:
+    """Returns why ptxas serializes the warpgroup products of a kernel, in its own words, or an empty text.
+
+    `log` is what ptxas wrote for the kernel's module, and `symbol` the kernel's mangled name.
+    """
+    reasons = (" ".join(reason.split()) for reason, function in _SERIALIZED.findall(log) if function == symbol)
+    return ", ".join(dict.fromkeys(reasons))
+
 
 _SCHEMA = 6  # raise it when what is stored, or how it is read from a cubin, changes
 

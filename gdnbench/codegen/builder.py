@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 
+from gdnbench.codegen.ahead import BuildStage, Reply, Result, StageBegan, decode_job, reply_of
 from gdnbench.codegen.build import build
-from gdnbench.codegen.job import BuildStage, Reply, Result, StageBegan, decode_job, reply_of
 from gdnbench.codegen.triton import load_function
 from gdnbench.errors import BuildError, GdnbenchError
 from gdnbench.model.kernel import TritonKernel, launch_of

@@ -26,8 +26,8 @@ from typing import TypedDict
 from gdnbench.catalog.trial import forget_trials
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.model.code import Build
-from gdnbench.places import CACHE_VARIABLE, cache_root, index_folder
+from gdnbench.model.case import Build
+from gdnbench.origin import CACHE_VARIABLE, cache_root, index_folder
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing

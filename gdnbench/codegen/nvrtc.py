@@ -13,9 +13,9 @@ from typing import Any
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
+from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, Kernel, launch_of
 from gdnbench.model.op import Op
-from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 

@@ -17,9 +17,9 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
-from gdnbench.model.arguments import call_of
+from gdnbench.model.case import call_of
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
-from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 

@@ -35,7 +35,7 @@ from gdnbench.compare.ratio import (
 from gdnbench.compare.run_change import RunPair, TimeKind
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Status
-from gdnbench.stats.comparison import Verdict, margin_edges
+from gdnbench.stats.interval import Verdict, margin_edges
 
 _FAIL_ON = re.compile(r"slower(?::(?P<margin>\d+(?:\.\d*)?|\.\d+)%)?")
 

@@ -11,19 +11,58 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from gdnbench.catalog.resolve import op_option
-from gdnbench.compare.contest_tolerance import Tolerance, judge_tolerance
 from gdnbench.compare.suite import SuiteResult, judge_suite
 from gdnbench.errors import UsageError
-from gdnbench.model.contest import contest_baseline
+from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.op import Suite
+from gdnbench.model.op import Op, Suite
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.comparison import Comparison
-from gdnbench.store.info import RunInfo
-from gdnbench.store.samples import CaseRounds
+from gdnbench.stats.interval import Comparison
+from gdnbench.store.info import RunInfo, read_info, suite_of
+from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.schema import GateDocument
+from gdnbench.store.step import is_step
+from gdnbench.store.sweep import read_sweep
+
+Tolerance = Literal["pass", "fail", "unknown"]
+_ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to bf16
+
+
+def judge_tolerance(
+    info: RunInfo, label: str, rows: Sequence[Measurement], scenario: str
+) -> tuple[Tolerance, Workload | None]:
+    """Judges by what is certain: the stored errors, or the elements that our gates refused.
+
+    `rows` are the kernel's cases at the contest's workloads; `scenario` is the op's first kind of inputs, which the
+    contest's inputs resemble. Returns the result, and the first workload at which it fails, or None.
+    """
+    kept = info.contest.get(label)
+    failed = set(kept["failed"] if kept else ())
+    for row in rows:
+        if row.case.id in failed or any(_refutes(gate, scenario) for gate in info.gates.get(row.case.id, ())):
+            return "fail", row.case.workload
+    if kept and kept["tolerance"] == CONTEST_TOLERANCE and kept["count"] >= max(1, sum(1 for r in rows if r.timing)):
+        return "pass", None
+    return "unknown", None
+
+
+def _refutes(gate: GateDocument, scenario: str) -> bool:
+    """Whether the worst element of a gate is outside the contest's tolerance, however the oracle's value is rounded."""
+    wrong = gate.get("wrong")
+    of_output = gate["status"] == Status.WRONG_NUMBERS  # the gate may also be of a changed input
+    if not of_output or gate["scenario"] != scenario or not wrong or wrong["got"] is None or wrong["expected"] is None:
+        return False
+    got, expected = float(wrong["got"]), float(wrong["expected"])
+    if not math.isfinite(got):
+        return True
+    slack = _ROUNDED * abs(expected)
+    return abs(got - expected) - slack > CONTEST_TOLERANCE * max(1.0, abs(expected) + slack)
 
 
 @dataclass(frozen=True)
@@ -228,3 +267,51 @@ def contest_score(speedups: Mapping[Workload, float], weights: Mapping[Workload,
     """Returns the mean of the speedups, each workload counted by its weight, or None if there are none."""
     total = sum(weights[workload] for workload in speedups)
     return sum(weights[workload] * speedup for workload, speedup in speedups.items()) / total if speedups else None
+
+
+@dataclass(frozen=True)
+class ContestRun:
+    """A stored run and its contest scores."""
+
+    folder: Path
+    info: RunInfo
+    result: ContestResult
+
+
+def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
+    """Whether a run has kernels at any workload of its op's suite, for choosing a run where none is named.
+
+    RunFormatError is raised if the folder has no readable run.
+    """
+    info = read_info(folder)
+    op = ops.get(info.op)
+    if op is None or suite not in op.suites or info.swept or is_step(folder):
+        return False
+    sizes, complete = {each.at("") for each in op.suite(suite).workloads}, op.workloads.completed
+    return any(complete(info.workloads.stored_case(case)).at("") in sizes for case in info.cases)
+
+
+def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
+    """Scores a run by a suite, with the weights stored with the run, else with the op's present ones.
+
+    `over` are the kernels to compare with; by default FlashInfer's, else the run's baseline.
+
+    Raises:
+        UsageError: for a sweep or a step, and if the run measured no workload of the suite, or has no baseline.
+        UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
+        RunFormatError: if the folder has no readable run.
+    """
+    if read_sweep(folder):
+        raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
+    info, measurements = read_run(folder)
+    chosen = suite_of(info)
+    if chosen is None or chosen.name != suite:
+        chosen = op.suite(suite).as_stored(row.case.workload for row in measurements)
+    by_profile = chosen.by_profile()  # the contest's own inputs are most like the first
+    chosen = by_profile.get("", next(iter(by_profile.values())))
+    rounds = read_case_rounds(folder)
+    times: dict[Clock | None, StoredTimes] = {
+        clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})
+        for clock, rows in [(None, measurements), *read_clocks(folder).items()]
+    }
+    return ContestRun(folder, info, judge_contest(info, times, chosen, over=over, scenario=op.scenarios[0]))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.stats import FloatArray

@@ -31,11 +31,11 @@ from gdnbench.compare.figure import (
 )
 from gdnbench.compare.nvbench_json import read_nvbench
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
+from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import gpu_slug
-from gdnbench.model.params import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.places import EVIDENCE
+from gdnbench.origin import EVIDENCE
 from gdnbench.regular_file import MOST_BYTES, read_regular, unpack
 from gdnbench.store.files import read_table
 from gdnbench.store.find import PUBLISHED_FOLDER

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from gdnbench.compare.figure import SHAPE, Figure, FigureSource, WorkloadKeys, workload_value
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.wording import did_you_mean, first_of

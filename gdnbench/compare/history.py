@@ -28,8 +28,7 @@ from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.op import DEFAULT_SUITE, Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.stats.comparison import Comparison, Verdict, judge
-from gdnbench.stats.interval import Interval
+from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
 from gdnbench.wording import did_you_mean, first_of
 
 DEFAULT_STEP_MARGIN = 0.01

@@ -34,8 +34,8 @@ from gdnbench.compare.figure import (
     split_label,
 )
 from gdnbench.errors import RunFormatError, ShapeError
+from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import gpu_slug
-from gdnbench.model.params import Params
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray

@@ -24,10 +24,9 @@ from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.comparison import Comparison, Verdict
-from gdnbench.stats.interval import Interval
+from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.multiple import compare_unpaired, judge_family
-from gdnbench.stats.unpaired import UnpairedLogRatio
+from gdnbench.stats.paired import UnpairedLogRatio
 from gdnbench.stats.variance import Variance
 from gdnbench.wording import plural
 

@@ -8,11 +8,10 @@ from dataclasses import astuple
 import msgspec
 
 from gdnbench.compare.figure import Figure, FigureSource
-from gdnbench.compare.run_change import RunPair, TimeKind
+from gdnbench.compare.run_change import RunPair, TimeKind, own_sd
 from gdnbench.compare.runs import StoredRun
-from gdnbench.compare.spread import own_sd
 from gdnbench.compare.within_run import ratio_within_run
-from gdnbench.model.params import Params, ParamValue
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Interval

@@ -13,8 +13,8 @@ import numpy as np
 from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Timing
-from gdnbench.model.params import Params
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.find import list_runs, readable

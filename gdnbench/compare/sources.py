@@ -14,7 +14,7 @@ from gdnbench.compare.runs import load_run
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
-from gdnbench.places import is_file, is_folder
+from gdnbench.origin import is_file, is_folder
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.step import refuse_step

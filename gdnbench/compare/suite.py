@@ -11,12 +11,13 @@ import math
 import shlex
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from gdnbench.catalog.resolve import op_option
-from gdnbench.compare.bridge import side_by_side
-from gdnbench.compare.spread import own_sd, process_by_workload
+from gdnbench.compare.run_change import own_sd, process_by_workload
+from gdnbench.compare.within_run import side_by_side
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.measuring.analyse import ALARM
 from gdnbench.model.measurement import InputsEffect, Measurement
@@ -24,12 +25,13 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Comparison, margin_edges
 from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.interval import Comparison, margin_edges
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
-from gdnbench.store.samples import CaseRounds
+from gdnbench.store.info import RunInfo, suite_of
+from gdnbench.store.samples import CaseRounds, read_case_rounds
 
 _ByLabel = dict[str, dict[Workload, FloatArray]]
 
@@ -309,3 +311,34 @@ def _time(rounds_us: FloatArray) -> float:
 
 def _ratio(reference_us: FloatArray, kernel_us: FloatArray) -> float:
     return _time(reference_us / kernel_us)
+
+
+def suite_of_run(
+    folder: Path, info: RunInfo, measurements: Sequence[Measurement], asked: Suite | None, over: Sequence[str]
+) -> SuiteResult | None:
+    """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
+
+    A run that was stopped is summed up over the workloads that have times. `asked` is the suite that was asked for, by
+    default the run's own; `over` are the kernels to compare with, by default the baseline.
+
+    Raises:
+        UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
+        UnknownNameError: for a kernel to compare with that the run does not have.
+    """
+    suite = asked.as_stored(row.case.workload for row in measurements) if asked else suite_of(info)
+    if suite is None and over:
+        raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
+    if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
+        return None
+    shown = {row.case.workload.profile for row in measurements}
+    suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
+    settings = info.settings
+    return judge_worst(
+        measurements,
+        {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None},
+        suite,
+        op=info.op,
+        over=over,
+        margin=settings["margin"],
+        confidence=settings["confidence"],
+    )

@@ -9,12 +9,10 @@ from itertools import count
 from math import prod
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.finding import Experiment
+from gdnbench.diagnose.evidence import Evidence, Experiment
 from gdnbench.errors import BuildError
-from gdnbench.inspection.subject import Subject
-from gdnbench.model.case import Variant
-from gdnbench.model.code import CodeState
+from gdnbench.inspection.compiled import Subject
+from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.workload import Workload
 

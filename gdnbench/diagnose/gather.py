@@ -14,16 +14,21 @@ from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.launch_times import LaunchTimes, profiled_times, recorded_times, timed_in_run
-from gdnbench.diagnose.run_times import RunTimes
+from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild, build_subjects
-from gdnbench.inspection.subject import Subject, gpu_size_of, launches_of
+from gdnbench.inspection.compiled import (
+    BuildOutcome,
+    CompiledKernel,
+    FailedBuild,
+    Subject,
+    build_subjects,
+    gpu_size_of,
+    launches_of,
+)
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.request import parse_workload
-from gdnbench.model.case import Variant
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
@@ -33,9 +38,9 @@ from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import value_of
 from gdnbench.profilers.ncu.report import read_any
 from gdnbench.profilers.ncu.store import find_profiles
+from gdnbench.store.builds import read_launches
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.launches import read_launches
 from gdnbench.store.measurements import read_measurements
 
 

@@ -7,22 +7,39 @@ one instruction a cycle (Nsight Compute's Profiling Guide, "Hardware Model"), so
 exactly one of: the launch, before and after the busiest SM's work; SMs without work while the busiest has some;
 schedulers without a warp on SMs with work; warps that all wait. The stall reasons say what the warps wait for, as
 shares of their time.
+
+The time of each launch of a kernel that makes several, if it was measured; medians in microseconds.
+
+CUPTI, in a run or in a recording of `gdnbench proton`, times the launches within whole calls. ncu replays each launch
+by itself after a cache flush, so that a launch which reads the previous one's output takes longer there than in a call.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Literal
 
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
+from gdnbench.errors import LeftOutWarning, ReportFormatError
+from gdnbench.machine.gpus import spec_of
+from gdnbench.model.case import CodeState, Variant
+from gdnbench.model.workload import Workload
+from gdnbench.profilers.files import find_files
 from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
+from gdnbench.profilers.proton.recording import Recording
+from gdnbench.store.builds import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.inspection.compiled import CompiledKernel
+
 
 _READY = frozenset({"selected", "not_selected"})
 
@@ -165,3 +182,153 @@ def _reasons(profile: LaunchProfile) -> dict[str, float]:
     found = {reason: cycles for reason, cycles in stalls(profile).items() if reason not in _READY}
     total = sum(found.values())
     return {reason: cycles / total for reason, cycles in found.items()}
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds.
+
+    Attributes:
+        gpu: the GPU's short name.
+        times_us: of every kernel and floor of the run at the workload, by label.
+        empty: label of the empty floor; empty if the run lacks it.
+        copy: label of the copy floor; empty if the run lacks it.
+        copy_bytes: bytes that the copy floor moves.
+        flops_us: the op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None.
+        launches: of one call of the kernel; 0 if not counted.
+        code: whether the kernel's time is of its current code.
+        changed: labels whose code is known to have changed since.
+        functions_us: CUPTI time by function of a call; empty if not timed, or if a call launches one function.
+        sm_mhz: the SM clock while the kernel ran, the median of its samples; None if not measured.
+    """
+
+    run_id: str
+    gpu: str
+    time_us: float
+    times_us: Mapping[str, float] = field(repr=False)
+    empty: str = ""
+    copy: str = ""
+    copy_bytes: int = 0
+    flops_us: float | None = None
+    launches: int = 0
+    code: CodeState = CodeState.UNKNOWN
+    changed: tuple[str, ...] = ()
+    functions_us: Mapping[str, float] = field(default_factory=dict)
+    folder: Path | None = None
+    sm_mhz: float | None = None
+
+    @property
+    def known_us(self) -> dict[str, float]:
+        """The times without those of code known to have changed."""
+        return {label: time for label, time in self.times_us.items() if label not in self.changed}
+
+    @property
+    def empty_us(self) -> float | None:
+        """Time of the empty floor."""
+        return self.times_us.get(self.empty)
+
+    @property
+    def copy_us(self) -> float | None:
+        """Time of the copy floor."""
+        return self.times_us.get(self.copy)
+
+    @property
+    def bound_us(self) -> float | None:
+        """Time of the workload's bound: FLOPs at the GPU's peak, else the copy floor."""
+        return self.copy_us if self.flops_us is None else self.flops_us
+
+    @property
+    def launch_share(self) -> float | None:
+        """An empty kernel's time as a share of the kernel's."""
+        return None if self.empty_us is None else min(1.0, self.empty_us / self.time_us)
+
+    @property
+    def gain(self) -> float | None:
+        """The share of the kernel's time above the bound; 0 for a kernel below it."""
+        bound_us = self.bound_us
+        return None if bound_us is None else max(0.0, 1 - bound_us / self.time_us)
+
+    @property
+    def copy_peak_share(self) -> float | None:
+        """The copy floor's bandwidth over the maker's peak, or None if one is unknown."""
+        spec = spec_of(self.gpu)
+        if spec is None or self.copy_us is None or not self.copy_bytes:
+            return None
+        return self.copy_bytes / (self.copy_us * 1e-6) / (spec.bandwidth_gbs * 1e9)
+
+
+@dataclass(frozen=True)
+class LaunchTimes:
+    """The time of each launch in microseconds by entry, complete, and the file it is from.
+
+    `code` says whether the times are of the kernel's current code.
+    """
+
+    times_us: Mapping[str, float]
+    clock: Literal["cupti", "ncu"]
+    path: Path
+    code: CodeState = CodeState.UNKNOWN
+
+    @property
+    def total_us(self) -> float:
+        """Sum over the launches, without gaps."""
+        return sum(self.times_us.values())
+
+    def share(self, entry_name: str) -> float:
+        """Returns a launch's share of that sum."""
+        return self.times_us[entry_name] / self.total_us
+
+
+def profiled_times(
+    profiles: Sequence[LaunchProfile], entries: Sequence[str], path: Path | None, code: CodeState
+) -> LaunchTimes | None:
+    """Returns ncu's times from `profiles` of one kernel at one workload, or None if a launch or duration is missing."""
+    durations: dict[str, list[float]] = {name: [] for name in entries}
+    for profile in profiles:
+        value = value_of(profile, "duration_us")
+        if profile.function in durations and value is not None and value > 0:  # which NaN is not
+            durations[profile.function].append(value)
+    if path is None or not all(durations.values()):
+        return None
+    return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", path, code)
+
+
+def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTimes | None:
+    """Returns CUPTI's times in a run, or None if it did not time every launch."""
+    times = {name: measured.functions_us.get(name, 0.0) for name in entries} if measured else {}
+    if measured is None or measured.folder is None or not all(times.values()):
+        return None
+    return LaunchTimes(times, "cupti", measured.folder / LAUNCHES, measured.code)
+
+
+def recorded_times(
+    profiles: Path, entry: CatalogEntry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
+) -> LaunchTimes | None:
+    """Returns CUPTI's times in the newest recording that timed every launch: of the current code, else of any code.
+
+    Unreadable recordings are left out with a `LeftOutWarning`. `gpu` is the GPU's short name, or None for any.
+    """
+    newest: LaunchTimes | None = None
+    for path in _recordings(profiles, variant, workload, gpu):
+        try:
+            recording = Recording.read(path)
+        except ReportFormatError as error:
+            warnings.warn(f"a recording is left out: {error.message}", LeftOutWarning, stacklevel=2)
+            continue
+        times = {name: median(recording.cupti_us[name]) for name in entries if recording.cupti_us.get(name)}
+        is_whole = len(times) == len(entries) and sum(times.values()) > 0
+        if not is_whole or recording.case.variant.params != variant.params:
+            continue
+        found = LaunchTimes(times, "cupti", path, entry.code_state(recording.source))
+        if found.code is CodeState.CURRENT:
+            return found
+        newest = newest or found
+    return newest
+
+
+def _recordings(profiles: Path, variant: Variant, workload: Workload, gpu: str | None) -> tuple[Path, ...]:
+    try:
+        return find_files(profiles, "proton", variant.label, workload, suffix=".json", gpu=gpu)
+    except ReportFormatError as error:
+        warnings.warn(f"recordings are left out: {error.message}", LeftOutWarning, stacklevel=3)
+        return ()

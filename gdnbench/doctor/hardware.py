@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gdnbench.doctor.check import Level, MachineCheck, version_numbers
 from gdnbench.doctor.loading import TorchGpu
-from gdnbench.machine.state import GpuProcess, GpuState
+from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
 _OLDEST_DRIVER = {12: "525", 13: "580"}  # the oldest driver that supports a CUDA major version

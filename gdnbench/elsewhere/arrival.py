@@ -15,12 +15,12 @@ from subprocess import PIPE
 
 from gdnbench.elsewhere.archive import Limits, unpack
 from gdnbench.elsewhere.host import Host, last_line, shell
-from gdnbench.elsewhere.kept import run_id
+from gdnbench.elsewhere.job import run_id
 from gdnbench.errors import LeftOutWarning, MachineError, RunFormatError, UsageError
-from gdnbench.places import CALIBRATIONS, PROFILES, RESULTS
+from gdnbench.origin import CALIBRATIONS, PROFILES, RESULTS
 from gdnbench.process.command import kill
 from gdnbench.report.console import without_controls
-from gdnbench.store.folder import PARTIAL
+from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import read_info
 

@@ -8,11 +8,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from gdnbench.asked import command_origin
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
+from gdnbench.origin import command_origin
 from gdnbench.process.channel import encode
 
 VARIABLE = "GDNBENCH_EVENTS"

@@ -1,28 +1,73 @@
-"""Runs a command on a target: send what it needs, run it there, bring home what it wrote."""
+"""Runs a command on a target: send what it needs, run it there, bring home what it wrote.
+
+Runs a job on a cluster: `srun` waits for a node, starts the worker there, and passes on what both sides say.
+
+`srun` stays here, or on the login node, for as long as the job runs, so progress is live, Ctrl-C reaches the worker,
+and the exit code is the worker's. What is finished lies in the target's folder, which nodes and login node share.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from gdnbench.elsewhere.archive import files_under
 from gdnbench.elsewhere.arrival import ExpectedOutput, Homes, fetch
 from gdnbench.elsewhere.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
-from gdnbench.elsewhere.environment import Prepared, prepare
+from gdnbench.elsewhere.environment import Prepared, prepare, put_files
 from gdnbench.elsewhere.events import Listener
 from gdnbench.elsewhere.host import Host, run_there
-from gdnbench.elsewhere.job import INPUTS, JOB, OUT, RemoteJob
-from gdnbench.elsewhere.kept import run_id
-from gdnbench.elsewhere.slurm import SlurmEngine
-from gdnbench.elsewhere.sources import put_files
-from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget
-from gdnbench.errors import ConnectionLostError, GdnbenchError
-from gdnbench.places import RESULTS, out_option
+from gdnbench.elsewhere.job import INPUTS, JOB, OUT, RemoteJob, run_id
+from gdnbench.elsewhere.targets import NamedTarget, SlurmTarget, check_trusted, load_targets, targets_with, told
+from gdnbench.errors import ConnectionLostError, GdnbenchError, GpuNotFoundError, UsageError
+from gdnbench.machine import gpus
+from gdnbench.machine.gpus import names_model
+from gdnbench.model.gpu import CPU
+from gdnbench.origin import RESULTS, out_option
+
+_QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
+
+
+@dataclass
+class SlurmEngine:
+    """Runs a job's worker on a node of a cluster.
+
+    Attributes:
+        ready: the target; its host has `srun`.
+        named: the target as the file has it.
+        target: its table.
+        run_opened: told of the run that the job began, by id.
+    """
+
+    ready: Prepared
+    named: NamedTarget
+    target: SlurmTarget
+    run_opened: Callable[[str], None]
+
+    def run(self, folder: str, listener: Listener) -> JobOutcome:
+        """As `Engine.run`; whatever happens, no job is left."""
+        # Its folder's name is the job's own: by that it can be cancelled, whatever its number.
+        name = f"gdnbench-{PurePosixPath(folder).name}"
+        launcher = ("srun", "--ntasks=1", "--unbuffered", *self.target.options, f"--job-name={name}")
+        cure = f"see the options of [targets.{self.named.name}] in {self.named.file}, and that nodes see its workdir"
+        engine = DirectEngine(self.ready, self.run_opened, launcher, self._waiting, cure)
+        try:
+            return engine.run(folder, listener)
+        finally:
+            with suppress(OSError):
+                run_there(self.ready.host, ["scancel", "--quiet", f"--name={name}"])
+
+    def _waiting(self, line: str) -> str:
+        queued = _QUEUED.search(line)
+        return f"job {queued[1]} waits in the queue of {self.ready.host.name}" if queued else ""
+
 
 _RESUMED = ("run", "sweep")
 """The verbs whose run `run --resume` finishes."""
@@ -135,3 +180,42 @@ class Forwarded:
         if not isinstance(error, ConnectionLostError) and not self.runs:
             return error
         return type(error)(error.message, self.way_out)
+
+
+def choose_target(gpu: str) -> NamedTarget | None:
+    """The target for `--gpu`, where `--on` names none: a GPU here comes first, else the one target that has the model.
+
+    Args:
+        gpu: as `--gpu` takes it.
+
+    Returns:
+        The target; None to run here.
+
+    Raises:
+        GpuNotFoundError: if targets are known, and none has the model.
+        UsageError: if several have it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
+    """
+    if not names_model(gpu):
+        return None
+    try:
+        gpus.select_gpu(gpu, gpus.list_gpus())
+    except GpuNotFoundError as error:
+        having = targets_with(gpu)
+        if len(having) == 1:
+            check_trusted(having[0], gpu)
+            return having[0]
+        if having:
+            message = f"{len(having)} targets have a GPU {gpu!r}: {told(having)}"
+            raise UsageError(message, f"name one: --on {having[0].name}") from error
+        others = load_targets()
+        known = f"No target has one: {told(others.values())}." if others else "No target has one: none is known."
+        hint = f"gdnbench targets init NAME --ssh HOST --gpu {gpu} adds one; {error.hint}"
+        raise GpuNotFoundError(f"{error.message} {known}", hint) from error
+    return None
+
+
+def models_asked(named: NamedTarget, gpu: str) -> list[str]:
+    """The models of which the GPU there must be: the one that `--gpu` names, else those that the target has."""
+    if gpu.strip().lower() == CPU:
+        return []
+    return [gpu] if names_model(gpu) else list(named.target.gpus)

@@ -15,15 +15,13 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, Literal
 
-from gdnbench.asked import CommandOrigin
 from gdnbench.catalog.catalog import KERNELS_VARIABLE
 from gdnbench.elsewhere.events import PROGRESS, VARIABLE, JobEnded, JobEvent, RunOpened, TextPrinted, write_event
-from gdnbench.elsewhere.job import RemoteJob, read_job
-from gdnbench.elsewhere.kept import held, run_id, take_up
+from gdnbench.elsewhere.job import RemoteJob, held, read_job, run_id, take_up
 from gdnbench.errors import ExitCode, GdnbenchError, GpuNotFoundError
 from gdnbench.machine.gpus import is_model, list_gpus, select_cards, select_gpu
 from gdnbench.model.gpu import CPU
-from gdnbench.places import RESULTS
+from gdnbench.origin import RESULTS, CommandOrigin
 from gdnbench.process.channel import decode
 from gdnbench.process.command import PYTHON, kill, start
 from gdnbench.process.worker import python_path

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gdnbench.errors import UsageError
+from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.parse import read_text
+from gdnbench.exchange.reference import as_cpp, sizes_of
 from gdnbench.exchange.schema import ExtensionBinding, SourceFile
-from gdnbench.exchange.subject import ExportedKernel
-from gdnbench.exchange.symbolic import as_cpp, sizes_of
-from gdnbench.model.arguments import argument_names
+from gdnbench.model.case import argument_names
 from gdnbench.model.kernel import CudaKernel, CudaLaunch
 from gdnbench.model.tensor import FACTS, TensorSpec
 

@@ -2,33 +2,108 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import UsageError
-from gdnbench.exchange.dataset import definition_path, lines_path, solution_path
-from gdnbench.exchange.definition import definition_of
-from gdnbench.exchange.drawing import draw
-from gdnbench.exchange.kept import BLOBS_FOLDER, MOST_BLOB_BYTES, kept_workloads
-from gdnbench.exchange.match import Match, match
-from gdnbench.exchange.parse import check_path
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.exchange.definition import (
+    PlannedWorkload,
+    blob_path,
+    definition_of,
+    drawn_inputs,
+    plan_workloads,
+    workload_traces,
+)
+from gdnbench.exchange.match import BLOBS_FOLDER, MOST_BLOB_BYTES, ExportedKernel, Match, kept_workloads, match
+from gdnbench.exchange.parse import check_path, definition_path, lines_path, solution_path
 from gdnbench.exchange.schema import Definition, ExtensionBinding, Trace, TracedWorkload, as_file, as_lines
-from gdnbench.exchange.solution import solution_of
-from gdnbench.exchange.subject import ExportedKernel
-from gdnbench.exchange.traces import run_traces
-from gdnbench.exchange.workloads import drawn_inputs, plan_workloads, workload_traces
-from gdnbench.model.case import Variant
-from gdnbench.model.code import CodeState
+from gdnbench.exchange.solution import run_traces, solution_of
+from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
+from gdnbench.process.command import PYTHON, run_tool
+from gdnbench.process.worker import python_path
 from gdnbench.regular_file import read_regular
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.wording import first_of
+
+_LIMIT_S = 600.0
+
+
+def draw(
+    match: Match, folder: Path, planned: Sequence[PlannedWorkload], stored: Sequence[str], to: Path
+) -> dict[str, dict[str, float]]:
+    """Draws each workload's typical inputs, writes the `stored` ones, and returns the scalars by uuid and name.
+
+    Raises MachineError if the numerics fail.
+
+    Args:
+        folder: of the op's numerics.
+        to: the root of the data set.
+    """
+    if not (stored or match.op.scalars):
+        return {each.uuid: {} for each in planned}
+    job = {
+        "op_folder": str(folder),
+        "stored": list(stored),
+        "workloads": [
+            {"uuid": each.uuid, "sizes": each.workload.sizes, "seed": each.number,
+             "file": str(to / blob_path(match, each.uuid))}
+            for each in planned
+        ],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary, "job.json")
+        path.write_text(json.dumps(job))
+        done = run_tool(
+            [*PYTHON, "-m", "gdnbench.exchange.export", str(path)],
+            limit_s=_LIMIT_S,
+            environment={"PYTHONPATH": python_path()},
+        )
+        if done.returncode:
+            reason = (done.errors.strip().splitlines() or ["it ended without a word"])[-1]
+            raise MachineError(f"the inputs of {match.op.name} cannot be drawn: {reason}", "see its numerics.py")
+        answer: dict[str, dict[str, float]] = json.loads(path.with_name("scalars.json").read_text())
+    return answer
+
+
+def main(path: Path) -> None:
+    """Runs a job, and writes `scalars.json` beside it."""
+    from gdnbench.catalog.entry import Broken
+    from gdnbench.catalog.load import load_op
+    from gdnbench.launch.numerics import load_numerics
+
+    job: Mapping[str, Any] = json.loads(path.read_text())
+    folder = Path(job["op_folder"])
+    loaded = load_op(folder)
+    if isinstance(loaded, Broken):
+        sys.exit(loaded.reason)
+    numerics, op = load_numerics(loaded.op, folder), loaded.op
+    found = {}
+    for each in job["workloads"]:
+        workload = op.workload(each["sizes"])
+        tensors, scalars = numerics.make_inputs(workload, each["seed"], "cpu", op.scenarios[0])
+        found[each["uuid"]] = {name: float(scalars[name]) for name in op.scalars}
+        if job["stored"]:
+            from safetensors.torch import save_file
+
+            file = Path(each["file"])
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_file({name: tensors[name].contiguous() for name in job["stored"]}, file)
+    path.with_name("scalars.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
-from gdnbench.exchange.schema import DTYPE_NAMES, DefinedTensor, Definition, TracedWorkload
+from gdnbench.exchange.parse import parse_definition, parse_solution, parse_traces, read_text
+from gdnbench.exchange.schema import (
+    DTYPE_NAMES,
+    DefinedTensor,
+    Definition,
+    Solution,
+    Trace,
+    TracedWorkload,
+    document_of,
+)
+from gdnbench.model.case import Variant
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Workload
@@ -119,3 +133,129 @@ def _match_size(found: Match, dim: str | int, name: str, where: str) -> None:
         return
     if found.fixed.setdefault(dim, axis.value) != axis.value:
         raise UsageError(f"{where}: the size {name} is {axis.value}, and {dim} is {found.fixed[dim]}", "name another")
+
+
+DEFINITION_FILE = "definition.json"
+REFERENCE_FILE = "reference.py"
+SOLUTION_FILE = "solution.json"
+SOURCES_FOLDER = "source"
+WORKLOADS_FILE = "workloads.jsonl"
+BLOBS_FOLDER = "blobs"
+MOST_BLOB_BYTES = 1 << 32
+"""Limit of one file of a data set's inputs."""
+
+
+def definition_files(definition: Definition) -> dict[Path, bytes]:
+    """Returns a Definition as files of an op's folder."""
+    document = document_of(definition)
+    reference = document.pop("reference")
+    return {Path(DEFINITION_FILE): _encoded(document), Path(REFERENCE_FILE): reference.encode()}
+
+
+def kept_definition(folder: Path) -> Definition:
+    """Reads the Definition that an op was imported from; raises UsageError if its files are invalid."""
+    path = folder / DEFINITION_FILE
+    document = json.loads(read_text(path))
+    document["reference"] = read_text(folder / REFERENCE_FILE)
+    return parse_definition(json.dumps(document), str(path))
+
+
+def solution_files(solution: Solution) -> dict[Path, bytes]:
+    """Returns a Solution as files of a kernel's folder."""
+    document = document_of(solution)
+    document["sources"] = [source.path for source in solution.sources]
+    files = {Path(SOURCES_FOLDER, source.path): source.content.encode() for source in solution.sources}
+    return {Path(SOLUTION_FILE): _encoded(document), **files}
+
+
+def kept_solution(folder: Path) -> Solution:
+    """Reads the Solution that a kernel was imported from, with its current sources; raises UsageError if invalid."""
+    path = folder / SOLUTION_FILE
+    document = json.loads(read_text(path))
+    document["sources"] = [
+        {"path": name, "content": read_text(folder / SOURCES_FOLDER / name)} for name in document["sources"]
+    ]
+    return parse_solution(json.dumps(document), str(path))
+
+
+def kept_workloads(folder: Path) -> list[Trace]:
+    """Reads the workloads that an op was imported with, if any; raises UsageError if the file is invalid."""
+    path = folder / WORKLOADS_FILE
+    return parse_traces(read_text(path), str(path)) if path.is_file() else []
+
+
+def literal(text: str) -> str:
+    """Returns a text as a Python string literal."""
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+
+
+def one_line(text: str) -> str:
+    """Returns the first line of a text, at most 100 printable characters."""
+    first = (text.strip().splitlines() or [""])[0]
+    return "".join(each for each in first if each.isprintable())[:100]
+
+
+def _encoded(document: object) -> bytes:
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+@dataclass(frozen=True)
+class ExportedKernel:
+    """A variant that becomes a Solution, with its Definition, and the workloads to export, at least one."""
+
+    entry: CatalogEntry
+    variant: Variant
+    match: Match
+    workloads: Sequence[Workload]
+
+    @property
+    def title(self) -> str:
+        """The kernel with all of its params, for comments: `decode-v4 WARPS=8`."""
+        return self.variant.in_full
+
+    @property
+    def arguments(self) -> list[str]:
+        """The names of inputs and scalars, in the Definition's order."""
+        return list(self.match.definition.inputs)
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of outputs, in the Definition's order."""
+        return list(self.match.definition.outputs)
+
+    @property
+    def known(self) -> dict[str, int]:
+        """The op's sizes that are constant in the Definition: compile-time axes and others that it fixes."""
+        return {**self.workloads[0].compile_time, **self.match.fixed}
+
+    @property
+    def unknown(self) -> dict[str, tuple[str, int]]:
+        """The axes and derived sizes that inputs have, each with an input and the dimension."""
+        op = self.match.op
+        names = [*(axis.name for axis in op.workloads.axes if not axis.compile_time), *op.derived]
+        places = {name: self.match.place(name) for name in names if name not in self.known}
+        return {name: place for name, place in places.items() if place}
+
+    def need_sizes(self, names: Sequence[str]) -> None:
+        """Raises UsageError for the first size that no input has."""
+        for name in names:
+            if name not in self.known and name not in self.unknown:
+                raise UsageError(
+                    f"{self.variant.label} needs {name}, which no input's sizes tell", "export another kernel"
+                )
+
+    def size_text(self, dim: str | int) -> str:
+        """Returns a size as text: a number, or the name of a run-time size."""
+        if isinstance(dim, int):
+            return str(dim)
+        if dim in self.known:
+            return str(self.known[dim])
+        self.need_sizes([dim])
+        return dim
+
+    def scratch_dims(self, spec: TensorSpec) -> list[str]:
+        """Returns the sizes of scratch memory as texts; they may name params."""
+        params = self.variant.params
+        return [
+            str(params[dim]) if isinstance(dim, str) and dim in params else self.size_text(dim) for dim in spec.dims
+        ]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gdnbench import trace
 from gdnbench.errors import UsageError
+from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.parse import read_text
+from gdnbench.exchange.reference import as_python, sizes_of
 from gdnbench.exchange.schema import SourceFile
-from gdnbench.exchange.subject import ExportedKernel
-from gdnbench.exchange.symbolic import as_python, sizes_of
 from gdnbench.model.kernel import TorchKernel, TritonKernel
 from gdnbench.model.tensor import FACTS, TensorSpec
 

@@ -1,15 +1,25 @@
-"""An op's float64 oracle as a self-contained text: what `oracle` needs of `numerics.py`, and a function `run`."""
+"""An op's float64 oracle as a self-contained text: what `oracle` needs of `numerics.py`, and a function `run`.
+
+Expressions, in sizes known at run time, of what a kernel's declaration computes from a workload.
+
+A declaration's `grid` is Python. Called with sizes that record operations, it gives an expression for a binding. If it
+needs such a size's value (`max`, `if`, a division with `/`), it becomes a table with a row for each exported workload.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.parse import read_text
+from gdnbench.model.declaration import Params
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import FACTS
+from gdnbench.model.workload import Workload
 
 _ORACLE = "oracle"
 _TAKEN = ("run",)
@@ -92,3 +102,164 @@ def _text(node: ast.stmt, lines: list[str]) -> str:
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(each.lineno for each in decorators)])
     return "\n".join(lines[first - 1 : node.end_lineno])
+
+
+class ValueAskedError(Exception):
+    """A declaration needs the value of a size that has none yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class SizeExpression:
+    """A size known at run time, as text in Python and in C++.
+
+    The C++ type is `int64_t`; `floor_div` and `floor_mod` divide as Python does.
+    """
+
+    python: str
+    cpp: str
+
+    def __add__(self, other: Any) -> SizeExpression:
+        return _infix("+", self, other)
+
+    def __radd__(self, other: Any) -> SizeExpression:
+        return _infix("+", other, self)
+
+    def __sub__(self, other: Any) -> SizeExpression:
+        return _infix("-", self, other)
+
+    def __rsub__(self, other: Any) -> SizeExpression:
+        return _infix("-", other, self)
+
+    def __mul__(self, other: Any) -> SizeExpression:
+        return _infix("*", self, other)
+
+    def __rmul__(self, other: Any) -> SizeExpression:
+        return _infix("*", other, self)
+
+    def __floordiv__(self, other: Any) -> SizeExpression:
+        return _divided("//", "floor_div", self, other)
+
+    def __rfloordiv__(self, other: Any) -> SizeExpression:
+        return _divided("//", "floor_div", other, self)
+
+    def __mod__(self, other: Any) -> SizeExpression:
+        return _divided("%", "floor_mod", self, other)
+
+    def __rmod__(self, other: Any) -> SizeExpression:
+        return _divided("%", "floor_mod", other, self)
+
+    def __neg__(self) -> SizeExpression:
+        return SizeExpression(f"(-{self.python})", f"(-{self.cpp})")
+
+    def _asked(self, *_others: Any) -> Any:
+        raise ValueAskedError(self.python)
+
+    __bool__ = __int__ = __index__ = __float__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _asked
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __round__ = __iter__ = __hash__ = _asked
+
+
+LaunchSize = int | SizeExpression
+
+
+def _infix(sign: str, left: Any, right: Any) -> SizeExpression:
+    (lp, lc), (rp, rc) = _texts(left), _texts(right)
+    return SizeExpression(f"({lp} {sign} {rp})", f"({lc} {sign} {rc})")
+
+
+def _divided(sign: str, function: str, left: Any, right: Any) -> SizeExpression:
+    (lp, lc), (rp, rc) = _texts(left), _texts(right)
+    return SizeExpression(f"({lp} {sign} {rp})", f"{function}({lc}, {rc})")
+
+
+def _texts(value: Any) -> tuple[str, str]:
+    if isinstance(value, SizeExpression):
+        return value.python, value.cpp
+    if type(value) is int:
+        return str(value), f"INT64_C({value})"
+    raise ValueAskedError(f"{value!r}")
+
+
+class _SymbolicWorkload:
+    """A workload whose run-time axes are expressions; its lists have no value."""
+
+    def __init__(self, known: Mapping[str, int], unknown: Sequence[str]) -> None:
+        self._known, self._unknown = known, unknown
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._unknown:
+            return SizeExpression(name, name)
+        if name in self._known:
+            return self._known[name]
+        raise ValueAskedError(name)
+
+
+def sizes_of(
+    function: Callable[[Any, Params], Any],
+    params: Params,
+    known: Mapping[str, int],
+    unknown: Sequence[str],
+    workloads: Sequence[Workload],
+    named_sizes: Callable[[Workload], Mapping[str, int]],
+) -> tuple[LaunchSize, ...]:
+    """Returns the results of a declared function, a grid or a block, as numbers or expressions.
+
+    Raises UsageError if the function depends on what no argument of a Solution gives.
+
+    Args:
+        known: the constant axes.
+        unknown: the axes and derived sizes that vary.
+        workloads: those to export, for a function without an expression.
+        named_sizes: the axes and derived sizes of a workload, by name.
+    """
+    try:
+        given = function(_SymbolicWorkload(known, unknown), params)
+        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        for size in sizes:
+            _texts(size)
+    except ValueAskedError:
+        return _tabled(function, params, unknown, workloads, named_sizes)
+    return sizes
+
+
+def _tabled(
+    function: Callable[[Any, Params], Any],
+    params: Params,
+    unknown: Sequence[str],
+    workloads: Sequence[Workload],
+    named_sizes: Callable[[Workload], Mapping[str, int]],
+) -> tuple[LaunchSize, ...]:
+    rows: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for workload in workloads:
+        given = function(workload, params)
+        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        named = named_sizes(workload)
+        key = tuple(named[name] for name in unknown)
+        if rows.setdefault(key, sizes) != sizes:
+            raise UsageError(
+                f"the kernel's launch depends on the lists of {workload}",
+                "no argument of a Solution tells them: with --shape, export workloads that differ in their totals",
+            )
+    columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
+    return tuple(_column(column, unknown) for column in columns)
+
+
+def _column(column: Mapping[tuple[int, ...], int], unknown: Sequence[str]) -> LaunchSize:
+    if len(set(column.values())) == 1:
+        return next(iter(column.values()))
+    python = f"{dict(column)!r}[({', '.join(unknown)},)]"
+    cases = "".join(
+        f"if ({' && '.join(f'{name} == {size}' for name, size in zip(unknown, key, strict=True))}) return {value}; "
+        for key, value in column.items()
+    )
+    message = "this solution was exported for other sizes"
+    return SizeExpression(python, f'[&]() -> int64_t {{ {cases}throw std::runtime_error("{message}"); }}()')
+
+
+def as_python(size: LaunchSize) -> str:
+    """Returns the size in Python."""
+    return _texts(size)[0]
+
+
+def as_cpp(size: LaunchSize) -> str:
+    """Returns the size in C++."""
+    return _texts(size)[1]

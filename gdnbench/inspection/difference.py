@@ -21,9 +21,8 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.codegen.sass import normalize
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild
+from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild, Subject, launches_of
 from gdnbench.inspection.quantities import QUANTITIES, QuantityValue, mix_order, mix_rows
-from gdnbench.inspection.subject import Subject, launches_of
 from gdnbench.model.kernel import TorchKernel
 
 _GIT = "git:"

@@ -1,18 +1,51 @@
-"""An outline of a kernel's machine code: blocks and loops, dependencies, live registers, source lines."""
+"""An outline of a kernel's machine code: blocks and loops, dependencies, live registers, source lines.
+
+The outermost loops of a kernel's machine code, and their instructions.
+
+In a persistent kernel a trip is a tile. If its warps do different work, each role has a loop of its own.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.codegen.awaited import Hold, awaited_along, holds_something
-from gdnbench.codegen.graph import Block, Loop, find_loops, read_blocks
-from gdnbench.codegen.nvdisasm import SourceLine, read_live_registers, read_source_lines
-from gdnbench.codegen.sass import Instruction, family_of
+from gdnbench.codegen.cubin import SourceLine, read_live_registers, read_source_lines
+from gdnbench.codegen.graph import Block, Hold, Loop, awaited_along, find_loops, holds_something, read_blocks
+from gdnbench.codegen.sass import Instruction, family_of, family_order
 from gdnbench.codegen.schedule import EncodedInstruction, read_schedule
 from gdnbench.inspection.compiled import CompiledKernel
-from gdnbench.inspection.source_lines import Frames, choose_lines, main_file
+
+Frames = Mapping[int, Sequence[SourceLine]]  # by address; the innermost line first, then its callers'
+
+
+def main_file(frames: Frames) -> str:
+    """Returns the file with the most distinct lines; empty if none is known.
+
+    Its lines distinguish most instructions: of a kernel that only calls a header's function, the header; of one that
+    loads through a helper, the file with the calls of the helper.
+    """
+    lines = {own for one in frames.values() for own in _innermost(one).values()}
+    counts = Counter(sorted(line.file for line in lines))  # sorted, so that ties are deterministic
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def choose_lines(frames: Frames, main: str) -> dict[int, SourceLine]:
+    """Returns by address the innermost line in the main file, else the innermost of all."""
+    return {address: _innermost(one).get(main, one[0]) for address, one in frames.items()}
+
+
+def _innermost(frames: Sequence[SourceLine]) -> dict[str, SourceLine]:
+    """Returns the innermost line in each file."""
+    return {line.file: line for line in reversed(frames)}
+
+
+def file_name(line: SourceLine) -> str:
+    """Returns the line's file name, without folders."""
+    return Path(line.file).name
+
 
 # Families that may be summed up where nothing waits: they compute on registers only. Every other family, unnamed
 # opcodes included, is always listed.
@@ -170,3 +203,48 @@ def _name(at: int) -> str:
 
 def _address(one: Instruction) -> int:
     return int(one.address, 16)
+
+
+@dataclass(frozen=True)
+class OutermostLoop:
+    """A loop that lies in no other.
+
+    Attributes:
+        line: the source line of the branch back, its `for` or `while`; None if unknown.
+        trip: its blocks, and the instructions of its shortest and its longest trip.
+        within: number of loops in it.
+        families: instructions by family, those of inner loops counted once.
+    """
+
+    line: SourceLine | None
+    trip: Loop
+    within: int
+    families: Mapping[str, int]
+
+    @property
+    def instructions(self) -> int:
+        """Number of instructions in its code."""
+        return sum(self.families.values())
+
+
+def loops_of(compiled: CompiledKernel) -> tuple[OutermostLoop, ...]:
+    """Returns the outermost loops of a compiled kernel, in address order; raises MachineError if `nvdisasm` fails."""
+    lines = read_source_lines(Path(compiled.build.cubin), compiled.build.symbol)
+    return outermost_loops(outline_code(compiled.sass, {}, lines))
+
+
+def outermost_loops(outline: Outline) -> tuple[OutermostLoop, ...]:
+    """Returns the outermost loops of an outline."""
+    loops = list(outline.loops.values())
+    return tuple(
+        _loop(outline, loop, sum(other.blocks < loop.blocks for other in loops))
+        for loop in loops
+        if not any(loop.blocks < other.blocks for other in loops)
+    )
+
+
+def _loop(outline: Outline, loop: Loop, within: int) -> OutermostLoop:
+    code = [one for at in sorted(loop.blocks) for one in outline.blocks[at].code]
+    counts = Counter(family_of(one.instruction) for one in code)
+    families = {name: counts[name] for name in sorted(counts, key=family_order)}
+    return OutermostLoop(outline.blocks[loop.latches[0]].code[-1].line, loop, within, families)

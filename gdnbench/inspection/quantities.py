@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gdnbench.codegen.sass import family_order
-from gdnbench.codegen.schedule import IssuedInstruction
-from gdnbench.codegen.schedule_summary import ScheduleSummary, count_waits
+from gdnbench.codegen.schedule import IssuedInstruction, ScheduleSummary, count_waits
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, FailedBuild
 

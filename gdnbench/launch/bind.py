@@ -18,11 +18,10 @@ from gdnbench.codegen.triton import arguments, compile_triton
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.arguments import argument_names, call_of, check_arguments
-from gdnbench.model.case import Variant
+from gdnbench.model.case import Variant, argument_names, call_of, check_arguments
+from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 from gdnbench.model.op import Op
-from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 
 DEFAULT_SHARED_BYTES = 48 << 10

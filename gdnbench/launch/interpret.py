@@ -16,15 +16,13 @@ from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_memory import TritonMemory
 from gdnbench.launch.triton_rounding import round_to_nearest
 from gdnbench.launch.workspace import Workspace
-from gdnbench.model.arguments import argument_names, check_arguments
-from gdnbench.model.case import Variant
+from gdnbench.model.case import Variant, argument_names, check_arguments
+from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
-from gdnbench.model.params import Params
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import LocatedFault, Traffic
 from gdnbench.ptx.grid import LaunchGrid
-from gdnbench.ptx.launch import run_program
-from gdnbench.ptx.module import ModuleMemory
+from gdnbench.ptx.launch import ModuleMemory, run_program
 from gdnbench.ptx.program import Program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor

@@ -14,8 +14,8 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics, ask, check_named
+from gdnbench.model.declaration import ParamValue
 from gdnbench.model.op import Op
-from gdnbench.model.params import ParamValue
 from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
 from gdnbench.model.workload import Workload
 

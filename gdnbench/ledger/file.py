@@ -15,7 +15,7 @@ from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
 from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
 from gdnbench.ledger.sources import unpack
-from gdnbench.places import is_file
+from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
 
 E = TypeVar("E", Opened, Closed)

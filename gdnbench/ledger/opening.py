@@ -11,10 +11,18 @@ from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.ledger.entry import EntryState, LedgerEntry, Opened, now_text
-from gdnbench.ledger.expectation import EXAMPLES, Expectation, Typed, parse_expectation
+from gdnbench.ledger.entry import (
+    EXAMPLES,
+    EntryState,
+    Expectation,
+    LedgerEntry,
+    Opened,
+    Typed,
+    now_text,
+    parse_expectation,
+)
 from gdnbench.ledger.file import Entries
-from gdnbench.ledger.gates import refuse_shut
+from gdnbench.ledger.judge import refuse_shut
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.machine.provenance import git_state
 from gdnbench.measuring.request import parse_workload

@@ -7,10 +7,12 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import unified_diff
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codec import SchemaError, decode_json
+from gdnbench.ledger.entry import LedgerEntry
 
 LARGEST_BYTES = 2**24
 """Of all files together, as text; a damaged or hostile entry must not fill the memory."""
@@ -68,3 +70,41 @@ def difference(before: Files, after: Files, *, name: str) -> list[str]:
         old, new = (files.get(path, "").splitlines() for files in (before, after))
         lines += unified_diff(old, new, f"then/{path}", f"{name}/{path}", lineterm="")
     return lines
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference of sources.
+
+    Attributes:
+        lines: of a unified diff; none where nothing changed, or nothing can be compared.
+        note: what is to be said of it, or why there is none; empty for a plain difference.
+    """
+
+    lines: tuple[str, ...] = ()
+    note: str = ""
+
+
+def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
+    """What changed since the entry was opened.
+
+    Args:
+        entry: the entry.
+        current: its kernel as it is now; None where it is gone.
+    """
+    kernel = entry.opened.kernel
+    before = unpack(entry.opened.sources)
+    measured = unpack(entry.last.sources) if entry.last else {}
+    now = read_sources(current) if current else {}
+    if not before:
+        return Change(note=f"no difference can be shown: {kernel} was too large to be kept")
+    if measured:
+        lines = difference(before, measured, name="measured")
+        if not lines:
+            return Change(note=f"{kernel} was measured as it was when the entry was opened")
+        changed_since = f"{kernel} has changed since it was measured" if now and now != measured else ""
+        return Change(tuple(lines), note=changed_since)
+    if not now:
+        return Change(note=f"no difference can be shown: {kernel} is not there any more")
+    lines = difference(before, now, name="now")
+    return Change(tuple(lines), note="" if lines else f"{kernel} is as it was when the entry was opened")

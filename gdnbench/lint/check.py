@@ -12,10 +12,9 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode, UsageError
 from gdnbench.lint.cuda_subject import CudaSubject, read_cuda_subjects, read_source
-from gdnbench.lint.finding import LintFinding, LintRule
+from gdnbench.lint.finding import LintFinding, LintRule, apply_comments
 from gdnbench.lint.rules import RULES
 from gdnbench.lint.settings import settings_of
-from gdnbench.lint.silence import apply_comments
 from gdnbench.lint.triton_source import read_triton
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.model.case import Variant

@@ -14,7 +14,7 @@ from gdnbench.lint.span import Span, constant_span, program_spans, span_between
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from gdnbench.lint.launch_setting import LaunchSetting
+    from gdnbench.lint.settings import LaunchSetting
 
 Names = dict[str, CudaNumber]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,3 +52,19 @@ class LintRule:
     bug: str
     remedy: str
     check: Callable[[Any], Iterator[tuple[SourcePlace, str]]]
+
+
+_COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")
+
+
+def apply_comments(text: str, findings: list[LintFinding]) -> tuple[list[LintFinding], int]:
+    """Returns the findings of a file that no comment silences, and the number silenced; a comment needs a reason."""
+    lines = text.splitlines()
+    kept: list[LintFinding] = []
+    for finding in findings:
+        found = _COMMENT.search(lines[finding.place.line - 1])
+        if found is None or finding.code not in re.split(r"\s*,\s*", found[1]):
+            kept.append(finding)
+        elif not re.search(r"\w", found[2]):
+            kept.append(replace(finding, remedy=f"say why behind ignore[{found[1]}]: without a reason it does nothing"))
+    return kept, len(findings) - len(kept)

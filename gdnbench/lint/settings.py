@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.codegen.launch_limits import request_of
+from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, request_of
 from gdnbench.errors import GdnbenchError
-from gdnbench.lint.launch_setting import LaunchSetting, TensorFacts
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
 from gdnbench.model.op import Op
-from gdnbench.model.params import Params
 from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """A tensor at a workload: Triton's name of its dtype, and its number of elements."""
+
+    dtype: str
+    elements: int
+
+
+@dataclass(frozen=True)
+class LaunchSetting:
+    """A launch of a kernel at a workload, with its constants; values are None, 0 or empty if unknown.
+
+    Attributes:
+        at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`.
+        constants: the values of `tl.constexpr` arguments and of macros, by name.
+        sizes: run-time axes and derived sizes by name, with Triton's types.
+        scalars: names of fp32 arguments.
+        grid: programs or blocks along x, y and z.
+        threads: of a block of a CUDA kernel.
+        archs: target architectures; none if the kernel does not support the workload.
+    """
+
+    label: str
+    at: str = ""
+    tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    scalars: tuple[str, ...] = ()
+    grid: tuple[int, ...] | None = None
+    threads: int = 0
+    request: LaunchRequest | None = None
+    workload: Workload | None = None
+    params: Params | None = None
+    archs: tuple[str, ...] = ()
+
+
+def at_words(setting: LaunchSetting) -> str:
+    """Returns ` at B=64 qk4_v8 with BV=16`, the end of a sentence, or "" without a workload and constants."""
+    if not setting.at:
+        return ""
+    return f" {setting.at}" if setting.at.startswith("with ") else f" at {setting.at}"
+
 
 MOST_WORKLOADS = 16
 """The largest and the smallest of the suites' workloads, and some between."""
@@ -95,3 +139,19 @@ def _setting(
         params=params,
         archs=() if kernel.unable(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
     )
+
+
+OnArch = Callable[[LaunchSetting, LaunchRequest, str], str]
+
+
+def _refusal(_setting: LaunchSetting, request: LaunchRequest, arch: str) -> str:
+    return request.refusal(arch)
+
+
+def first_refused(settings: Iterable[LaunchSetting], refusal: OnArch = _refusal) -> str:
+    """Describes the first launch that one of its architectures refuses, by `refusal`; empty if there is none."""
+    for setting in settings:
+        for arch in setting.archs if setting.request else ():
+            if setting.request and (why := refusal(setting, setting.request, arch)):
+                return f"{why},{at_words(setting)}" if setting.at else why
+    return ""

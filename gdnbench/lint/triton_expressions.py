@@ -8,11 +8,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gdnbench.lint import span as spans
-from gdnbench.lint.launch_setting import LaunchSetting
+from gdnbench.lint.settings import LaunchSetting
 from gdnbench.lint.span import Span, span_between
-from gdnbench.lint.triton_events import AccessKind, LaneRange, MatrixProduct, MemoryAccess, TensorSum, TritonEvent
 from gdnbench.lint.triton_source import TritonFunction, TritonSource
-from gdnbench.lint.triton_value import CONSTANT, UNKNOWN, TritonValue, binary, broadcast, cast, constant, joined
+from gdnbench.lint.triton_value import (
+    CONSTANT,
+    UNKNOWN,
+    AccessKind,
+    LaneRange,
+    MatrixProduct,
+    MemoryAccess,
+    TensorSum,
+    TritonEvent,
+    TritonValue,
+    binary,
+    broadcast,
+    cast,
+    constant,
+    joined,
+)
 
 Scope = dict[str, TritonValue]
 

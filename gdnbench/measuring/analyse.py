@@ -13,14 +13,13 @@ from gdnbench.measuring.plausible import bridge_warning, implausible
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import Settings
 from gdnbench.measuring.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
-from gdnbench.model.case import Case
-from gdnbench.model.code import Build
+from gdnbench.model.case import Build, Case
 from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import process_means

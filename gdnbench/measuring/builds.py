@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.codegen.ahead import build_all
-from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.codegen.job import Job
-from gdnbench.codegen.launch_limits import request_of
+from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
-from gdnbench.model.case import Case, Variant
-from gdnbench.model.code import Build, tell_serialized
+from gdnbench.model.case import Build, Case, Variant, tell_serialized
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status

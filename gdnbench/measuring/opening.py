@@ -13,8 +13,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions
-from gdnbench.machine.state import read_state
+from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
 from gdnbench.measuring.analyse import is_of_times
 from gdnbench.measuring.captured import document_of, find_again
 from gdnbench.measuring.observer import Observer
@@ -27,8 +26,8 @@ from gdnbench.model.case import Case, key_of
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
+from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
-from gdnbench.store.folder import RunFolder, read_journal, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, part_document, part_of, read_info, suite_document, write_info
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 

@@ -1,4 +1,11 @@
-"""Plans the cases of a request, and predicts, before any build or measurement, about how long they take."""
+"""Plans the cases of a request, and predicts, before any build or measurement, about how long they take.
+
+Chooses the scenarios in which a run's preflight verifies each case, since a suite may have a hundred workloads.
+
+An oracle in float64 takes thousands of times as long as the kernel. A run of few workloads verifies each in every
+scenario of the op. A run of more verifies each in the scenario that is timed and in one of the others, in turn, so that
+each kernel still meets every scenario, at several workloads. `gdnbench verify` leaves none out.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +19,14 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.errors import MachineError
 from gdnbench.measuring.builds import archs_of, build_jobs
-from gdnbench.measuring.forms import find_forms, in_every_form
 from gdnbench.measuring.inputs import ROUNDS, SAMPLES, InputsProbe
+from gdnbench.measuring.measure import find_forms, in_every_form
 from gdnbench.measuring.request import Request, device_of, slug_of
 from gdnbench.measuring.schedule import LONGEST_CALL_US, START_S, longest_round_s
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
+from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 
@@ -259,3 +267,28 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     if not probe.cases:
         return measuring_s
     return measuring_s + START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
+
+
+FEW_WORKLOADS = 8
+"""Most workloads that are each verified in all scenarios. With more, four others come up at two workloads or more."""
+
+
+def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+    """The scenarios in which each case is verified, by case id; empty if all are verified in all.
+
+    A workload that is timed in several profiles meets all its scenarios in one of them, and in the others only the
+    timed one. `cases` are all of the run, so that scenarios do not depend on which cases are left to do.
+    """
+    workloads = list(dict.fromkeys(case.workload for case in cases))
+    sizes = list(dict.fromkeys(workload.at("") for workload in workloads))
+    kinds = {workload: op.inputs_to_verify(workload) for workload in workloads}
+    if len(sizes) > FEW_WORKLOADS:
+        for workload in workloads:
+            timed, *others = kinds[workload]
+            if others:
+                kinds[workload] = (timed, others[sizes.index(workload.at("")) % len(others)])
+    elif len(sizes) == len(workloads):
+        return {}
+    first = {workload.at(""): workload for workload in reversed(workloads)}
+    again = {workload for workload in workloads if workload != first[workload.at("")]}
+    return {case.id: kinds[case.workload][: 1 if case.workload in again else None] for case in cases}

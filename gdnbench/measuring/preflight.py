@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
-from gdnbench.measuring.exit_code import exit_code_of_statuses
+from gdnbench.measuring.finish import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
 from gdnbench.measuring.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
@@ -27,6 +28,7 @@ from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.origin import command_origin
 from gdnbench.process.warm import WarmParent
 
 
@@ -286,3 +288,29 @@ def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
         for series in {workload.series for workload in workloads}
         for workload in sorted(workload for workload in workloads if workload.series == series)[:INTERPRETED]
     }
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def repeat_words(case: Case, seed: int, captured: Mapping[str, str] = _NONE) -> list[str]:
+    """The command that verifies a case on the same inputs: `gdnbench verify decode-x --shape B=3 --seed 7`."""
+    return ["gdnbench", "verify", case.label, *inputs_words(case.workload, captured), "--seed", str(seed)]
+
+
+def rerun_words(case: Case, gpu: str, captured: Mapping[str, str] = _NONE) -> list[str]:
+    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`."""
+    return ["gdnbench", "run", "--kernel", case.label, *inputs_words(case.workload, captured), "--gpu", gpu]
+
+
+def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
+    """Options for a workload and its inputs: `--shape B=3 --profile never`, or the captured file of the profile."""
+    spec = workload.spec
+    if path := captured.get(workload.profile):
+        lists = {each.name for each in spec.lists}  # the file has them in full
+        pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
+        shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
+        elsewhere = command_origin()
+        return ["--inputs", (elsewhere.inputs if elsewhere else "") or path, *shown]
+    usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
+    return [*workload.options, *([] if usual else ["--profile", workload.inputs])]

@@ -12,8 +12,8 @@ from msgspec import Meta, to_builtins
 
 from gdnbench.codec import convert
 from gdnbench.model.case import Case
+from gdnbench.model.declaration import ParamValue
 from gdnbench.model.kernel import Device
-from gdnbench.model.params import ParamValue
 from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.process import channel

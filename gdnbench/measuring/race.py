@@ -21,7 +21,7 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import Verdict
+from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import BestComparison, compare_with_best
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 

@@ -15,13 +15,11 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Variant
+from gdnbench.model.case import Part, Variant, has_short_lists, write_in_full
+from gdnbench.model.declaration import is_captured
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
-from gdnbench.model.part import Part
-from gdnbench.model.profile import is_captured
-from gdnbench.model.short_lists import has_short_lists, write_in_full
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import LONGEST_LIMIT_S

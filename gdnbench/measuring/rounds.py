@@ -14,7 +14,7 @@ from gdnbench.model.case import Case, key_of
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray, IntArray
-from gdnbench.stats.cards import CardEffects
+from gdnbench.stats.card_effects import CardEffects
 from gdnbench.stats.estimators import GPU_TRIM, MAD_TO_SD, interpolated_median, median_known, trimmed_mean
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio

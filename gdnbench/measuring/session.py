@@ -15,14 +15,26 @@ from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.measuring.analyse import Analysis, analyse, own_sds_of, with_clocks, without_verdicts
 from gdnbench.measuring.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
-from gdnbench.measuring.choose_schedule import choose_schedule
 from gdnbench.measuring.conclude import conclude
 from gdnbench.measuring.finish import write_run
-from gdnbench.measuring.forms import Forms, as_chosen, find_forms, forms_to_try, in_every_form, tell_forms
 from gdnbench.measuring.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measuring.isolation import is_apart, isolated_groups, trusted_first
-from gdnbench.measuring.measure import TimingWorkers, measure_groups, read_clock
+from gdnbench.measuring.interim import choose_schedule
+from gdnbench.measuring.measure import (
+    Forms,
+    TimingWorkers,
+    as_chosen,
+    find_forms,
+    forms_to_try,
+    in_every_form,
+    is_apart,
+    isolated_groups,
+    measure_groups,
+    read_clock,
+    tell_forms,
+    trusted_first,
+)
 from gdnbench.measuring.observer import Observer, alone_on
+from gdnbench.measuring.plan import scenarios_to_verify
 from gdnbench.measuring.plausible import contradictions
 from gdnbench.measuring.preflight import Preflight, interpreter_of, interpreting, share_with_controls
 from gdnbench.measuring.protocol import (
@@ -39,11 +51,9 @@ from gdnbench.measuring.protocol import (
 from gdnbench.measuring.race import MOST_ROUNDS_A_SEGMENT
 from gdnbench.measuring.request import Settings, device_of
 from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.scenarios import scenarios_to_verify
 from gdnbench.measuring.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
 from gdnbench.measuring.workers import run_concurrently, worker_environment
-from gdnbench.model.case import Case
-from gdnbench.model.code import Build
+from gdnbench.model.case import Build, Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
@@ -51,8 +61,7 @@ from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.process.warm import WarmParent
-from gdnbench.store.contest import contest_errors
-from gdnbench.store.folder import Journal, RunFolder
+from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import (
     RunInfo,
     case_documents,
@@ -62,6 +71,7 @@ from gdnbench.store.info import (
     suite_of,
     write_info,
 )
+from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.sweep import write_sweep
 

@@ -26,11 +26,10 @@ from gdnbench.measuring.request import (
     timed_at,
     trim_of,
 )
-from gdnbench.model.case import Variant
+from gdnbench.model.case import Part, Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
-from gdnbench.model.params import Params
-from gdnbench.model.part import Part
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 

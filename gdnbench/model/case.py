@@ -1,14 +1,26 @@
-"""What one run measures: variants of kernels at workloads, each in a role."""
+"""What one run measures: variants of kernels at workloads, each in a role.
+
+Lists shortened in labels and file names, `lengths=15n-4124-0c1f2e3d`, and their expansion.
+
+That is 15 sizes, 4124 in all, and the first eight digits of the list's SHA-256: see `axes.short_list`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from gdnbench.model.params import Params
+from gdnbench.errors import DeclarationError, UsageError
+from gdnbench.model.axes import short_list, write_list
+from gdnbench.model.declaration import Params
+from gdnbench.model.kernel import CudaLaunch, Kernel
+from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.wording import plural
 
 
 @dataclass(frozen=True)
@@ -84,3 +96,209 @@ class Case:
             document["kernel"], document["label"], preset=document["preset"], params=Params(document["params"])
         )
         return cls(variant, spec.stored_case(document), Role(document["role"]))
+
+
+class CodeState(StrEnum):
+    """Whether a stored time or profile belongs to the present code of a kernel, by the hash of its sources."""
+
+    CURRENT = "current"
+    CHANGED = "changed"
+    UNKNOWN = "unknown"  # a hash is missing: older files have none, and a kernel may not be in this catalog
+
+    @classmethod
+    def of(cls, stored: str, now: str) -> CodeState:
+        """The state, from the stored and the present hash; an unknown hash is empty."""
+        if not (stored and now):
+            return cls.UNKNOWN
+        return cls.CURRENT if stored == now else cls.CHANGED
+
+    @classmethod
+    def together(cls, states: Iterable[CodeState]) -> CodeState:
+        """The state of several sources together: changed if one has changed, current if all are current."""
+        found = set(states)
+        if cls.CHANGED in found:
+            return cls.CHANGED
+        return cls.CURRENT if found == {cls.CURRENT} else cls.UNKNOWN
+
+
+NO_CLUSTER = (1, 1, 1)
+"""The cluster of a kernel that launches without clusters."""
+
+UNREAD = -1
+"""The `load_bits` of a build whose code was not read."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One variant compiled for one architecture, `sm_90`.
+
+    Attributes:
+        registers: per thread.
+        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
+        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
+        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
+            the code was not read.
+        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
+        symbol: mangled name of the entry in the cubin.
+        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
+        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
+        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
+        cluster: blocks of a cluster along x, y and z.
+    """
+
+    arch: str
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    load_bits: int
+    code_bytes: int
+    cubin: str = ""
+    symbol: str = ""
+    serialized_because: str = ""
+    required_threads: int = 0
+    most_threads: int = 0
+    cluster: tuple[int, int, int] = NO_CLUSTER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists
+
+
+def tell_serialized(because: str, launch: str = "") -> str:
+    """The warning that ptxas serializes a kernel's warpgroup products.
+
+    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
+    """
+    return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"
+
+
+T = TypeVar("T")
+_WRITTEN = re.compile(r"(\d{1,6})/(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part `number`, from 1, of `of`; a part has all cases of a workload, for they are compared with each other."""
+
+    number: int
+    of: int
+
+    def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
+        """The part's workloads, assigned round robin, so that each part has small and large ones.
+
+        UsageError is raised if the part has no workload.
+        """
+        if self.number > len(workloads):
+            there = plural(len(workloads), "workload")
+            raise UsageError(f"--part {self}: there is nothing left for it of {there}", "leave it out")
+        return tuple(workloads[self.number - 1 :: self.of])
+
+    @property
+    def label(self) -> str:
+        """The end of the part's run name: `part2of4`."""
+        return f"part{self.number}of{self.of}"
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+def parse_part(text: str) -> Part | None:
+    """Returns the part of `--part 2/4`, or None if the text is empty; UsageError for anything else."""
+    if not text:
+        return None
+    found = _WRITTEN.fullmatch(text)
+    part = Part(int(found[1]), int(found[2])) if found else None
+    if part is None or not 1 <= part.number <= part.of:
+        raise UsageError(f"--part {text}: there is no such part", "--part 2/4 is the second of four")
+    return part
+
+
+def argument_names(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str, ...]:
+    """The names of a CUDA launch's arguments, in order; DeclarationError for a name that the op does not have."""
+    scratch = [spec.name for spec in getattr(kernel, "scratch", ())]
+    inputs, outputs = [spec.name for spec in op.inputs], [spec.name for spec in op.outputs]
+    run_time = [axis.name for axis in op.workloads.axes if not axis.compile_time]
+    every = (*inputs, *op.scalars, *outputs, *scratch, *run_time, *op.derived)
+    if launch.arguments is None:
+        return every
+    if unknown := [name for name in launch.arguments if name not in every]:
+        expected = call_of(op, kernel, launch.entry, every)
+        raise DeclarationError(f"{launch.entry} takes {', '.join(unknown)}, and there is no such; expected: {expected}")
+    return launch.arguments
+
+
+def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) -> str:
+    """How a function takes arguments, by what each name is: `scale(x: fp32[M, N], factor: float, M: int)`.
+
+    A name that is no tensor, scalar or size is a constant.
+    """
+    tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
+    kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
+    kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(op.derived, "long long")
+    kinds |= {axis.name: "int" for axis in op.workloads.axes if not axis.compile_time}
+    typed = (f"{name}: {kinds.get(name, 'constexpr')}" for name in names)
+    return f"{function}({', '.join(typed)})"
+
+
+_POINTER_BYTES, _WIDE_BYTES, _NUMBER_BYTES = 8, 8, 4
+
+
+def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[int]) -> None:
+    """Makes sure that a compiled function takes what its launch gives: CUDA reads beyond it, and says nothing.
+
+    Args:
+        op: the op.
+        kernel: its kernel.
+        launch: the kernel's launch.
+        sizes: bytes of each parameter of the function, in order.
+
+    Raises:
+        DeclarationError: if not; it says what was expected.
+    """
+    names = argument_names(op, kernel, launch)
+    numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
+    wide = dict.fromkeys(op.derived, _WIDE_BYTES) | dict.fromkeys(numbers, _NUMBER_BYTES)
+    given = [wide.get(name, _POINTER_BYTES) for name in names]
+    if list(sizes) != given:
+        takes, gives = f"{len(sizes)} parameters", f"{len(given)}"
+        if takes.startswith(f"{gives} "):
+            takes, gives = (", ".join(map(str, each)) for each in (sizes, given))
+            takes = f"parameters of {takes} bytes"
+        told = f"{launch.entry} takes {takes}, and its launch gives {gives}"
+        expected = call_of(op, kernel, launch.entry, names)
+        raise DeclarationError(f"{told}; expected: {expected}", "see `arguments` of the launch in variant.py")
+
+
+_SHORTENED = re.compile(r"(?<![\w-])\d+n-\d+-[0-9a-f]{8}(?![\w-])")
+
+
+def explain_short_lists(workloads: Iterable[Workload]) -> str:
+    """Explains the first shortened list in the labels of workloads; empty if none is shortened."""
+    for workload in workloads:
+        for name, sizes in workload.lists.items():
+            if (short := short_list(sizes)) != write_list(sizes):
+                told = f"{name}={short}: {len(sizes)} {name}, {sum(sizes):,} in all, and a hash of them"
+                return f"{told}; measurements.csv has them in full"
+    return ""
+
+
+def has_short_lists(text: str) -> bool:
+    """Whether a text, as `--shape` takes it, has a shortened list."""
+    return bool(_SHORTENED.search(text))
+
+
+def write_in_full(text: str, workloads: Iterable[Workload]) -> str:
+    """A text, as `--shape` takes it, with each shortened list replaced by that of one of the workloads.
+
+    UsageError is raised for a list that no workload has.
+    """
+    known = {short_list(sizes): write_list(sizes) for workload in workloads for sizes in workload.lists.values()}
+
+    def full(shortened: re.Match[str]) -> str:
+        if shortened[0] not in known:
+            raise UsageError(
+                f"{shortened[0]} stands for a list that no suite of the op has",
+                "it is a count, a sum and a hash: a run's measurements.csv has the list in full, to be given instead",
+            )
+        return known[shortened[0]]
+
+    return _SHORTENED.sub(full, text)

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model.name import check_name
-from gdnbench.model.params import Param, Params, ParamValue
+from gdnbench.model.declaration import Param, Params, ParamValue, check_name
 from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Shape, Workload
 

@@ -10,11 +10,9 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
+from gdnbench.model.declaration import DEFAULT_INPUTS, Hint, Profile, check_name
 from gdnbench.model.gpu import Precision
-from gdnbench.model.hint import Hint
-from gdnbench.model.name import check_name
 from gdnbench.model.nearest import nearest_workload
-from gdnbench.model.profile import DEFAULT_INPUTS, Profile
 from gdnbench.model.tensor import FACTS, Dtype, DtypeOf, TensorSpec
 from gdnbench.model.workload import Shape, Sizes, Workload, WorkloadSpec
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.workload import Workload
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list, short_list, write_list
-from gdnbench.model.profile import CAPTURED
+from gdnbench.model.declaration import CAPTURED
 
 _LONGEST_NAME = 80
 

@@ -1,15 +1,25 @@
-"""Runs a command in a process group of its own, which can be killed as a whole."""
+"""Runs a command in a process group of its own, which can be killed as a whole.
+
+Treats SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue's time limit and a closed terminal end a command.
+
+Nothing is left behind then: temporary folders go, workers are killed, and what a run has finished is kept.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
 
 PYTHON = (sys.executable, "-P")
 """This Python, without imports from the current folder, where a file may be called `json.py`."""
@@ -134,3 +144,34 @@ def describe_exit(returncode: int) -> str:
 
 def _text(content: bytes | None) -> str:
     return (content or b"").decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """Raises KeyboardInterrupt at the first SIGTERM or SIGHUP, and ignores further ones: `timeout` sends two.
+
+    An existing handler, or an ignored signal, as with `nohup`, stays. Only the main thread can set signals; in others
+    this does nothing.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    taken = [each for each in _ENDING if is_main and signal.getsignal(each) is signal.SIG_DFL]
+    for each in taken:
+        signal.signal(each, _interrupt)
+    try:
+        yield
+    finally:
+        for each in taken:
+            if signal.getsignal(each) is _interrupt:  # the second may be yet to come
+                signal.signal(each, signal.SIG_DFL)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # in the background of a shell it is ignored
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)

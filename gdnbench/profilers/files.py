@@ -18,7 +18,7 @@ from gdnbench.catalog.catalog import op_named
 from gdnbench.codec import SchemaError, Text, Word, decode_json
 from gdnbench.errors import GdnbenchError, MachineError, ReportFormatError
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular, read_regular

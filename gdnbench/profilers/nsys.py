@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.profilers import newest_installed
+from gdnbench.doctor.software import newest_installed
 from gdnbench.errors import MachineError
 from gdnbench.model.gpu import Gpu
 from gdnbench.profilers.files import make_folder, profile_name

@@ -8,15 +8,14 @@ import numpy as np
 
 from gdnbench.ptx.arithmetic import compare_all, compute, is_arithmetic
 from gdnbench.ptx.clusters import CLUSTER_WIDE
-from gdnbench.ptx.convert import convert
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.floats import FLOATS
-from gdnbench.ptx.known import is_known
+from gdnbench.ptx.floats import FLOATS, convert
 from gdnbench.ptx.machine import Handler, LaneState, Machine
 from gdnbench.ptx.matrices import MATRICES
 from gdnbench.ptx.numbers import BITS, Array, joined_halves
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
+from gdnbench.ptx.registers import is_known
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW, text_at
 from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 import numpy as np
@@ -12,9 +12,29 @@ from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
 from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.module import ModuleMemory
-from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, PtxSourceLine
+from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, PtxSourceLine, Variable
 from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
+
+
+class ModuleMemory:
+    """The `__device__` and `__constant__` variables of a module, as launches have left them.
+
+    A launch has `segments` before its tensors, so that the variables keep their `addresses`, which go by name.
+    """
+
+    def __init__(self, variables: Iterable[Variable]) -> None:
+        kept = [each for each in variables if each.space in {"global", "const"}]
+        self.segments = tuple(_segment(each) for each in kept)
+        self.addresses = {each.name: tensor_address(number) for number, each in enumerate(kept)}
+
+    def content(self) -> bytes:
+        """Returns the bytes of all variables."""
+        return b"".join(each.data.tobytes() for each in self.segments)
+
+
+def _segment(variable: Variable) -> MemorySegment:
+    data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
+    return MemorySegment(f"`{variable.name}`", data, 1)
 
 
 def run_program(

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.ptx.barriers import BlockBarriers, Mbarrier
+from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.flights import Flights
 from gdnbench.ptx.grid import WARP, LaunchGrid
-from gdnbench.ptx.groups import Groups
-from gdnbench.ptx.literals import read_number
 from gdnbench.ptx.memory import Memory
-from gdnbench.ptx.numbers import BITS, DTYPES, Array
+from gdnbench.ptx.numbers import BITS, DTYPES, Array, read_number
 from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.peers import PeerWatch
 from gdnbench.ptx.polling import polling_loads
@@ -23,6 +20,7 @@ from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unkno
 from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
 from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
+from gdnbench.ptx.wgmma_registers import Flights
 
 PATIENCE = 2_000
 """Instructions that one group of lanes runs in a row while others could: it may loop until they go on."""

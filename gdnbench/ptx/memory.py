@@ -16,7 +16,6 @@ from gdnbench.ptx.ordering import IntArray, Ordering
 from gdnbench.ptx.peers import PeerWatch
 from gdnbench.ptx.program import PtxInstruction
 from gdnbench.ptx.races import Conflict
-from gdnbench.ptx.sectors import SectorCounts
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
@@ -26,6 +25,7 @@ from gdnbench.ptx.segments import (
     AccessPart,
     MemorySegment,
     PendingRead,
+    SectorCounts,
     nearest_tensor,
 )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdnbench.ptx.flights import registers_of
 from gdnbench.ptx.program import Operand, Program
 from gdnbench.ptx.segments import is_strong
+from gdnbench.ptx.wgmma_registers import registers_of
 
 
 def polling_loads(program: Program) -> frozenset[int]:

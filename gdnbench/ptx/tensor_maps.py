@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gdnbench.ptx.descriptors import PIECE_BYTES
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
+from gdnbench.ptx.matrices import PIECE_BYTES
 from gdnbench.ptx.numbers import BITS, Array
 from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown

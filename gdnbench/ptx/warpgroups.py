@@ -13,16 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.descriptors import INNER_BYTES, Descriptors
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.flights import is_product, registers_of
 from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, LaneState, Machine
-from gdnbench.ptx.matrices import as_doubles
+from gdnbench.ptx.matrices import INNER_BYTES, Descriptors, as_doubles
 from gdnbench.ptx.numbers import Array, canonical
 from gdnbench.ptx.ordering import IntArray
 from gdnbench.ptx.program import Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
+from gdnbench.ptx.wgmma_registers import is_product, registers_of
 
 WARPS, ROWS = 4, 64
 GROUP = WARPS * WARP  # threads

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.exit_code import gravest_code
+from gdnbench.inspection.quantities import Rule
+from gdnbench.measuring.finish import gravest_code
+from gdnbench.measuring.observer import Observer
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 
 
 class CheckStatus(StrEnum):
@@ -76,3 +82,40 @@ class Readiness:
         """The command of the first failure, else of the first unanswered check, else of the last check."""
         wanting = (*self.of_status(CheckStatus.FAILED), *self.of_status(CheckStatus.UNCHECKED), self.checks[-1])
         return wanting[0].command
+
+
+CONTEST_SUITE = "contest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms by which a kernel is checked.
+
+    `archs` are as `--arch` gives them, empty for those that fit the kernel; `rules` say what no build may do. An empty
+    `suite` is the op's contest, or its default suite if it has none; `gpu_asked` is the value of `--gpu`.
+    """
+
+    archs: str
+    rules: tuple[Rule, ...]
+    suite: str
+    gpu: Gpu | None
+    gpu_asked: str
+    step_limit_s: float
+    results: Path
+    observer: Observer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that loaded, by the user's label with params, and the suite that measures it."""
+
+    catalog: Catalog
+    op: Op
+    label: str
+    suite: Suite
+    terms: Terms
+
+
+def choose_suite(op: Op, wanted: str) -> Suite:
+    """Returns the suite of a name, by default the contest's if the op has one; raises UnknownNameError."""
+    return op.suite(wanted or (CONTEST_SUITE if CONTEST_SUITE in op.suites else DEFAULT_SUITE))

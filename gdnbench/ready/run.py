@@ -10,9 +10,8 @@ from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measuring.preflight import Verification
-from gdnbench.ready import build, numbers, source, stored
-from gdnbench.ready.candidate import Candidate, Terms, choose_suite
-from gdnbench.ready.check import Readiness, ReadyCheck, failed, unchecked
+from gdnbench.ready import checks, stored
+from gdnbench.ready.check import Candidate, Readiness, ReadyCheck, Terms, choose_suite, failed, unchecked
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 
@@ -36,20 +35,20 @@ def _checks(candidate: Candidate) -> list[ReadyCheck]:
     verified: list[Verification] = []
 
     def check_numbers() -> ReadyCheck:
-        verified.append(numbers.verify_candidate(candidate))
-        return numbers.judge_numbers(candidate, verified[0])
+        verified.append(checks.verify_candidate(candidate))
+        return checks.judge_numbers(candidate, verified[0])
 
     def check_memory() -> ReadyCheck:
         if not verified:
             told = "it was not verified, and nothing that may not run is launched"
-            return unchecked(numbers.SANITIZER, told, numbers.verify_words(candidate), ExitCode.PARTIAL)
-        return numbers.check_memory(candidate, verified[0])
+            return unchecked(checks.SANITIZER, told, checks.verify_words(candidate), ExitCode.PARTIAL)
+        return checks.check_memory(candidate, verified[0])
 
     return [
-        _attempt(source.NAME, source.lint_words(candidate.label), lambda: source.check_source(candidate)),
-        _attempt(build.NAME, build.inspect_words(candidate, ()), lambda: build.check_build(candidate)),
-        _attempt(numbers.NUMBERS, numbers.verify_words(candidate), check_numbers),
-        _attempt(numbers.SANITIZER, numbers.sanitize_words(candidate), check_memory),
+        _attempt(checks.SOURCE, checks.lint_words(candidate.label), lambda: checks.check_source(candidate)),
+        _attempt(checks.BUILD, checks.inspect_words(candidate, ()), lambda: checks.check_build(candidate)),
+        _attempt(checks.NUMBERS, checks.verify_words(candidate), check_numbers),
+        _attempt(checks.SANITIZER, checks.sanitize_words(candidate), check_memory),
         _attempt(stored.NAME, stored.run_words(candidate), lambda: stored.check_run(candidate)),
     ]
 
@@ -66,9 +65,9 @@ def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck])
 
 
 def _of_broken(name: str, broken: Broken, terms: Terms) -> Readiness:
-    first = source.tell_broken(broken)
+    first = checks.tell_broken(broken)
     rest = [
         unchecked(each, "not looked at: it does not load", first.command, first.code)
-        for each in (build.NAME, numbers.NUMBERS, numbers.SANITIZER, stored.NAME)
+        for each in (checks.BUILD, checks.NUMBERS, checks.SANITIZER, stored.NAME)
     ]
     return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))

@@ -11,19 +11,16 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
-from gdnbench.compare.suite import SuiteResult, SuiteRow
-from gdnbench.compare.suite_of_run import suite_of_run
+from gdnbench.compare.suite import SuiteResult, SuiteRow, suite_of_run
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.exit_code import gravest
-from gdnbench.model.case import Case
-from gdnbench.model.code import CodeState
+from gdnbench.measuring.finish import gravest
+from gdnbench.model.case import Case, CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.places import out_option
-from gdnbench.ready.candidate import Candidate
-from gdnbench.ready.check import ReadyCheck, failed, passed, unchecked
-from gdnbench.stats.comparison import Verdict
+from gdnbench.origin import out_option
+from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
+from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_run

@@ -16,7 +16,7 @@ from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError, UnknownNameError
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import TimeUnit, time_text, time_unit

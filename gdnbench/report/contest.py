@@ -11,13 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.catalog.resolve import op_option
-from gdnbench.compare.contest import ContestResult, ContestRow
-from gdnbench.compare.contest_of_run import ContestRun
-from gdnbench.model.contest import CONTEST_TOLERANCE, contest_baseline
+from gdnbench.compare.contest import ContestResult, ContestRow, ContestRun
+from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.run.suite import MOST_NAMED
-from gdnbench.report.run.text import headline
+from gdnbench.report.run.text import MOST_NAMED, headline
 from gdnbench.report.units import factor, plus_minus
 from gdnbench.wording import first_of, plural
 

@@ -14,17 +14,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.diagnose.evidence import Basis, Evidence
+from gdnbench.diagnose.evidence import Basis, Cause, Evidence, EvidenceLine
 from gdnbench.diagnose.experiment import measure, profile
-from gdnbench.diagnose.finding import Cause, EvidenceLine
-from gdnbench.diagnose.run_times import RunTimes
-from gdnbench.model.code import CodeState, tell_serialized
-from gdnbench.places import in_places, place_asked
-from gdnbench.profilers.ncu.rules import estimated_speedups
+from gdnbench.diagnose.launch import RunTimes
+from gdnbench.model.case import CodeState, tell_serialized
+from gdnbench.origin import in_places, place_asked
+from gdnbench.profilers.ncu.profile import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.counters import rule_text, value_text
-from gdnbench.report.phrases import OTHER_CODE, other_code
-from gdnbench.report.units import time_text
+from gdnbench.report.units import OTHER_CODE, other_code, time_text
 
 
 def print_explained(

@@ -15,12 +15,11 @@ from rich.text import Text
 from gdnbench.compare.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, ConditionChange, card_of, same_method
 from gdnbench.compare.history import History, HistoryRow
 from gdnbench.model.status import Status
-from gdnbench.places import out_option
+from gdnbench.origin import out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.phrases import RUN_ID_START, short_id
 from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
-from gdnbench.report.units import TimeUnit, plus_minus, relative_half_width, time_unit
-from gdnbench.stats.comparison import Verdict
+from gdnbench.report.units import RUN_ID_START, TimeUnit, plus_minus, relative_half_width, short_id, time_unit
+from gdnbench.stats.interval import Verdict
 
 SHOWN = 30
 """Rows of a table: what follows from the rounds of two runs is worked out for each, and Rich takes its time, too."""

@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.ledger.change import Change, change_of
 from gdnbench.ledger.entry import EntryState, ExpectationResult, LedgerEntry
 from gdnbench.ledger.file import Entries
-from gdnbench.ledger.gates import Gate, gate_of, gates_of
-from gdnbench.ledger.judge import run_command
-from gdnbench.places import ledger_option, out_option
+from gdnbench.ledger.judge import Gate, gate_of, gates_of, run_command
+from gdnbench.ledger.sources import Change, change_of
+from gdnbench.origin import ledger_option, out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 

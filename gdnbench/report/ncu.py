@@ -17,7 +17,7 @@ from rich.text import Text
 from gdnbench.catalog.catalog import axes_of
 from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.profilers.ncu.functions import (
     RELATIVE_FLOOR,
     CallSum,
@@ -26,8 +26,8 @@ from gdnbench.profilers.ncu.functions import (
     FunctionDifference,
     with_sums,
 )
+from gdnbench.profilers.ncu.profile import estimated_speedups
 from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
-from gdnbench.profilers.ncu.rules import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.counters import (
     COLUMN_WIDTH,
@@ -45,7 +45,7 @@ from gdnbench.report.counters import (
     value_text,
     workload_text,
 )
-from gdnbench.report.phrases import CodeOf, other_code
+from gdnbench.report.units import CodeOf, other_code
 
 _TITLE_WIDTH = 28
 _GAP = 2

@@ -11,16 +11,58 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.places import place_asked, profiles_option
-from gdnbench.profilers.phases.analysis import Overhead, PhaseProfile, Timeline, WarpRole, analyse
+from gdnbench.origin import place_asked, profiles_option
+from gdnbench.profilers.phases.analysis import (
+    BETWEEN,
+    WHOLE,
+    Breakdown,
+    Overhead,
+    PhaseProfile,
+    PhaseRow,
+    Timeline,
+    WarpRole,
+    analyse,
+)
 from gdnbench.profilers.phases.stamps import StampedKernel, Stamps
-from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.phrases import CodeOf, other_code
-from gdnbench.report.units import percent, time_text
+from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
+from gdnbench.report.units import CodeOf, other_code, percent, time_text
 from gdnbench.wording import plural, spans_text
+
+_COLUMNS = {"avg": "average", "min": "minimum", "p95": "p95", "max": "maximum", "spread": "spread"}
+
+
+def breakdown_table(breakdown: Breakdown, heading: str) -> FittedTable:
+    """Makes a line per phase, for the time between phases, and for the total; `heading` names the phases, `scope`."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    table.add_column("share", justify="right", no_wrap=True)
+    for title in _COLUMNS:
+        unit = f" {breakdown.unit}" if title == "avg" else ""
+        table.add_column(f"{title}{unit}", justify="right", no_wrap=True)
+    for row in breakdown.rows():
+        style = {BETWEEN: "dim", WHOLE: "bold"}.get(row.name, "")
+        inside = "  " if row.name in breakdown.nested else ""
+        cells = [_duration(getattr(row, field), breakdown.unit) for field in _COLUMNS.values()]
+        table.add_row(*(Text(cell, style=style) for cell in (f"{inside}{row.name}", percent(row.share), *cells)))
+    return FittedTable(table, ("min", "spread", "max", "p95"))
+
+
+def breakdown_rows(breakdown: Breakdown) -> list[dict[str, Any]]:
+    """Returns the same numbers as rows for JSON and CSV, with the unit in the names."""
+    unit = "us" if breakdown.unit == "µs" else breakdown.unit
+    return [_row(row, unit) for row in breakdown.rows()]
+
+
+def _row(row: PhaseRow, unit: str) -> dict[str, Any]:
+    durations = {f"{title}_{unit}": getattr(row, field) for title, field in _COLUMNS.items()}
+    return {"name": row.name, "share": row.share, **durations}
+
+
+def _duration(value: float, unit: str) -> str:
+    return f"{value:.3f}" if unit == "µs" else f"{value:.0f}"
+
 
 _LEGEND = (
     "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"

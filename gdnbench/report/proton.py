@@ -9,12 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.profilers.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
-from gdnbench.report.breakdown_table import breakdown_rows, breakdown_table
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
-from gdnbench.report.phrases import CodeOf, other_code
-from gdnbench.report.units import percent, time_text
+from gdnbench.report.phases import breakdown_rows, breakdown_table
+from gdnbench.report.units import CodeOf, other_code, percent, time_text
 
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
 _NO_SCOPES = {

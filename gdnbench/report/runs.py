@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.places import out_option
+from gdnbench.codegen.cache import CacheUse
+from gdnbench.origin import out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import megabytes
 from gdnbench.store.overview import Overview, State
@@ -87,3 +88,29 @@ def _total(runs: Sequence[Overview]) -> str:
 
 def _document(run: Overview) -> dict[str, Any]:
     return {**asdict(run), "folder": str(run.folder), "state": run.state.value}
+
+
+def print_cache(use: CacheUse, *, json: bool, csv: bool) -> None:
+    """Prints the number and size of compiled kernels and exported git revisions."""
+    document = {**asdict(use), "folder": str(use.folder), "total_bytes": use.total_bytes}
+    if json:
+        print_json(document)
+    elif csv:
+        print_csv([document])
+    else:
+        console = data_console()
+        console.print(str(use.folder), markup=False, soft_wrap=True)
+        table = plain_table(header=False)
+        table.add_column("what")
+        table.add_column("count", justify="right")
+        table.add_column("size", justify="right", no_wrap=True)
+        table.add_row("compiled kernels", str(use.builds), megabytes(use.build_bytes))
+        table.add_row("git revisions", str(use.revisions), megabytes(use.revision_bytes))
+        table.add_row("total", "", f"{megabytes(use.total_bytes)} of {megabytes(use.limit_bytes)}")
+        console.print(table)
+        print_next(console, ["gdnbench", "cache", "clean", "--older", "30d"])
+
+
+def print_freed(freed_bytes: int) -> None:
+    """Prints the bytes that cleaning freed."""
+    data_console().print(f"freed {megabytes(freed_bytes)}", markup=False)

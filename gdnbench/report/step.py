@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model.status import Status
-from gdnbench.places import out_option
+from gdnbench.origin import out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import factor, plus_minus, relative_half_width, time_text
 from gdnbench.store.info import RunInfo, info_document, read_info

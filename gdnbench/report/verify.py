@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.preflight import Verification
-from gdnbench.measuring.repeat import inputs_words, repeat_words
+from gdnbench.measuring.preflight import Verification, inputs_words, repeat_words
 from gdnbench.model.case import Case
-from gdnbench.model.contest import CONTEST_TOLERANCE
+from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
 from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
 from gdnbench.wording import plural

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +17,9 @@ from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
 from gdnbench.errors import GdnbenchError
-from gdnbench.measuring.observer import Observer
+from gdnbench.measuring.conclude import overall_ratio
+from gdnbench.measuring.observer import Observer, PassingObserver
 from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.overall import overall_ratio
 from gdnbench.measuring.plan import Plan
 from gdnbench.measuring.request import slug_of
 from gdnbench.measuring.rounds import Collected
@@ -26,14 +28,49 @@ from gdnbench.measuring.workers import worker_environment
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.places import PROFILES
+from gdnbench.origin import PROFILES
 from gdnbench.process.warm import WarmParent
-from gdnbench.score.phase_times import PhaseTimes
-from gdnbench.score.plan import CONFIDENCE, LOOKS, ScoreRequest, plan_score
-from gdnbench.score.score import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
-from gdnbench.stats.comparison import Comparison, Verdict
-from gdnbench.stats.interval import Interval
+from gdnbench.score.plan import (
+    CONFIDENCE,
+    LOOKS,
+    AnyVerdict,
+    Code,
+    NoVerdict,
+    Score,
+    ScoreRequest,
+    WorkloadScore,
+    plan_score,
+)
+from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
+
+
+class PhaseTimes(PassingObserver):
+    """Times each phase and forwards events to `observer`; a repeated phase adds up. `clock` returns seconds."""
+
+    def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(observer)
+        self._clock = clock
+        self._begun = self._since = clock()
+        self._phase = "start"
+        self._seconds: dict[str, float] = {}
+
+    def seconds(self) -> dict[str, float]:
+        """Returns the seconds so far by phase, and of `all`."""
+        self._close()
+        return {**self._seconds, "all": self._clock() - self._begun}
+
+    def begin(self, phase: str, total: int) -> None:
+        """Begins another phase."""
+        self._close()
+        self._phase = phase
+        super().begin(phase, total)
+
+    def _close(self) -> None:
+        now = self._clock()
+        self._seconds[self._phase] = self._seconds.get(self._phase, 0.0) + now - self._since
+        self._since = now
+
 
 _NEEDED_LATER = ("scipy.special", "pandas")
 """Modules of verdicts and tables, imported (half a second) while the parent only waits for workers."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
+from gdnbench.codegen.cubin import read_source_lines
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects
-from gdnbench.inspection.subject import gpu_size_of, launches_of
+from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
+from gdnbench.inspection.outline import choose_lines, main_file
 from gdnbench.measuring.observer import Observer, PassingObserver
 from gdnbench.measuring.protocol import Examined
 from gdnbench.measuring.request import slug_of
@@ -20,10 +22,47 @@ from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Status
-from gdnbench.score.place import Place, place_in_code, place_in_text
-from gdnbench.score.plan import ScoreRequest
+from gdnbench.origin import is_file
+from gdnbench.score.plan import Score, ScoreRequest
 from gdnbench.score.run import score_kernel
-from gdnbench.score.score import Score
+
+Place = tuple[Path, int]
+_NAMED = re.compile(r"(?P<path>/[^\s:]+|[\w./-]+\.\w+):(?P<line>\d+)")
+
+
+def place_in_text(text: str, folder: Path = Path()) -> Place | None:
+    """Returns the first existing file and line, relative to `folder`, that a text names: `kernel.cu:6: error: …`."""
+    for found in _NAMED.finditer(text):
+        path = folder / found["path"]
+        if is_file(path):
+            return path, int(found["line"])
+    return None
+
+
+def place_in_code(builds: Sequence[BuildOutcome]) -> Place | None:
+    """Returns the line of the first load issued after a wait, else of the first load, or None if no build has lines."""
+    for build in builds:
+        if isinstance(build, CompiledKernel) and (place := _place_of_load(build)):
+            return place
+    return None
+
+
+def _place_of_load(build: CompiledKernel) -> Place | None:
+    loads = (*build.milestones.late_loads, *build.milestones.early_loads)
+    try:
+        frames = read_source_lines(Path(build.build.cubin), build.build.symbol)
+    except GdnbenchError:
+        return None
+    lines = choose_lines(frames, main_file(frames))
+    for load in loads:
+        line = lines.get(int(load.instruction.address, 16))
+        if line is None:
+            continue
+        folder = build.subject.entry.folder
+        for path in (Path(line.file), folder / Path(line.file).name, folder.parent / Path(line.file).name):
+            if is_file(path):
+                return path, line.line
+    return None
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.comparison import DEFAULT_MARGIN, Comparison, judge
-from gdnbench.stats.paired import Effects, PairedLogRatio, judge_paired
-from gdnbench.stats.unpaired import UnpairedLogRatio
+from gdnbench.stats.interval import DEFAULT_MARGIN, Comparison, judge
+from gdnbench.stats.paired import Effects, PairedLogRatio, UnpairedLogRatio, judge_paired
 
 K = TypeVar("K", bound=Hashable)
 

@@ -15,8 +15,7 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.step.plan import Quantity, StepCase, StepSettings
-from gdnbench.step.ways import LaunchCase
+from gdnbench.step.plan import LaunchCase, Quantity, StepCase, StepSettings
 from gdnbench.store.step import LaunchWayRow, StepRow
 
 AGAINST_ITSELF = "itself"

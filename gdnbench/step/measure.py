@@ -24,9 +24,8 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.step.analyse import analyse_launches, analyse_steps
-from gdnbench.step.plan import StepCase, StepSettings, StepTask
-from gdnbench.step.ways import launch_cases
-from gdnbench.store.folder import RunFolder, run_id_of
+from gdnbench.step.plan import StepCase, StepSettings, StepTask, launch_cases
+from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds

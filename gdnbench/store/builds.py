@@ -12,9 +12,9 @@ from msgspec import Meta
 from gdnbench.codec import convert_cells
 from gdnbench.store.files import Row, read_rows, write_table
 from gdnbench.store.info import RunInfo
-from gdnbench.store.schema import MaybeName, Name
+from gdnbench.store.schema import Count, MaybeName, Name, NotNegative
 
-NAME = "builds.csv"
+BUILDS_NAME = "builds.csv"
 _COUNTS = ("registers", "shared_bytes", "spill_bytes", "load_bits", "code_bytes")
 _LATER = ("serialized_because",)  # a column that older files lack
 _COLUMNS = (
@@ -82,7 +82,7 @@ class BuildRow:
 
 def write_builds(folder: Path, rows: Sequence[BuildRow]) -> None:
     """Writes `builds.csv`."""
-    write_table(folder / NAME, [asdict(row) for row in rows], _COLUMNS)
+    write_table(folder / BUILDS_NAME, [asdict(row) for row in rows], _COLUMNS)
 
 
 def build_row(info: RunInfo, row: BuildRow) -> Row:
@@ -104,7 +104,7 @@ def read_builds(folder: Path) -> list[BuildRow]:
         RunFormatError: if it is cut off or damaged.
         UnreadableError: if it is there, and cannot be read.
     """
-    path = folder / NAME
+    path = folder / BUILDS_NAME
     needed = [name for name in _COLUMNS if name not in {"series", "launch", *_LATER}]  # older: another name, or none
     return read_rows(path, needed, _row) if path.exists() else []
 
@@ -116,3 +116,42 @@ def _row(cells: dict[str, str]) -> BuildRow:
     if _SERIES_IN_1 in cells:
         cells = {**cells, "series": cells[_SERIES_IN_1]}
     return convert_cells(cells, BuildRow)
+
+
+LAUNCHES_NAME = "launches.csv"
+_LAUNCH_COLUMNS = ("case", "function", "rounds", "time_us")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchRow:
+    """One function of a case, by CUPTI.
+
+    Attributes:
+        case: the case's id.
+        function: its plain name; `(fill)` and `(copy)` for what is none.
+        rounds: in how many rounds it was timed.
+        time_us: from its first block's start to its last block's end, the median over rounds of the round's mean,
+            microseconds; the sum where a call launches it repeatedly.
+    """
+
+    case: str
+    function: Name
+    rounds: Count
+    time_us: NotNegative
+
+
+def write_launches(folder: Path, rows: Sequence[LaunchRow]) -> None:
+    """Writes `launches.csv`, if there is anything to write."""
+    if rows:
+        write_table(folder / LAUNCHES_NAME, [asdict(row) for row in rows], _LAUNCH_COLUMNS)
+
+
+def read_launches(folder: Path) -> list[LaunchRow]:
+    """Reads `launches.csv`; no rows where there is no such file, as in older runs and in those without CUPTI.
+
+    Raises:
+        RunFormatError: if it is cut off or damaged.
+        UnreadableError: if it is there, and cannot be read.
+    """
+    path = folder / LAUNCHES_NAME
+    return read_rows(path, _LAUNCH_COLUMNS, lambda cells: convert_cells(cells, LaunchRow)) if path.exists() else []

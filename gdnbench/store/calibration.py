@@ -15,9 +15,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from gdnbench.errors import RunFormatError, UnreadableError
-from gdnbench.places import calibrations_folder
+from gdnbench.origin import calibrations_folder
 from gdnbench.stats.interval import Interval
-from gdnbench.stats.proportion import share_of, sharing_design_effect
+from gdnbench.stats.variance import share_of, sharing_design_effect
 from gdnbench.store.files import read_document
 from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share, SmallCount, TextLine, Timestamp
 

@@ -24,9 +24,8 @@ from gdnbench.model.gpu import CPU
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.places import EVIDENCE, out_option
-from gdnbench.store.files import DAMAGED, quick_rows, read_document, unreadable
-from gdnbench.store.folder import PARTIAL
+from gdnbench.origin import EVIDENCE, out_option
+from gdnbench.store.files import DAMAGED, PARTIAL, quick_rows, read_document, unreadable
 from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import read_info

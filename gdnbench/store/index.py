@@ -24,7 +24,7 @@ from urllib.parse import quote
 import msgspec
 
 from gdnbench.errors import RunFormatError, UnreadableError
-from gdnbench.places import index_folder
+from gdnbench.origin import index_folder
 from gdnbench.store.files import DAMAGED
 
 T = TypeVar("T")

@@ -11,14 +11,14 @@ from typing import Any, NotRequired, TypedDict
 
 from gdnbench.codec import SchemaError, convert, decode_json
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, Part
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
-from gdnbench.model.part import Part
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload, WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
+    DECODE_AXES,
     CalibrationDocument,
     CaseDocument,
     ContestDocument,
@@ -37,8 +37,8 @@ from gdnbench.store.schema import (
     SuiteDocument,
     TextLine,
     Timestamp,
+    with_profiles,
 )
-from gdnbench.store.schema1 import DECODE_AXES, with_profiles
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +11,14 @@ from typing import Any, Literal
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import Case, Variant
+from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, ParamValue
 from gdnbench.model.measurement import Bound, InputsEffect, Measurement, Timer, Timing, Versus
-from gdnbench.model.params import Params, ParamValue
 from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload import WorkloadSpec
 from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes, read_info
 from gdnbench.store.schema import (
+    ContestDocument,
     Count,
     HighEnd,
     LowEnd,
@@ -303,3 +304,40 @@ def _value(text: str) -> ParamValue:
         return int(text)
     except ValueError:
         return text
+
+
+def contest_errors(found: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
+    """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1.
+
+    Args:
+        found: by case id; None where nothing was held against the tolerance.
+        labels: of the kernels, by case id; cases without one are passed over.
+    """
+    return merge_contest(
+        {
+            label: ContestDocument(
+                tolerance=CONTEST_TOLERANCE, count=1, worst=error, case=case_id, failed=[case_id] if error > 1 else []
+            )
+        }
+        for case_id, label in labels.items()
+        if (error := found.get(case_id)) is not None
+    )
+
+
+def merge_contest(found: Iterable[Mapping[str, ContestDocument]]) -> dict[str, ContestDocument]:
+    """What several runs, or cases, say together."""
+    merged: dict[str, ContestDocument] = {}
+    for label, each in (item for run in found for item in run.items()):
+        before = merged.get(label)
+        if before is None:
+            merged[label] = each
+            continue
+        worst = each if float(each["worst"]) > float(before["worst"]) else before
+        merged[label] = ContestDocument(
+            tolerance=min(each["tolerance"], before["tolerance"]),
+            count=each["count"] + before["count"],
+            worst=worst["worst"],
+            case=worst["case"],
+            failed=[*before["failed"], *each["failed"]],
+        )
+    return merged

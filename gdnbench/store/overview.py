@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
-from gdnbench.store.files import quick_rows, read_document
+from gdnbench.store.files import PARTIAL, quick_rows, read_document
 from gdnbench.store.find import list_runs
-from gdnbench.store.folder import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.measurements import NAME as MEASUREMENTS
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp

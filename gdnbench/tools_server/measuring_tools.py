@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from gdnbench.tools_server.digests.counters import digest_counters
+from gdnbench.tools_server.digests.measuring import digest_counters, digest_verified
 from gdnbench.tools_server.digests.runs import RowFilter, digest_run
-from gdnbench.tools_server.digests.verified import digest_verified
 from gdnbench.tools_server.result import Digest
 from gdnbench.tools_server.tool import (
     Against,
@@ -26,9 +25,11 @@ from gdnbench.tools_server.tool import (
     Shape,
     Suite,
     Tool,
+    Words,
     Yes,
+    check_path,
+    split_names,
 )
-from gdnbench.tools_server.words import Words, check_path, split_names
 
 
 class Verify(Tool, frozen=True):

@@ -34,11 +34,9 @@ from pydantic import ValidationError
 from gdnbench import __version__
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
-from gdnbench.tools_server.command import Commands
-from gdnbench.tools_server.ledger_tools import Ledger, Lint, Try
+from gdnbench.tools_server.command import Commands, Progress
 from gdnbench.tools_server.measuring_tools import Ncu, Ready, Run, ScoreTool, SweepTool, Verify
-from gdnbench.tools_server.progress import Progress
-from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
+from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, Ledger, Lint, List, Show, Try
 from gdnbench.tools_server.result import Digest, Ended, describe, fit, is_wrong_request, to_text, warnings_of
 from gdnbench.tools_server.tool import Tool, description_of, schema_of
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.finding import Cause
-from gdnbench.diagnose.rules.latency import barriers, latency
-from gdnbench.diagnose.rules.launch import (
+from gdnbench.diagnose.evidence import Cause, Evidence
+from gdnbench.diagnose.rules.latency import (
+    barriers,
     idle_sms,
+    latency,
     launch_bound,
     limited_occupancy,
     many_launches,

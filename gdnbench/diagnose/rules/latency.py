@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 from gdnbench.diagnose import experiment
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.finding import (
+from gdnbench.diagnose.evidence import (
     DEPENDENCY_STALLS,
     LATENCY_PCT,
+    Basis,
     Cause,
+    Evidence,
     EvidenceLine,
+    basis_of,
     bound_by_gain,
     busiest_unit_pct,
     counter_line,
     dependent_loads_line,
+    derived_line,
     dram_time_at_peak,
     evidence_line,
     missing_room,
@@ -22,6 +25,7 @@ from gdnbench.diagnose.finding import (
     stall_lines,
 )
 from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
+from gdnbench.wording import plural
 
 _ONE_TRIP = "Load everything first, and wait for as little as possible in a row."
 _MANY_TRIPS = (
@@ -118,3 +122,165 @@ def barriers(evidence: Evidence) -> Cause | None:
     tried = experiment.by_hand(evidence, "shuffles", "sum by shuffles within a warp, without barriers")
     share = cycles.waiting_for(("barrier",))
     return Cause("barriers", "barriers", share, "counters", facts, meaning, tried)
+
+
+LAUNCH_RATIO = 1.15
+"""A kernel within 15 % of an empty one's time spends more on its launch than on work."""
+
+LAUNCH_CYCLES = 0.75
+"""The same in ncu's cycles: an empty kernel works in a seventh of them, as its blocks start and end."""
+
+
+def many_launches(evidence: Evidence) -> Cause | None:
+    """Finds calls of several launches; the time beyond a copy of their bytes is between the launches, and theirs."""
+    measured = evidence.times
+    if measured is None or measured.launches <= 1 or not measured.gain or measured.copy_us is None:
+        return None
+    facts = (
+        EvidenceLine("launches", "launches of one call", measured.launches),
+        EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+        EvidenceLine("time_us", "time of the floor", measured.copy_us, "µs", f"{measured.copy}: one launch"),
+    )
+    meaning = (
+        f"{measured.launches} launches write what the next ones read again, and each begins when the one before has "
+        "ended. What one launch can do takes neither."
+    )
+    title, tried = f"{measured.launches} launches instead of one", experiment.fewer_instructions(evidence)
+    return Cause("many_launches", title, measured.gain, "times", facts, meaning, tried)
+
+
+def launch_bound(evidence: Evidence) -> Cause | None:
+    """Finds kernels that take hardly longer than an empty one."""
+    cycles, measured = evidence.cycles, evidence.times
+    by_time = measured.launch_share if measured else None
+    by_cycles = cycles.launch if cycles else None
+    over = (by_time or 0.0) >= 1 / LAUNCH_RATIO or (by_time is None and (by_cycles or 0.0) >= LAUNCH_CYCLES)
+    if not over:
+        return None
+    share = by_time if by_time is not None else by_cycles
+    assert share is not None
+    facts = [
+        *counter_line(evidence, "cycles", f"in {by_cycles:.0%} of them no SM works" if by_cycles else ""),
+        *counter_line(evidence, "duration_us", "as ncu counts it"),
+    ]
+    if measured and measured.empty_us is not None:
+        facts += [
+            EvidenceLine("time_us", "time", measured.time_us, "µs", evidence.label),
+            EvidenceLine("time_us", "time of the empty floor", measured.empty_us, "µs", measured.empty),
+        ]
+    meaning = (
+        "What is left is the launch, and no change within the kernel shortens that. Do more in one launch: more "
+        "sequences, or what runs before and after it."
+    )
+    basis: Basis = "times" if by_time is not None else "counters"
+    tried = experiment.more_work_a_launch(evidence)
+    return Cause("launch_bound", "the launch itself", share, basis, tuple(facts), meaning, tried)
+
+
+def too_few_warps(evidence: Evidence) -> Cause | None:
+    """Finds schedulers without a warp however the grid's warps are spread: each warp has too much to do.
+
+    A grid smaller than the GPU is not the cause by itself, as more SMs speed up no warp: see `idle_sms`.
+    """
+    launch = evidence.launch
+    if launch is None or not launch.missing_warps:
+        return None
+    facts = [
+        EvidenceLine("grid_blocks", "warps in flight", launch.resident_warps, "", str(launch)),
+        EvidenceLine("sms", "warp schedulers", launch.schedulers, "", "four an SM, and each needs a warp to issue"),
+        *counter_line(evidence, "issue_active_pct", "of the schedulers that have a warp"),
+        *derived_line(
+            "instructions",
+            "instructions per warp",
+            evidence.counter("instructions") / launch.warps,
+            "one after another",
+        ),
+    ]
+    meaning = (
+        f"With {launch}, {launch.missing_warps:.0%} of the schedulers have nothing to issue, and each warp's path is "
+        "long. More SMs would not shorten it; the same work split among more warps, with fewer rows each, would."
+    )
+    return Cause(
+        rule="too_few_warps",
+        title="too few warps in flight",
+        share=bound_by_gain(evidence, evidence.own_share * launch.missing_warps),
+        basis=basis_of(evidence),
+        facts=tuple(facts),
+        meaning=meaning,
+        experiment=experiment.more_warps(evidence),
+    )
+
+
+def idle_sms(evidence: Evidence) -> Cause | None:
+    """Finds fewer blocks than SMs, while warps on the used SMs compete for issue slots.
+
+    Spreading them over all SMs gains at most the cycles in which others issue: waiting warps wait anywhere.
+    """
+    cycles, launch = evidence.cycles, evidence.launch
+    if cycles is None or launch is None or launch.blocks >= launch.sms or launch.missing_warps:
+        return None
+    idle = 1 - launch.blocks / launch.sms
+    facts = (
+        evidence_line("grid_blocks", launch.blocks, "", str(launch)),
+        EvidenceLine("sms", "SMs without a block", launch.sms - launch.blocks, "", f"{idle:.0%} of the GPU"),
+        *counter_line(evidence, "issue_active_pct", "on the SMs that have a block"),
+    )
+    meaning = (
+        f"{plural(launch.warps_per_block, 'warp')} share an SM while {launch.sms - launch.blocks} SMs have none. "
+        "Smaller blocks, more of them, would spread the same warps; it helps only as far as they compete."
+    )
+    tried = experiment.another_grid(evidence, "more, smaller blocks", "make more, smaller blocks")
+    return Cause("idle_sms", "SMs without a block", idle * cycles.issuing, "counters", facts, meaning, tried)
+
+
+def uneven_sms(evidence: Evidence) -> Cause | None:
+    """Finds the tail effect: SMs are done while the last blocks still run on others."""
+    cycles, launch = evidence.cycles, evidence.launch
+    if launch is None or launch.blocks <= launch.sms:
+        return None
+    rounds = math.ceil(launch.waves)
+    bound = evidence.own_share * (rounds - launch.waves) / rounds if launch.waves > 1 else 0.0
+    most, least = math.ceil(launch.blocks / launch.sms), launch.blocks // launch.sms
+    last = launch.blocks - (rounds - 1) * launch.sms * launch.blocks_per_sm
+    spread = f"{least} or {most}" if least < most else f"{most}"
+    uneven = f"a last wave of {plural(last, 'block')}" if rounds > 1 else f"{spread} blocks an SM"
+    facts = (
+        evidence_line("waves", launch.waves, "", f"{launch}; an SM holds {plural(launch.blocks_per_sm, 'block')}"),
+        EvidenceLine("grid_blocks", "blocks of the last wave", last, "", f"{launch.sms * launch.blocks_per_sm} fit"),
+        *counter_line(evidence, "sm_imbalance", "in cycles with work"),
+    )
+    meaning = (
+        f"The grid makes {uneven}, and SMs that are done wait for the others. Blocks of another size, or more of them "
+        "an SM, would share the work evenly."
+    )
+    share = cycles.uneven if cycles else bound_by_gain(evidence, bound)
+    why, change = "other tiles make other waves", "choose tiles whose blocks fill whole waves"
+    tried = experiment.another_grid(evidence, why, change)
+    return Cause("uneven_sms", "tail effect: SMs end unevenly", share, basis_of(evidence), facts, meaning, tried)
+
+
+def limited_occupancy(evidence: Evidence) -> Cause | None:
+    """Finds blocks that wait for an SM with full registers or shared memory, while its warps do not hide latency."""
+    cycles, launch, missing = evidence.cycles, evidence.launch, missing_room(evidence)
+    if launch is None or not missing or (cycles and not busiest_unit_pct(evidence) < LATENCY_PCT):
+        return None
+    percent = evidence.occupancy_limit_pct
+    facts = (
+        evidence_line("occupancy_limit_pct", percent, "%", f"limited by {launch.limited_by}"),
+        *counter_line(evidence, "occupancy_pct", "on average"),
+        evidence_line("registers", launch.registers, "/thread"),
+        *counter_line(evidence, "shared_bytes", "a block"),
+        EvidenceLine(
+            "blocks", "blocks an SM holds", launch.blocks_per_sm, "", f"{launch.waves:.3g} waves: others queue"
+        ),
+    )
+    meaning = (
+        f"By its {launch.limited_by}, an SM holds {plural(launch.blocks_per_sm, 'block')}: {percent:.0f}% of the warps "
+        "that it could have, and those do not cover each other's waiting."
+    )
+    # If the number of blocks is the limit, only larger blocks fill the SM.
+    change = "give a block more warps" if launch.limited_by == "blocks" else f"need less {launch.limited_by} a block"
+    tried = experiment.other_params(evidence, "which tiles leave room for more?", "lean", change)
+    share = missing * cycles.waiting_for(DEPENDENCY_STALLS) if cycles else bound_by_gain(evidence, missing)
+    title = f"occupancy limited by {launch.limited_by}"
+    return Cause("limited_occupancy", title, share, basis_of(evidence), facts, meaning, tried)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from gdnbench.diagnose import experiment
-from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.finding import (
+from gdnbench.diagnose.evidence import (
     LATENCY_PCT,
     Cause,
+    Evidence,
     EvidenceLine,
     basis_of,
     bound_by_gain,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.pointers import updated_in_place
+from gdnbench.lint.triton_source import updated_in_place
 from gdnbench.lint.triton_subject import TritonSubject
 
 

@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from gdnbench.codegen.ahead import build_all
-from gdnbench.codegen.job import Job
-from gdnbench.codegen.launch_limits import LaunchRequest
+from gdnbench.codegen.ahead import Job, build_all
+from gdnbench.codegen.arch import LaunchRequest
 from gdnbench.errors import GdnbenchError
-from gdnbench.lint.cuda_attributes import KernelHead, find_heads, numbers_of, place_of
-from gdnbench.lint.cuda_subject import CudaSubject
+from gdnbench.lint.cuda_subject import CudaSubject, KernelHead, find_heads, numbers_of, place_of
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import LaunchSetting
-from gdnbench.lint.refused import first_refused
+from gdnbench.lint.settings import LaunchSetting, first_refused
 
 
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:

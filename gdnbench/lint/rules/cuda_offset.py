@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gdnbench.lint.cuda_evaluate import narrow_offsets
 from gdnbench.lint.cuda_subject import CudaSubject
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import at_words
+from gdnbench.lint.settings import at_words
 
 
 def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import at_words
-from gdnbench.lint.triton_events import MatrixProduct
+from gdnbench.lint.settings import at_words
 from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.lint.triton_value import MatrixProduct
 
 # triton/backends/nvidia/compiler.py, min_dot_size: M and N are padded and may be 1; K is not.
 _LEAST = 16

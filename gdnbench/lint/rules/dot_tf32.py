@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.triton_events import MatrixProduct
 from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.lint.triton_value import MatrixProduct
 
 
 def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:

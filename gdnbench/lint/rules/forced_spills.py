@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, REGISTERS
-from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError
-from gdnbench.lint.cuda_attributes import find_heads, numbers_of, place_of
-from gdnbench.lint.cuda_subject import CudaSubject
+from gdnbench.lint.cuda_subject import CudaSubject, find_heads, numbers_of, place_of
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import LaunchSetting
+from gdnbench.lint.settings import LaunchSetting
 
 _MOST_REGISTERS = 255  # limit per thread
 _STEP = 8  # ptxas allocates registers in such steps

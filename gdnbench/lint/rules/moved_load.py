@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import at_words
-from gdnbench.lint.triton_events import EventsAtSetting, MemoryAccess
+from gdnbench.lint.settings import at_words
 from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.lint.triton_value import EventsAtSetting, MemoryAccess
 
 FEWEST_STAGES = 2
 """With one stage no load is issued ahead."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.refused import first_refused
+from gdnbench.lint.settings import first_refused
 from gdnbench.lint.triton_subject import TritonSubject
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdnbench.lint.finding import LintRule, SourcePlace
-from gdnbench.lint.launch_setting import at_words
-from gdnbench.lint.triton_events import MemoryAccess
+from gdnbench.lint.settings import at_words
 from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.lint.triton_value import MemoryAccess
 
 
 def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:

@@ -24,8 +24,8 @@ from gdnbench.measuring.worker.activities import (
 )
 from gdnbench.measuring.worker.cold import L2Flush, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice, report_failure
+from gdnbench.measuring.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
 from gdnbench.measuring.worker.launched import deviation, function_times_us
-from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
 from gdnbench.measuring.worker.placement import Rotation, bind_cases
 from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import torch
 
@@ -20,7 +21,8 @@ from gdnbench.measuring.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
 
 if TYPE_CHECKING:
-    from gdnbench.measuring.worker.l2_setting import PersistingL2
+    from gdnbench.measuring.worker.launched import PersistingL2
+
 
 TimedCall = Callable[[], object]
 
@@ -196,6 +198,32 @@ class TamperWatch:
 
 
 def _watch_l2(device: CudaDevice) -> PersistingL2:
-    from gdnbench.measuring.worker.l2_setting import PersistingL2  # imports the driver, which is missing without a GPU
+    from gdnbench.measuring.worker.launched import PersistingL2  # imports the driver, which is missing without a GPU
 
     return PersistingL2(device.stream.cuda_stream)
+
+
+class TimeLimit:
+    """Raises TimeoutError within its `with`, once, after some seconds.
+
+    It works for Python code in a process's first thread. Native code, and code that catches the error, is stopped by
+    the process that watches this one. `is_over`: the error was raised; it may have been caught and replaced.
+    """
+
+    is_over = False
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGALRM, self._stop)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def _stop(self, *_: object) -> None:
+        self.is_over = True
+        raise TimeoutError

@@ -26,14 +26,13 @@ from gdnbench.measuring.worker.device import (
     is_alive,
 )
 from gdnbench.measuring.worker.forms import FormTrial
-from gdnbench.measuring.worker.left_behind import ThreadWatch
-from gdnbench.measuring.worker.own_kernels import SharedMemoryPoison
+from gdnbench.measuring.worker.harness_kernels import SharedMemoryPoison
 from gdnbench.measuring.worker.placement import Workspaces
+from gdnbench.measuring.worker.tampering import ThreadWatch
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, verify_kernel
-from gdnbench.verify.contest import contest_error
+from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, contest_error, verify_kernel
 
 LAUNCHES = 20
 

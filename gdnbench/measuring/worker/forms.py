@@ -18,12 +18,12 @@ from gdnbench.measuring.schedule import GPU_SAMPLE_US
 from gdnbench.measuring.worker.device import CudaDevice, WorkerDevice, is_alive
 from gdnbench.measuring.worker.placement import Placements, Rotation, Workspaces
 from gdnbench.model.case import Case
-from gdnbench.model.params import Params
+from gdnbench.model.declaration import Params
 from gdnbench.model.status import Status
 from gdnbench.stats.estimators import trimmed_mean
 
 if TYPE_CHECKING:
-    from gdnbench.measuring.worker.cold_launches import ColdLaunches
+    from gdnbench.measuring.worker.cold import ColdLaunches
 
 CLEARLY = 0.01
 """Relative time by which a form must beat the declared one, so that runs on one GPU measure the same form."""
@@ -127,7 +127,7 @@ class FormTrial:
         rotations = [Rotation(bind, placements) for bind in binders]
         device.synchronize()
         if self._cold is None:
-            from gdnbench.measuring.worker.cold_launches import ColdLaunches  # only for a GPU
+            from gdnbench.measuring.worker.cold import ColdLaunches  # only for a GPU
 
             self._cold = ColdLaunches(device, self._task.seed)
         self._cold.raise_clock()

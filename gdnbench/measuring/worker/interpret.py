@@ -12,14 +12,12 @@ from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton, Watche
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU
 from gdnbench.measuring.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measuring.worker.device import CpuDevice
+from gdnbench.measuring.worker.device import CpuDevice, TimeLimit
 from gdnbench.measuring.worker.placement import Workspaces
-from gdnbench.measuring.worker.time_limit import TimeLimit
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import Oracle, verify_kernel
-from gdnbench.verify.contest import contest_error
+from gdnbench.verify.check import Oracle, contest_error, verify_kernel
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
 HEEDED_S = 5.0  # seconds beyond the limit that the parent waits, for code that ignores signals

@@ -3,15 +3,26 @@
 A name is the function's own, without namespaces, template arguments and parameters: a graph has mangled names (Itanium
 C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each. Names are compared
 without their order, since branches of a graph may run in any.
+
+Detects kernels that set a part of the L2 aside for themselves, which flushing between launches does not reach.
+
+The limit of persisting lines belongs to the context, an access-policy window to a stream; both outlast the call that
+set them (CUDA programming guide, L2 cache control). Not detected: a window as an attribute of a launch, which needs the
+limit to keep anything, and settings that a kernel restores before its call returns.
 """
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
+
+from cuda.bindings import driver
 
 from gdnbench.measuring.worker.activities import LaunchActivities
 from gdnbench.wording import first_of, plural
@@ -164,3 +175,83 @@ def _told(counts: dict[str, int]) -> str:
     told += [plural(fills, "fill")] if fills else []
     told += [plural(copies, "copy", "copies")] if copies else []
     return first_of(told, _MOST_NAMED) if told else "nothing"
+
+
+_LIMIT = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+_WINDOW = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Bytes of the L2 for persisting lines, and the stream's access-policy window."""
+
+    persisting_bytes: int
+    window_base: int
+    window_bytes: int
+    window_hit_ratio: float
+
+
+class PersistingL2:
+    """Compares a stream's L2 setting, in the current context, with that at construction, before kernels' import."""
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+        _, self._window = driver.cuStreamGetAttribute(stream, _WINDOW)
+        self._before = self._read()
+
+    def changes(self) -> tuple[str, ...]:
+        """Describes what has changed, empty if nothing has. Restores the setting and releases persisting lines."""
+        now = self._read()
+        if now is None or self._before is None or now == self._before:
+            return ()
+        changes = []
+        if now.persisting_bytes != self._before.persisting_bytes:
+            changes.append(f"{now.persisting_bytes:,} bytes of it for lines that persist")
+        if replace(now, persisting_bytes=self._before.persisting_bytes) != self._before:
+            changes.append(f"an access-policy window of {now.window_bytes:,} bytes on the stream")
+        driver.cuStreamSetAttribute(self._stream, _WINDOW, self._window)
+        driver.cuCtxResetPersistingL2Cache()
+        driver.cuCtxSetLimit(_LIMIT, self._before.persisting_bytes)
+        return tuple(changes)
+
+    def _read(self) -> _Setting | None:
+        """Returns the setting, or None if the GPU has none or has reported a fault."""
+        refused, value = driver.cuStreamGetAttribute(self._stream, _WINDOW)
+        unlimited, limit = driver.cuCtxGetLimit(_LIMIT)
+        if refused != driver.CUresult.CUDA_SUCCESS or unlimited != driver.CUresult.CUDA_SUCCESS:
+            return None
+        window = value.accessPolicyWindow
+        return _Setting(int(limit), int(window.base_ptr), int(window.num_bytes), float(window.hitRatio))
+
+
+class TunerChoices:
+    """The configs that `triton.autotune` chose in this process.
+
+    A tuner can only be found among all objects, which takes some 50 ms, so it is searched once a kernel.
+    """
+
+    def __init__(self) -> None:
+        self._tuners: dict[str, Sequence[Any]] = {}
+
+    def of(self, kernel: str, launched: Collection[str]) -> tuple[str, ...]:
+        """Name and config of each tuned function of `launched` in the kernel's last call, sorted.
+
+        For example `chunk_fwd_kernel_o: BK: 64, num_warps: 4`.
+        """
+        if not launched:
+            return ()
+        if kernel not in self._tuners:
+            self._tuners[kernel] = _find_tuners()
+        told = ((_name(tuner), getattr(tuner, "best_config", None)) for tuner in self._tuners[kernel])
+        return tuple(sorted({f"{name}: {config}" for name, config in told if name in launched and config is not None}))
+
+
+def _find_tuners() -> list[Any]:
+    module = sys.modules.get("triton.runtime.autotuner")
+    if module is None:
+        return []
+    return [each for each in gc.get_objects() if type(each) is module.Autotuner]
+
+
+def _name(tuner: Any) -> str:
+    return str(getattr(getattr(tuner, "base_fn", None), "__name__", ""))

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import torch
 
 from gdnbench.errors import tell_raised
+from gdnbench.measuring.measure import file_of
 from gdnbench.measuring.protocol import (
     BURN_IN,
     EventChannel,
@@ -30,7 +31,6 @@ from gdnbench.measuring.protocol import (
     Task,
     Tuned,
 )
-from gdnbench.measuring.records import file_of
 from gdnbench.measuring.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
 from gdnbench.measuring.worker.placement import Rotation, bind_cases

@@ -19,16 +19,15 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.launch.bind import Binder, Launcher, load
-from gdnbench.launch.captured import load_captured
-from gdnbench.launch.numerics import Numerics, load_numerics
+from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
 from gdnbench.measuring.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, window_count, window_size
 from gdnbench.measuring.worker.device import BeginStep, CudaDevice
+from gdnbench.measuring.worker.launched import TunerChoices
 from gdnbench.measuring.worker.renewal import CapturedDraws, Draws, RenewedPlacements
 from gdnbench.measuring.worker.timed_checks import CheckedPlacements, TimedChecks
-from gdnbench.measuring.worker.tuned import TunerChoices
 from gdnbench.model.case import Case
-from gdnbench.model.profile import is_captured
+from gdnbench.model.declaration import is_captured
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, consult_oracle
 

@@ -17,11 +17,10 @@ from typing import Protocol
 
 import torch
 
-from gdnbench.launch.captured import rearranged
-from gdnbench.launch.numerics import Numerics
+from gdnbench.launch.numerics import Numerics, rearranged
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
 from gdnbench.measuring.protocol import BURN_IN, MOST_CHECKED
-from gdnbench.measuring.worker.own_kernels import OwnKernel
+from gdnbench.measuring.worker.harness_kernels import OwnKernel
 
 InPlace = Mapping[str, str]
 """The outputs that a kernel updates in place, by name, with the input that each starts from."""

@@ -17,8 +17,14 @@ from gdnbench.profilers.ncu.command import failure_of, ncu_command, need_ncu
 from gdnbench.profilers.ncu.profile import LaunchProfile, NcuReport
 from gdnbench.profilers.ncu.report import load_report, read_any
 from gdnbench.profilers.ncu.store import write_profiles
-from gdnbench.profilers.process import Instrumentation, ProfileTask, run_worker
-from gdnbench.profilers.selection import choose_case, choose_gpu, make_assignment
+from gdnbench.profilers.process import (
+    Instrumentation,
+    ProfileTask,
+    choose_case,
+    choose_gpu,
+    make_assignment,
+    run_worker,
+)
 
 _ELSEWHERE = "read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep"
 _SUFFIXES = (".ncu-rep", ".csv", ".csv.gz")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.profilers import ALLOW_EVERYBODY, find_ncu
+from gdnbench.doctor.software import ALLOW_EVERYBODY, find_ncu
 from gdnbench.errors import (
     CounterPermissionError,
     CountersTakenError,

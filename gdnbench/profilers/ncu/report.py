@@ -17,15 +17,23 @@ from types import ModuleType
 from typing import Any
 
 from gdnbench.doctor.check import version_numbers
-from gdnbench.doctor.profilers import find_ncu
+from gdnbench.doctor.software import find_ncu
 from gdnbench.errors import ReportFormatError
 from gdnbench.process.command import PYTHON
 from gdnbench.process.worker import python_path
 from gdnbench.profilers.files import check_file, read_text
 from gdnbench.profilers.ncu.command import no_ncu
-from gdnbench.profilers.ncu.profile import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
+from gdnbench.profilers.ncu.profile import (
+    GPU_NAME,
+    LaunchProfile,
+    Metric,
+    NcuReport,
+    Value,
+    add_rules,
+    is_stored,
+    rules_of,
+)
 from gdnbench.profilers.ncu.raw_page import export_page, is_page, parse_page
-from gdnbench.profilers.ncu.rules import add_rules, rules_of
 from gdnbench.profilers.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
 from gdnbench.profilers.process import DOMAIN, NvtxRange, parse_range_name, run_command
 

@@ -18,12 +18,11 @@ from msgspec import Meta
 from gdnbench.catalog.catalog import op_named
 from gdnbench.codec import Text, convert_cells
 from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, UnknownNameError
-from gdnbench.model.code import CodeState
+from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profilers.files import SourceHash, find_files, read_text
-from gdnbench.profilers.ncu.profile import LaunchProfile, Metric, Value
+from gdnbench.profilers.ncu.profile import LaunchProfile, Metric, Value, add_rules, write_rules
 from gdnbench.profilers.ncu.quantities import check_value
-from gdnbench.profilers.ncu.rules import add_rules, write_rules
 from gdnbench.store.schema import SmallCount
 
 _SOURCE = "source"

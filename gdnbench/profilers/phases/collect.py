@@ -8,18 +8,15 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.ahead import build_all
+from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.cubin import disassemble
-from gdnbench.codegen.job import Job
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.model.case import Case
-from gdnbench.model.code import Build
+from gdnbench.model.case import Build, Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.phases.stamps import Stamps, read_stamps
-from gdnbench.profilers.process import Instrumentation, check_left, run_worker
-from gdnbench.profilers.selection import make_assignment
+from gdnbench.profilers.process import Instrumentation, check_left, make_assignment, run_worker
 
 _NAMES = b"gdnbench_phase_names"  # defined by GDNBENCH_PHASE_NAMES, in the code of each launch
 _CLOCK = "SR_CLOCKLO"  # read by each mark

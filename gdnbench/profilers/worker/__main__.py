@@ -38,7 +38,7 @@ def _work(task: ProfileTask) -> None:
 
             trace_scopes(task)
         case Instrumentation.NOTHING:
-            from gdnbench.profilers.worker.untouched import launch_untouched
+            from gdnbench.profilers.worker.phases import launch_untouched
 
             launch_untouched(task)
 

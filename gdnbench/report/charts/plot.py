@@ -16,7 +16,7 @@ from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
-from gdnbench.report.output_file import check_output_file, write_output_file
+from gdnbench.report.console import check_output_file, write_output_file
 from gdnbench.store.find import PUBLISHED_FOLDER
 from gdnbench.store.info import read_info
 from gdnbench.store.sweep import read_sweep

@@ -17,7 +17,7 @@ from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import NamedRows
 from gdnbench.report.charts.selection import ChartView, interval_text, time_us
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.report.phrases import flops_bind
+from gdnbench.report.units import flops_bind
 
 if TYPE_CHECKING:
     import altair as alt

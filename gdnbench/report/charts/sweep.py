@@ -11,13 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.model.params import ParamValue
+from gdnbench.model.declaration import ParamValue
 from gdnbench.model.sweep import Plateau, Point, Sweep
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.report.phrases import params_text
 from gdnbench.report.terminal_chart import TerminalChart
-from gdnbench.report.units import percent, plus_minus
+from gdnbench.report.units import params_text, percent, plus_minus
 
 if TYPE_CHECKING:
     import altair as alt

@@ -16,7 +16,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
-from gdnbench.report.html.beside import across_section, published_section
+from gdnbench.report.html.beside import Profiled, across_section, counters_section, published_section
 from gdnbench.report.html.content import (
     HtmlCell,
     HtmlColumn,
@@ -32,12 +32,10 @@ from gdnbench.report.html.content import (
     unit_of_rows,
     verdict_cell,
 )
-from gdnbench.report.html.counters import Profiled, counters_section
+from gdnbench.report.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.report.html.run_section import run_section
-from gdnbench.report.html.stored import ReportedRun, fastest_of, lead_line
 from gdnbench.report.html.sweep_section import sweep_section
-from gdnbench.report.phrases import flops_bind
-from gdnbench.report.units import TimeUnit
+from gdnbench.report.units import TimeUnit, flops_bind
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3

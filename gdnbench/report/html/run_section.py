@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from gdnbench.model.code import tell_serialized
+from gdnbench.model.case import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
@@ -32,9 +32,8 @@ from gdnbench.report.html.content import (
     verdict_cell,
     whole_cell,
 )
-from gdnbench.report.html.stored import ReportedRun, lead_line
-from gdnbench.report.phrases import flops_bind, settling_notes
-from gdnbench.report.units import TimeUnit, tflops_text, traffic
+from gdnbench.report.html.report import ReportedRun, lead_line
+from gdnbench.report.units import TimeUnit, flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
 

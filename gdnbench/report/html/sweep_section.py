@@ -26,9 +26,8 @@ from gdnbench.report.html.content import (
     workload_cells,
     workload_columns,
 )
-from gdnbench.report.html.stored import ReportedRun, lead_line
-from gdnbench.report.phrases import params_text
-from gdnbench.report.units import TimeUnit, half_text, percent
+from gdnbench.report.html.report import ReportedRun, lead_line
+from gdnbench.report.units import TimeUnit, half_text, params_text, percent
 
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 

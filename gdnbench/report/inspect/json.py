@@ -6,8 +6,13 @@ from typing import Any
 
 from gdnbench.codegen.control import ScoreboardWait
 from gdnbench.codegen.sass import listing
-from gdnbench.codegen.schedule import EncodedInstruction, InstructionSchedule, IssuedInstruction
-from gdnbench.codegen.schedule_summary import ScheduleSummary, SharedScoreboard
+from gdnbench.codegen.schedule import (
+    EncodedInstruction,
+    InstructionSchedule,
+    IssuedInstruction,
+    ScheduleSummary,
+    SharedScoreboard,
+)
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspection.difference import BuildChange, BuildPair
 from gdnbench.inspection.quantities import QUANTITIES, SCHEDULE_WAITS, Violation, schedule_numbers

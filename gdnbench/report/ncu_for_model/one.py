@@ -7,15 +7,13 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gdnbench.diagnose.finding import LATENCY_PCT
+from gdnbench.diagnose.evidence import LATENCY_PCT
 from gdnbench.diagnose.launch import CycleBreakdown, cycle_breakdown, profiled_launch
-from gdnbench.profilers.ncu.functions import Function
-from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
-from gdnbench.profilers.ncu.profile import LaunchProfile, RuleResult
+from gdnbench.profilers.ncu.functions import Function, accesses, pipes_pct, traffic_bytes
+from gdnbench.profilers.ncu.profile import LaunchProfile, RuleResult, estimated_speedups
 from gdnbench.profilers.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
-from gdnbench.profilers.ncu.rules import estimated_speedups
+from gdnbench.report.budget import CounterView, Line, fit
 from gdnbench.report.counters import rule_text, subject, value_text
-from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
 
 NO_TIME = "// ncu's duration is of a replay after a flush of the caches: compare it with other ncu durations alone"
 

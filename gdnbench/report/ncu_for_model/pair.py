@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from gdnbench.profilers.ncu.functions import STALLS, CounterChange, Function, FunctionDifference, has_changed
-from gdnbench.profilers.ncu.kinds import accesses, pipes_pct, traffic_bytes
+from gdnbench.model.case import CodeState
+from gdnbench.profilers.ncu.functions import (
+    STALLS,
+    CounterChange,
+    Function,
+    FunctionDifference,
+    accesses,
+    has_changed,
+    pipes_pct,
+    traffic_bytes,
+)
 from gdnbench.profilers.ncu.profile import LaunchProfile
 from gdnbench.profilers.ncu.quantities import BY_KEY
+from gdnbench.report.budget import CounterView, Line, fit
+from gdnbench.report.console import print_json, print_text
 from gdnbench.report.counters import change_text, subject, value_text
-from gdnbench.report.ncu_for_model.fit import CounterView, Line, fit
-from gdnbench.report.ncu_for_model.one import NO_TIME, PARTS, mean_breakdown, nearest_peak, unit_beside
+from gdnbench.report.ncu import difference_document, function_document
+from gdnbench.report.ncu_for_model.one import (
+    NO_TIME,
+    PARTS,
+    mean_breakdown,
+    nearest_peak,
+    unit_beside,
+    view_of_function,
+)
+from gdnbench.report.units import CodeOf, other_code
 
 _BY_KIND = frozenset({"dram_read_bytes", "dram_write_bytes", "fma_pct", "alu_pct", "xu_pct", "lsu_pct"})
 """Quantities that are also among the kinds."""
@@ -124,3 +144,45 @@ def _item(change: CounterChange) -> str:
     before, after = (value_text(value, change.unit) for value in change.medians)
     verdict = f", {change.verdict}" if change.verdict else ""
     return f"{change.title} {before} -> {after}{unit_beside(change.unit)} ({change_text(change)}{verdict})"
+
+
+def print_functions_for_model(functions: Sequence[Function], code_of: CodeOf, budget: int, *, json: bool) -> None:
+    """Prints each function's view, each within the budget in tokens."""
+    views = [view_of_function(function, budget, _changed([function], code_of)) for function in functions]
+    if json:
+        known = (function_document(function, code_of) for function in functions)
+        print_json([each | {"for_model": _document(view)} for each, view in zip(known, views, strict=True)])
+    else:
+        _print(views)
+
+
+def print_differences_for_model(
+    differences: Sequence[FunctionDifference], code_of: CodeOf, budget: int, *, json: bool
+) -> None:
+    """Prints a view of the changes per pair, each within the budget in tokens."""
+    views = [view_of_difference(each, budget, _changed((each.before, each.after), code_of)) for each in differences]
+    if json:
+        known = (difference_document(difference, code_of) for difference in differences)
+        print_json([each | {"for_model": _document(view)} for each, view in zip(known, views, strict=True)])
+    else:
+        _print(views)
+
+
+def _changed(functions: Iterable[Function], code_of: CodeOf) -> list[str]:
+    labels = [one.label for one in functions if code_of(one.label, one.source) is CodeState.CHANGED]
+    return list(dict.fromkeys(map(other_code, labels)))
+
+
+def _print(views: Iterable[CounterView]) -> None:
+    print_text("\n\n".join(view.text for view in views))
+
+
+def _document(view: CounterView) -> dict[str, Any]:
+    return {
+        "budget": view.budget,
+        "tokens": view.tokens,
+        "over": view.excess,
+        "most_items": view.most,
+        "left_out": list(view.left_out),
+        "text": view.text,
+    }

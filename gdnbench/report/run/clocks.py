@@ -11,13 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gdnbench.compare.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import FittedTable, fits, plain_table
+from gdnbench.report.console import FittedTable, data_console, fits, plain_table
 from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
 from gdnbench.report.units import number, plus_minus, time_text
-from gdnbench.store.info import RunInfo
+from gdnbench.store.builds import BuildRow, build_row
+from gdnbench.store.info import RunInfo, info_document
+from gdnbench.store.measurements import measurement_row
+from gdnbench.store.schema import LargestErrorDocument
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by clocks other than the run's own timer."""
@@ -177,3 +181,99 @@ def _print_warnings(console: Console, clocks: Clocks) -> None:
             console.print(Text(told, style="dim"))
         for line in failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} "):
             console.print(line)
+
+
+def print_errors(info: RunInfo) -> None:
+    """Prints a row per kernel with its largest error by each gate, most accurate by the first gate first.
+
+    Errors are in the unit of the gate's limit, over all inputs and workloads on which the run verified the kernel.
+    """
+    console = data_console()
+    console.print()
+    if not info.errors:
+        console.print(Text("no errors are stored with this run: those of this gdnbench have them", style="dim"))
+        return
+    gates = list(dict.fromkeys(gate for errors in info.errors.values() for gate in errors))
+    table = plain_table()
+    table.add_column("kernel", overflow="fold")
+    limits = {gate: error["limit"] for errors in info.errors.values() for gate, error in errors.items()}
+    for gate in gates:
+        table.add_column(f"{gate}\nof {limits[gate]:.4g}", justify="right")
+    kernels = sorted(info.errors.items(), key=lambda item: [_worst(item[1].get(gate)) for gate in gates])
+    for label, errors in kernels:
+        cells = (f"{errors[gate]['worst']:.3g}" if gate in errors else "" for gate in gates)
+        table.add_row(Text(label, style="cyan"), *cells)
+    console.print(Text("largest errors against the float64 oracle", style="bold"))
+    console.print(table)
+
+
+def _worst(error: LargestErrorDocument | None) -> float:
+    return error["worst"] if error else float("inf")
+
+
+def run_document(
+    info: RunInfo,
+    measurements: Sequence[Measurement],
+    clocks: Clocks,
+    builds: Sequence[BuildRow],
+    result: SuiteResult | None,
+) -> dict[str, Any]:
+    """Returns a run as one document; `measurements` are by its own timer, `clocks` by further clocks."""
+    rows = flat_rows(info, measurements, clocks)
+    document = {
+        "run": info_document(info),
+        "measurements": rows,
+        "builds": [build_row(info, build) for build in builds],
+    }
+    return document | ({"suite": _suite_document(result)} if result else {})
+
+
+def flat_rows(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> list[dict[str, Any]]:
+    """Returns a row per case and clock; with several clocks, the rows of the run's own timer hold the gaps."""
+    gaps = gaps_of(measurements, clocks)
+    own = [
+        {**measurement_row(info, row), **(gaps.get(row.case.id, ClockGap()).cells() if clocks else {})}
+        for row in measurements
+    ]
+    return [*own, *(measurement_row(info, row) for rows in clocks.values() for row in rows)]
+
+
+def suite_rows(result: SuiteResult) -> list[dict[str, Any]]:
+    """Returns a row per kernel of a suite."""
+    return [_suite_row(row, result) for row in result.rows]
+
+
+def _suite_document(result: SuiteResult) -> dict[str, Any]:
+    return {
+        "name": result.suite.name,
+        "workloads": [
+            {**workload.cells, "weight": weight, **({"name": workload.name} if workload.name else {})}
+            for workload, weight in result.suite.weights.items()
+        ],
+        "left_out": [workload.cells for workload in result.left_out],
+        "over": list(result.over),
+        "profiles": list(result.profiles),
+        "kernels": suite_rows(result),
+        "incomplete": list(result.incomplete),
+    }
+
+
+def _suite_row(row: SuiteRow, result: SuiteResult) -> dict[str, Any]:
+    versus = row.comparison
+    return {
+        "suite": result.suite.name,
+        "label": row.label,
+        "role": row.role.value,
+        "time_us": row.time_us,
+        "over": ",".join(result.over),
+        "speedup": versus.speedup.estimate if versus else None,
+        "speedup_lo": versus.speedup.low if versus else None,
+        "speedup_hi": versus.speedup.high if versus else None,
+        "verdict": versus.verdict.value if versus else "",
+        "workloads": result.summed,
+        "slower_at": row.slower_at(result.margin) if versus else None,
+        "worst_speedup": row.speedups[row.worst] if row.worst else None,
+        "worst_workload": str(row.worst or ""),
+        "profile": row.profile,
+        "depends_on_inputs": row.inputs.depends if row.inputs else None,
+    }

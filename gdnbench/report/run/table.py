@@ -11,22 +11,17 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.suite import SuiteResult
-from gdnbench.compare.suite_of_run import suite_of_run
+from gdnbench.compare.suite import SuiteResult, suite_of_run
 from gdnbench.errors import ExitCode, UnknownNameError
-from gdnbench.measuring.repeat import repeat_words, rerun_words
-from gdnbench.model.code import tell_serialized
+from gdnbench.measuring.preflight import repeat_words, rerun_words
+from gdnbench.model.case import explain_short_lists, tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
-from gdnbench.model.short_lists import explain_short_lists
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.places import place_asked
+from gdnbench.origin import place_asked
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
-from gdnbench.report.phrases import flops_bind, next_words
-from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
-from gdnbench.report.run.json import flat_rows, run_document, suite_rows
-from gdnbench.report.run.suite import print_suite
+from gdnbench.report.run.clocks import LEGEND, Clocks, flat_rows, print_clocks, run_document, suite_rows
 from gdnbench.report.run.text import (
     VERDICT_STYLES,
     baseline_name,
@@ -37,9 +32,10 @@ from gdnbench.report.run.text import (
     legend,
     name_cell,
     notes_of,
+    print_suite,
     speedup_text,
 )
-from gdnbench.report.units import TimeUnit, number, plus_minus, tflops_text, time_unit, traffic
+from gdnbench.report.units import TimeUnit, flops_bind, next_words, number, plus_minus, tflops_text, time_unit, traffic
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run

@@ -7,8 +7,8 @@ import shlex
 from typing import Any
 
 from gdnbench.codec import finite
-from gdnbench.score.score import Score, WorkloadScore
-from gdnbench.stats.comparison import Comparison, Verdict
+from gdnbench.score.plan import Score, WorkloadScore
+from gdnbench.stats.interval import Comparison, Verdict
 
 MOST_BYTES = 4000
 _DIGITS = 5

@@ -20,11 +20,10 @@ from gdnbench.measuring.protocol import EventChannel, Examined, Sampled, StepBeg
 from gdnbench.measuring.worker.activities import COPY, FILL, Activity, choose_recorder
 from gdnbench.measuring.worker.cold import raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, capture
-from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel
+from gdnbench.measuring.worker.harness_kernels import OWN_PREFIX, BlockingKernel
 from gdnbench.model.status import Status
 from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
-from gdnbench.step.plan import STEP_LIMIT_S, StepTask
-from gdnbench.step.ways import LAUNCHES, LaunchCase, LaunchWay
+from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask
 
 HOST, GAP = "host", "gap"
 Many = Callable[[], object]

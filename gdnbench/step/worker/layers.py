@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from cuda.bindings import driver
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
 from gdnbench.measuring.worker.device import CapturedCall, capture
+from gdnbench.measuring.worker.harness_kernels import OwnKernel
 from gdnbench.measuring.worker.launched import graph_nodes
-from gdnbench.measuring.worker.own_kernels import OwnKernel
 from gdnbench.model.case import Variant
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
@@ -188,3 +190,39 @@ def state_windows(chain: Chain) -> list[tuple[int, int]]:
         raise NotLaunchedError(f"{chain.entry.op.name} does not tell which tensor is its state, by `copy`")
     states: Sequence[Any] = [workspace.inputs[copy[0]] for workspace in chain.layers.workspaces]
     return [(state.data_ptr(), state.numel() * state.element_size()) for state in states]
+
+
+_LIMIT = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+_MOST_SET_ASIDE = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
+_MOST_WINDOW = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE
+
+
+def _value(answer: tuple[Any, ...]) -> int:
+    status, value = answer
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"the driver does not tell of the L2: {status.name}")
+    return int(value)
+
+
+def most_set_aside() -> int:
+    """Bytes of the L2 that the device can set aside for persisting lines; 0 if it cannot."""
+    return _value(driver.cuDeviceGetAttribute(_MOST_SET_ASIDE, driver.CUdevice(0)))
+
+
+def largest_window() -> int:
+    """Most bytes of an access policy window."""
+    return _value(driver.cuDeviceGetAttribute(_MOST_WINDOW, driver.CUdevice(0)))
+
+
+@contextmanager
+def set_aside(nbytes: int) -> Iterator[None]:
+    """Sets a part of the L2 aside within; afterwards restores the limit and releases persisting lines."""
+    before = _value(driver.cuCtxGetLimit(_LIMIT))
+    (status,) = driver.cuCtxSetLimit(_LIMIT, nbytes)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"no part of the L2 can be set aside: {status.name}")
+    try:
+        yield
+    finally:
+        driver.cuCtxResetPersistingL2Cache()
+        driver.cuCtxSetLimit(_LIMIT, before)

@@ -28,14 +28,13 @@ from gdnbench.measuring.worker.activities import (
 )
 from gdnbench.measuring.worker.cold import L2Flush, SmClock, raise_clock
 from gdnbench.measuring.worker.device import CudaDevice, is_alive
-from gdnbench.measuring.worker.own_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
+from gdnbench.measuring.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
 from gdnbench.model.case import Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.step.native.loop import CLoop, NoCompilerError
 from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
-from gdnbench.step.worker.l2 import most_set_aside, set_aside
-from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError
+from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError, most_set_aside, set_aside
 from gdnbench.step.worker.paths import Enqueue, make_path
 
 WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there

@@ -1,1 +1,0 @@
-"""Merges the parts of one run, which were measured one by one, perhaps on several machines."""

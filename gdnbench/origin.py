@@ -1,0 +1,143 @@
+"""The origin of a command that runs for another machine.
+
+A job's worker puts it into the environment of the command, whose child processes inherit it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+VARIABLE = "GDNBENCH_ASKED"
+
+
+@dataclass(frozen=True)
+class CommandOrigin:
+    """Where and how a command was requested; folders and files have the origin's names.
+
+    `target` is a name in `gdnbench.toml`. `roots` are the folders of kernels that came with the job; they replace all
+    others. `git` is the state of the origin's checkout of the bundled kernels, as by `git_state`. `inputs` names
+    captured inputs, or is empty.
+    """
+
+    target: str = ""
+    roots: tuple[str, ...] = ()
+    git: Mapping[str, str | bool | None] = field(default_factory=dict)
+    results: str = "results"
+    profiles: str = "profiles"
+    inputs: str = ""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables that hold these values, for `asked`."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+
+def command_origin() -> CommandOrigin | None:
+    """Returns the origin of this command, or None if it is this machine."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    fields = json.loads(text)
+    return CommandOrigin(**{**fields, "roots": tuple(fields["roots"])})
+
+
+RESULTS = Path("results")
+PROFILES = Path("profiles")
+LEDGER = Path("ledger.jsonl")
+"""The ledger beside the folder of runs; it is meant to be kept in the project's repository."""
+
+EVIDENCE = "evidence"
+"""The folder in the one of runs that holds those which pages quote; verbs read in it only what is named."""
+
+CALIBRATIONS = "calibration"
+"""The subfolder of runs that holds calibrations, one folder each."""
+
+CACHE_VARIABLE = "GDNBENCH_CACHE"
+
+GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "step", "sweep", "verify")
+"""The verbs that need a GPU, and may run on a target that has one."""
+
+
+def calibrations_folder() -> Path:
+    """Returns the folder of the last calibration of each host and GPU model, in the user's state folder."""
+    from platformdirs import user_state_path  # imported here: most verbs do not need it
+
+    return user_state_path("gdnbench", appauthor=False) / CALIBRATIONS
+
+
+def cache_root() -> Path:
+    """Returns the folder of all that can be made again: `$GDNBENCH_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).resolve()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("gdnbench")
+
+
+def index_folder() -> Path:
+    """Where the indexes of folders of runs are kept."""
+    return cache_root() / "runs"
+
+
+def is_file(path: Path) -> bool:
+    """Whether the file exists; False for an impossible name or a forbidden lookup."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for those
+
+
+def is_folder(path: Path) -> bool:
+    """Whether the folder exists; False for an impossible name or a forbidden lookup."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for those
+
+
+def out_option(results: Path) -> tuple[str, ...]:
+    """Returns the option for this folder of runs, by its name on the requesting machine; empty for the default."""
+    if (elsewhere := command_origin()) and results == RESULTS:
+        results = Path(elsewhere.results)
+    return () if results == RESULTS else ("--out", str(results))
+
+
+def on_option(command: Sequence[str]) -> tuple[str, ...]:
+    """Returns the option that runs a gdnbench command on the target of this command.
+
+    It is empty if the command needs no GPU, or this command runs on the machine where it was requested.
+    """
+    elsewhere = command_origin()
+    named = elsewhere.target if elsewhere and command[0] == "gdnbench" and command[1] in GPU_VERBS else ""
+    return ("--on", named) if named else ()
+
+
+def place_asked(path: Path) -> Path:
+    """Maps a folder of runs or profiles, or a path in it, to its name on the machine that requested this command."""
+    elsewhere = command_origin()
+    for usual, there in ((RESULTS, elsewhere.results), (PROFILES, elsewhere.profiles)) if elsewhere else ():
+        if path.is_relative_to(usual):
+            return Path(there) / path.relative_to(usual)
+    return path
+
+
+def profiles_option(profiles: Path) -> tuple[str, ...]:
+    """Returns the option that makes a verb use this folder of profiles, as `out_option` does for runs."""
+    if (elsewhere := command_origin()) and profiles == PROFILES:
+        profiles = Path(elsewhere.profiles)
+    return () if profiles == PROFILES else ("--profiles", str(profiles))
+
+
+def ledger_option(ledger: Path) -> tuple[str, ...]:
+    """Returns the option that makes a verb use this ledger; empty for the default one."""
+    return () if ledger == LEDGER else ("--ledger", str(ledger))
+
+
+def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:
+    """Adds the options of these folders of runs and profiles to a gdnbench command."""
+    verb = command[1] if command[:1] == ("gdnbench",) else ""
+    out = out_option(results) if verb in _OF_RUNS else ()
+    return (*command, *out, *(profiles_option(profiles) if verb in _OF_PROFILES else ()))
+
+
+_OF_RUNS = {"compare", "explain", "history", "list", "plot", "report", "run", "show", "step", "sweep"}
+_OF_PROFILES = {"explain", "ncu", "nsys", "phases", "proton"}

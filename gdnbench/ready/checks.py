@@ -1,0 +1,243 @@
+"""Checks whether a kernel builds for every architecture, could be launched there, and obeys the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gdnbench.catalog.entry import Broken
+from gdnbench.catalog.select import find_variant
+from gdnbench.errors import ExitCode, UsageError
+from gdnbench.inspection.compiled import (
+    CompiledKernel,
+    FailedBuild,
+    Subject,
+    build_subjects,
+    choose_archs,
+    choose_subjects,
+    fitting_archs,
+    gpu_size_of,
+)
+from gdnbench.inspection.quantities import exit_code, find_violations
+from gdnbench.lint.check import lint_kernels
+from gdnbench.lint.rules import RULES
+from gdnbench.measuring import preflight
+from gdnbench.measuring.preflight import Verification, repeat_words
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.op import VERIFY_SUITE
+from gdnbench.model.status import Status
+from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
+from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
+from gdnbench.wording import plural
+
+BUILD = "build"
+
+
+def check_build(candidate: Candidate) -> ReadyCheck:
+    """Builds every launch at every workload of the suite, because params and code may depend on the workload.
+
+    Raises UsageError for an unknown architecture, GdnbenchError for what is not the kernel's fault, such as a missing
+    tool.
+    """
+    terms, label = candidate.terms, candidate.label
+    archs = choose_archs(terms.archs, ())
+    try:
+        subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
+    except UsageError as error:
+        return unchecked(BUILD, error.message, _elsewhere(candidate), ExitCode.PARTIAL)
+    archs = archs if terms.archs else _fitting(archs, subjects)
+    found = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
+    command = inspect_words(candidate, archs)
+    if failures := [outcome for outcome in found if isinstance(outcome, FailedBuild)]:
+        first = failures[0]
+        told = _text_of_failures(
+            f"{first.subject.title} {first.subject.workload} {first.arch}: {first.error.message}", failures
+        )
+        return failed(BUILD, told, (*command, *first.subject.workload.options), ExitCode.BUILD)
+    if refused := [outcome for outcome in found if isinstance(outcome, CompiledKernel) and outcome.refused]:
+        first_refused = refused[0]
+        told = f"{first_refused.subject.title} {first_refused.subject.workload} {first_refused.arch}"
+        shown = (*command, *first_refused.subject.workload.options)
+        return failed(
+            BUILD, _text_of_failures(f"{told}: {first_refused.refused}", refused), shown, exit_code(found, ())
+        )
+    if broken := find_violations(found, terms.rules):
+        shown = (*command, *broken[0].compiled.subject.workload.options)
+        return failed(BUILD, _text_of_failures(str(broken[0]), broken), shown, exit_code(found, broken))
+    rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
+    workloads = plural(len({subject.workload for subject in subjects}), "workload")
+    return passed(BUILD, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
+
+
+def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
+    """Returns the command if nothing can be built: a suite whose workloads the kernel can all do, or its listing."""
+    kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
+    for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
+        if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
+            return ("gdnbench", "ready", candidate.label, "--suite", name)
+    return ("gdnbench", "list", candidate.label)
+
+
+def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
+    """Returns the command that shows the builds."""
+    rules = ",".join(rule.text for rule in candidate.terms.rules)
+    return (
+        *("gdnbench", "inspect", candidate.label),
+        *(("--arch", ",".join(archs)) if archs else ()),
+        *(("--fail-on", rules) if rules else ()),
+    )
+
+
+def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ...]:
+    """Returns the usual architectures whose instructions the kernel has; if there are none, its own target."""
+    if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
+        return fitting_archs(archs, subjects)[0]
+    kernels = [one.entry.kernel for one in subjects]
+    own = [each.target.rstrip("af") or each.since for each in kernels if isinstance(each, CudaKernel)]
+    return tuple(dict.fromkeys(filter(None, own)))
+
+
+def _text_of_failures(first: str, among: Sequence[object]) -> str:
+    """Returns the first line of the first of several failures, and the number of others."""
+    line = first.strip().partition("\n")[0]
+    return f"{line} (and {len(among) - 1} more)" if len(among) > 1 else line
+
+
+NUMBERS = "numbers"
+SANITIZER = "sanitizer"
+
+
+def verify_candidate(candidate: Candidate) -> Verification:
+    """Verifies all inputs at the op's `verify` workloads, as `gdnbench verify` does; may raise GdnbenchError."""
+    terms = candidate.terms
+    return preflight.verify_variants(
+        candidate.catalog,
+        candidate.op.name,
+        candidate.label,
+        axes="",
+        seed=None,
+        step_limit_s=terms.step_limit_s,
+        gpu=terms.gpu,
+        observer=terms.observer,
+    )
+
+
+def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyCheck:
+    """Passes if every supported case is right; a case that cannot run here leaves the check without an answer."""
+    kernels = candidate.catalog.entries
+    unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
+    cases = [case for case, reason in unable.items() if not reason]
+    if not cases:
+        told = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
+        return unchecked(NUMBERS, told, verify_words(candidate), ExitCode.PARTIAL)
+    wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
+    if wrong:
+        more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
+        told = f"{_told(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
+        return failed(NUMBERS, told, repeat_words(wrong[0], verification.seed), verification.exit_code)
+    command = verify_words(candidate)
+    left_out = [case for case in cases if verification.checked[case.id].status is not Status.OK]
+    if left_out:
+        told = verification.checked[left_out[0].id].reason
+        code = verification.exit_code or ExitCode.PARTIAL
+        return unchecked(
+            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {told}", command, code
+        )
+    workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
+    told = f"right at {workloads}; {_where(verification)}"
+    if refused := [reason for reason in unable.values() if reason]:
+        told += f"; it cannot do {len(refused)} more: {refused[0]}"
+    return passed(NUMBERS, told, command)
+
+
+def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
+    """Runs every tool of compute-sanitizer, as `gdnbench verify --sanitize` does.
+
+    Raises MachineError without a GPU or compute-sanitizer, ProfilerError if the sanitizer cannot be started.
+    """
+    terms = candidate.terms
+    sanitizer = need_sanitizer_on(terms.gpu_asked)
+    assert terms.gpu
+    limit_s = terms.step_limit_s * LIMIT_STEPS
+    check = SanitizerCheck(candidate.catalog, sanitizer, terms.gpu, limit_s, terms.observer)
+    # The numbers are another check: here a case fails only for what a tool finds, or cannot find out.
+    afresh = {case_id: replace(found, gates=()) for case_id, found in verification.checked.items()}
+    found = check.add_to(replace(verification, checked=afresh))
+    command = sanitize_words(candidate)
+    cases = [case for case in found.cases if case.id in found.sanitized]
+    if not cases:
+        notes = [note for case in found.cases for note in found.checked[case.id].notes if note.startswith(PROGRAM)]
+        told = notes[0] if notes else f"no case can be launched under {PROGRAM}"
+        return unchecked(SANITIZER, told, command, ExitCode.PARTIAL)
+    for case in cases:
+        verdict = found.checked[case.id]
+        unsafe = any(not gate.passed for gate in verdict.gates)
+        if unsafe or (verdict.status is not Status.OK and afresh[case.id].status is Status.OK):
+            shown = (*repeat_words(case, found.seed), "--sanitize")
+            return failed(SANITIZER, f"{_told(found, case)}, at {case.workload}", shown, verdict.status.exit_code)
+    told = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
+    if silent := _tools(found, cases, answered=False):
+        told += f"; {silent} gave no answer"
+    if bad := next((status for case in cases if (status := found.checked[case.id].status) is not Status.OK), None):
+        return unchecked(SANITIZER, f"{told}: the kernel is {bad}", command, ExitCode.PARTIAL)
+    return passed(SANITIZER, told, command)
+
+
+def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
+    gates = [{gate.gate for gate in found.checked[case.id].gates} for case in cases]
+    return ", ".join(tool for tool in SanitizerTool if all(f"{PROGRAM} {tool}" in each for each in gates) is answered)
+
+
+def verify_words(candidate: Candidate) -> tuple[str, ...]:
+    """Returns the command that verifies the candidate."""
+    return ("gdnbench", "verify", candidate.label)
+
+
+def sanitize_words(candidate: Candidate) -> tuple[str, ...]:
+    """Returns the command that runs the candidate under compute-sanitizer."""
+    return (*verify_words(candidate), "--sanitize")
+
+
+def _told(verification: Verification, case: Case) -> str:
+    verdict = verification.checked[case.id]
+    return f"{verdict.status}: {verdict.reason}"
+
+
+def _where(verification: Verification) -> str:
+    """Describes what ran the candidate: `on NVIDIA H200, seed 7`, or an interpreter `without a GPU`."""
+    if verification.interpreted:
+        told = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
+    else:
+        told = f"on {verification.device}"
+    return f"{told}, seed {verification.seed}"
+
+
+SOURCE = "source"
+
+
+def check_source(candidate: Candidate) -> ReadyCheck:
+    """Applies every lint rule to every file of the kernel.
+
+    Raises BuildError for an unreadable source, MachineError if the machine lacks a tool for a rule that needs a build.
+    """
+    result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
+    files = plural(len(result.files), "file")
+    silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
+    command = lint_words(candidate.label)
+    if not result.findings:
+        return passed(SOURCE, f"it loads; no findings in {files}{silenced}", command)
+    first = result.findings[0]
+    more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
+    told = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
+    return failed(SOURCE, told, command, result.exit_code)
+
+
+def tell_broken(broken: Broken) -> ReadyCheck:
+    """Makes the check of a kernel whose folder does not load."""
+    return failed(SOURCE, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
+
+
+def lint_words(label: str) -> tuple[str, ...]:
+    """Returns the command that shows the findings."""
+    return ("gdnbench", "lint", label)

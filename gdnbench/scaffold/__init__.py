@@ -1,1 +1,0 @@
-"""Makes a new kernel's folder from another kernel's; imports no torch."""
