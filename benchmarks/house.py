@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +52,7 @@ def measure() -> tuple[Budget, ...]:
     chain = longest_chain({module: _imports(path) for module, path in _modules().items()})
     return (
         Budget("lines of Python in gdnbench/", 75_600, sum(lines.values())),
-        Budget("files in gdnbench/", 425, len(lines)),
+        Budget("files in gdnbench/", 427, len(lines)),
         Budget("lines of Python in tests/", 62_800, tests),
         Budget(f"files over {LONG_LINES} lines", 3, len(long), ", ".join(long)),
         Budget(f"per cent of files under {SHORT_LINES} lines", 10, round(100 * short / len(lines), 1)),
@@ -88,13 +89,12 @@ def _imports(path: Path) -> set[str]:
 
 
 def longest_chain(imports: Mapping[str, set[str]]) -> tuple[str, ...]:
-    """Returns the longest chain of modules of which each imports the next; the imports must be without a cycle."""
-
-    @cache
-    def below(module: str) -> tuple[str, ...]:
-        return (module, *max((below(each) for each in sorted(imports[module])), key=len, default=()))
-
-    return max((below(module) for module in sorted(imports)), key=len)
+    """Returns the longest chain of modules that each import the next; raises CycleError if imports are circular."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for module in TopologicalSorter(imports).static_order():
+        below = (chains[each] for each in sorted(imports[module]))
+        chains[module] = (module, *max(below, key=len, default=()))
+    return max(chains.values(), key=len)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.finish import gravest_code
+from gdnbench.measuring.exit_code import gravest_code
 from gdnbench.measuring.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
 
 FAKE = """

@@ -4,7 +4,7 @@ import pytest
 from run_data import case, failed, measured, versus
 
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.measuring.finish import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
+from gdnbench.measuring.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
 from gdnbench.model.status import Role, Status
 
 BASELINE = measured(case("decode-fla", Role.BASELINE))

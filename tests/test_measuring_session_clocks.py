@@ -11,7 +11,7 @@ import pytest
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measuring import measure, preflight
-from gdnbench.measuring.finish import exit_code_of
+from gdnbench.measuring.exit_code import exit_code_of
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.opening import begin_session, resume_session
 from gdnbench.measuring.plan import make_plan

@@ -19,11 +19,11 @@ from gdnbench.cli.ledger import ledger, try_
 from gdnbench.cli.lint import lint
 from gdnbench.cli.list import list_kernels
 from gdnbench.cli.mcp import mcp
+from gdnbench.cli.merge import merge
 from gdnbench.cli.moved import check_moved
 from gdnbench.cli.ncu import ncu, nsys
 from gdnbench.cli.new import new
 from gdnbench.cli.outcome import ended_by_none, exit_code_of, prepare_streams
-from gdnbench.cli.parts import merge
 from gdnbench.cli.proton import phases, proton
 from gdnbench.cli.report import report
 from gdnbench.cli.run import run

@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.cli.progress import watch
 from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measuring.builds import archs_of, build_cases
-from gdnbench.measuring.finish import exit_code_of
+from gdnbench.measuring.exit_code import exit_code_of
 from gdnbench.measuring.measure import find_forms, in_every_form
 from gdnbench.measuring.parallel_runs import RunJob, RunOutcome, card_jobs, run_at_once, worst_code
 from gdnbench.measuring.plan import Plan

@@ -63,7 +63,7 @@ def calibrate(
     from gdnbench.cli.progress import watch
     from gdnbench.errors import ExitCode, MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.finish import exit_code_of_statuses
+    from gdnbench.measuring.exit_code import exit_code_of_statuses
     from gdnbench.report.machine import plan_line, print_calibration
 
     found = select_gpu(gpu, list_gpus())

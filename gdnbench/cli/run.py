@@ -97,7 +97,7 @@ def run(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
-    from gdnbench.measuring.finish import exit_code_of, refuse_nothing_measured
+    from gdnbench.measuring.exit_code import exit_code_of, refuse_nothing_measured
     from gdnbench.measuring.opening import begin_session, resume_session
     from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import choose_settings, device_of, make_request

@@ -70,7 +70,7 @@ def step(
     from gdnbench.cli.progress import watch
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.finish import exit_code_of_statuses
+    from gdnbench.measuring.exit_code import exit_code_of_statuses
     from gdnbench.report.step import print_step
     from gdnbench.step.measure import StepPlan, measure_plan
     from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names

@@ -76,7 +76,7 @@ def sweep(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.finish import exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.measuring.exit_code import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.measuring.opening import open_sweep
     from gdnbench.measuring.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measuring.request import device_of

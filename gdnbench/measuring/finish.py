@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.analyse import Analysis
 from gdnbench.measuring.rounds import Collected
-from gdnbench.model.gpu import CPU
-from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Clock, Role, Status
-from gdnbench.stats.interval import Verdict
+from gdnbench.model.status import Clock
 from gdnbench.store.builds import BuildRow, LaunchRow, write_builds, write_launches
 from gdnbench.store.files import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info
@@ -95,89 +91,3 @@ def _pack_timer_records(folder: Path) -> None:
 def _drop_worker_files(folder: Path) -> None:
     for path in (*folder.glob("examine-*"), *folder.glob("interpret-*"), *folder.glob("measure-*")):
         path.unlink()
-
-
-# Gravest first: wrong numbers are worse than a kernel that did not build.
-_GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
-
-
-def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False) -> ExitCode:
-    """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
-
-    NOISY means that the A/A pair differs. Without a GPU that is only a warning: other programs share the CPU, and
-    nobody tunes these kernels for it. `baseline_named`: the user named the baseline among the kernels.
-    """
-    rows = list(measurements)
-    if interrupted:
-        return ExitCode.INTERRUPTED
-    code = exit_code_of_statuses(
-        [row.status for row in rows], [row.status for row in asked_for(rows, baseline_named=baseline_named)]
-    )
-    noisy = any(_contradicts(row) for row in rows)
-    return ExitCode.NOISY if noisy and code is ExitCode.OK else code
-
-
-def exit_code_of_statuses(statuses: Iterable[Status], asked: Collection[Status]) -> ExitCode:
-    """The gravest failure of all cases, else ENVIRONMENT (5) if none of those that the user named could run."""
-    impossible = bool(asked) and Status.OK not in asked
-    return gravest(statuses) or (ExitCode.ENVIRONMENT if impossible else ExitCode.OK)
-
-
-def refuse_nothing_measured(
-    code: ExitCode, measurements: Iterable[Measurement], *, baseline_named: bool = False
-) -> None:
-    """Raises MachineError, after the table, if nothing the user named has a time and no graver failure is reported."""
-    if code is not ExitCode.ENVIRONMENT:
-        return
-    reasons: dict[str, list[str]] = {}
-    for row in asked_for(measurements, baseline_named=baseline_named):
-        reasons.setdefault(row.reason, []).append(row.case.variant.kernel)
-    told = "; ".join(f"{', '.join(dict.fromkeys(kernels))}: {why}" for why, kernels in reasons.items())
-    raise MachineError(f"nothing that was asked for can be measured here: {told}", "see `gdnbench doctor`")
-
-
-def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
-    """The rows that the user named; control, floor and an unnamed baseline join by themselves.
-
-    If there are no other rows, the rows that do not do the op's work count as named.
-    """
-    rows = list(measurements)
-    named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
-    kernels = [row for row in rows if row.role in named]
-    return kernels or [row for row in rows if not row.role.does_the_work]
-
-
-def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[str], *, interrupted: bool) -> ExitCode:
-    """The exit code of a sweep: a point that cannot work is a result, unless no point works."""
-    rows = list(measurements)
-    points = [row for row in rows if row.case.is_point_of(swept)]
-    if any(row.timing for row in points) and not any(row.status is Status.NOT_RUN for row in points):
-        rows = [row for row in rows if row.timing]
-    return exit_code_of(rows, interrupted=interrupted)
-
-
-def gravest(statuses: Iterable[Status]) -> ExitCode | None:
-    """The exit code of the worst failure, or None if there is none."""
-    codes = {status.exit_code for status in statuses}
-    return next((code for code in _GRAVITY if code in codes), None)
-
-
-def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left.
-
-    A missing part of a machine and a noisy measurement count only if nothing failed.
-    """
-    there = set(codes)
-    ranked = (
-        *(ExitCode.INTERRUPTED, ExitCode.CRASHED, *_GRAVITY),
-        *(ExitCode.ENVIRONMENT, ExitCode.USAGE, ExitCode.NOISY),
-    )
-    return next((code for code in ranked if code in there), max(there, default=ExitCode.OK))
-
-
-def _contradicts(row: Measurement) -> bool:
-    """Whether the row is a control on a GPU that differs from its baseline."""
-    apart = {Verdict.FASTER, Verdict.SLOWER}
-    if row.timing is None or row.timing.timer == CPU:
-        return False
-    return row.role is Role.CONTROL and row.versus is not None and row.versus.verdict in apart

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
-from gdnbench.measuring.finish import gravest_code
+from gdnbench.measuring.exit_code import gravest_code
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import PYTHON, describe_exit, kill, start
 from gdnbench.process.worker import python_path

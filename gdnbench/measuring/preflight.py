@@ -17,7 +17,7 @@ from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measuring.builds import ARCHS_WITHOUT_GPU, build_cases
-from gdnbench.measuring.finish import exit_code_of_statuses
+from gdnbench.measuring.exit_code import exit_code_of_statuses
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
 from gdnbench.measuring.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked

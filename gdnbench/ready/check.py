@@ -10,7 +10,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode
 from gdnbench.inspection.quantities import Rule
-from gdnbench.measuring.finish import gravest_code
+from gdnbench.measuring.exit_code import gravest_code
 from gdnbench.measuring.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite

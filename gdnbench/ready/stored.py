@@ -13,7 +13,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.compare.suite import SuiteResult, SuiteRow, suite_of_run
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.finish import gravest
+from gdnbench.measuring.exit_code import gravest
 from gdnbench.model.case import Case, CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
