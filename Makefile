@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
+PYTEST  = $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=10
 H200   := 20261122-215641-h200-decode-processes 20261121-180544 20261121-182329 20261121-182434
 
-.PHONY: run report test test-gpu lint types wheel bench clean help
+.PHONY: run report test test-all test-gpu lint types wheel bench clean help
 
 run: $(STAMP)  ## measure every kernel (ARGS="--shape B=1,8,64" for more)
 	$(BIN)/gdnbench run --kernel all $(ARGS)
@@ -14,8 +15,11 @@ run: $(STAMP)  ## measure every kernel (ARGS="--shape B=1,8,64" for more)
 report: $(STAMP)  ## report.html, of a run and three sweeps on an H200
 	$(BIN)/gdnbench report $(H200) --output report.html $(ARGS)
 
-test: lint types $(STAMP)  ## lint, types and every test that needs no GPU
-	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+test: lint types $(STAMP)  ## lint, types and tests that need no GPU
+	$(PYTEST) -m "not gpu and not deep" $(ARGS)
+
+test-all: lint types $(STAMP)  ## the same, with the further cases that tests/deep.py names
+	$(PYTEST) -m "not gpu" $(ARGS)
 
 test-gpu:  ## every test on a machine with a GPU, with the Python at hand: make test-gpu PYTHON=python3
 	$(PYTHON) -m pytest $(ARGS)

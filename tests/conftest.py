@@ -6,9 +6,11 @@ import os
 import re
 import signal
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from deep import KEPT, deep_places
 
 from gdnbench.machine.gpus import list_gpus
 
@@ -24,6 +26,7 @@ if not list_gpus():
     # Tests run on as many processes as there are cores. Torch's threads on top of that wait for each other, spinning.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+FEW_FILES = 100  # of fewer, or of single tests, only some may have been named
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
 
 
@@ -32,10 +35,25 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     has_gpu = bool(marked) and bool(list_gpus())
+    _mark_deep(items)
     for item in marked:
         item.add_marker(pytest.mark.timeout(GPU_PATIENCE_S))
         if not has_gpu:
             item.add_marker(pytest.mark.skip(reason="no NVIDIA GPU here"))
+
+
+def _mark_deep(items):
+    """Marks the cases that `make test` leaves to `make test-all`, and says where the table names a test that is not."""
+    cases = defaultdict(list)
+    for item in items:
+        cases[f"{item.path.name}::{item.originalname}"].append(item)
+    files = {item.path.name for item in items}
+    for name, kept in KEPT.items():
+        if name in cases:
+            for place in deep_places(len(cases[name]), kept):
+                cases[name][place].add_marker(pytest.mark.deep)
+        elif name.partition("::")[0] in files and len(files) > FEW_FILES:
+            raise pytest.UsageError(f"tests/deep.py: there is no {name}")
 
 
 def pytest_collection():
