@@ -1,4 +1,4 @@
-"""The origin of a command that runs for another machine.
+"""Where a command was typed, which may be another machine, its default folders, and the options that name other ones.
 
 A job's worker puts it into the environment of the command, whose child processes inherit it.
 """

@@ -1,4 +1,4 @@
-"""Measures a calibration: the pilot, then one run after the other, each an ordinary run in a folder of its own."""
+"""Measures a calibration, run after run, and the rates of right and wrong verdicts on known differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the Python files of ops and kernels, from their source.
+"""Runs the Python files of ops and kernels, from their source, and checks the types of declared fields.
 
 Python's compiled copies beside them are not used: one that was cut off would keep the file broken, and one of before an
 edit within the same second that left the size alone would stand in for the file.

@@ -1,4 +1,4 @@
-"""Builds many variants at once, in builder processes, for a parent that must not load a compiler."""
+"""Builds many variants at once in builder processes, for a parent that must not load a compiler."""
 
 from __future__ import annotations
 

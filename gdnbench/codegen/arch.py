@@ -1,4 +1,4 @@
-"""Compilation targets: the limits of one streaming multiprocessor (SM) of each, and the occupancy of a kernel.
+"""Compilation targets: the limits of a streaming multiprocessor (SM), occupancy, and launches that CUDA would refuse.
 
 Sources: the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (resident blocks, warps and
 threads per SM, registers per SM and block, shared memory per SM and block), and `cuda_occupancy.h` of CUDA 13.0 for the

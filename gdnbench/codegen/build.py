@@ -1,4 +1,4 @@
-"""Compiles one variant for one architecture, in this process, unless the cache has it.
+"""Compiles one variant for one architecture, in this process, unless the cache has it, and reads ptxas's log.
 
 What only ptxas's log tells of a kernel: that it serializes Hopper's warpgroup products.
 

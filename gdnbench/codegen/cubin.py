@@ -1,4 +1,4 @@
-"""Reads cubins with NVIDIA's `cuobjdump`: resources, block size and disassembly. Needs neither toolkit nor GPU.
+"""Reads cubins with NVIDIA's `cuobjdump` and `nvdisasm`: resources, disassembly, source lines, live registers.
 
 Source lines and live registers of each instruction of a cubin, from NVIDIA's `nvdisasm`.
 

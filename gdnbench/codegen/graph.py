@@ -1,4 +1,4 @@
-"""The basic blocks of a kernel's machine code, their successors, and its loops.
+"""The basic blocks of a kernel's machine code, its loops, and which instructions each instruction waits for.
 
 A block is entered at its first instruction alone and left behind its last. A loop is a natural one (Aho, Lam, Sethi and
 Ullman, "Compilers", on flow graphs): a branch back to a block that dominates the branch, and the blocks between. A jump

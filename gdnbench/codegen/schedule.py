@@ -1,4 +1,4 @@
-"""How ptxas scheduled a kernel: when each instruction of its fall-through path issues, and what it waits for.
+"""How ptxas scheduled a kernel: when each instruction issues, what it waits for, and the latency-bound parts of it.
 
 The path goes from the first instruction to the final EXIT. Conditional branches fall through, so it goes through what
 they may skip; unconditional ones are followed. Whether a warp takes it is not in the code: in-line code for rare values

@@ -1,4 +1,4 @@
-"""Reads the runs to be joined, checks which may be joined, and finds the cases they share."""
+"""Reads the runs of several cards to be joined, checks which may be, and pools the round times of their cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the run that consists of parts."""
+"""Makes one run of its parts: checked, in order, with verdicts corrected for all comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The change of two runs as a whole, from their unchanged cases, and a kernel's own change apart from it.
+"""The change of two runs as a whole, from their unchanged cases; a kernel's own change; and how large each usually is.
 
 A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
 same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and

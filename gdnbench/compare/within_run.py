@@ -1,4 +1,4 @@
-"""The ratio of two sides of one run over their common rounds, with all the noise that the run shows.
+"""The ratio of two sides of one run over their common rounds, or through a case that was timed beside both.
 
 As in the run's own table, launches of processes are subtracted, and the interval includes what else processes add and
 the noise of a baseline that differs significantly from itself. Sides that share no rounds are compared through a case

@@ -1,4 +1,4 @@
-"""The evidence on one kernel at one workload."""
+"""The evidence on one kernel at one workload, and the result of a rule: a cause, its evidence, the next experiment."""
 
 from __future__ import annotations
 

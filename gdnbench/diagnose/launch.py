@@ -1,4 +1,4 @@
-"""A launch on a GPU: how its grid covers the SMs, and where the cycles of every scheduler went.
+"""A launch on a GPU: how its grid covers the SMs, where cycles went, its time and those of a kernel's other launches.
 
 The geometry is the same whether a profiler counted it or a compiler implies it.
 

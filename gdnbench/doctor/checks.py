@@ -1,4 +1,4 @@
-"""Reads the machine once and runs every check on the result."""
+"""Reads the machine once and runs every check on it: hardware, software, calibration, files that shadow modules."""
 
 from __future__ import annotations
 

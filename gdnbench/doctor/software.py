@@ -1,4 +1,4 @@
-"""Checks Python, torch, the packages that build and time the kernels, and the compilers."""
+"""Checks Python, torch, the packages that build and time the kernels, the compilers, and the profilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target needs before its first job: folders, sources, and an interpreter with gdnbench's requirements."""
+"""What a target needs before its first job: folders, an interpreter, and the sources by their hash."""
 
 from __future__ import annotations
 

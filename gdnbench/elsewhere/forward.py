@@ -1,4 +1,4 @@
-"""Runs a command on a target: send what it needs, run it there, bring home what it wrote.
+"""Runs a command on the target that has its GPU, by ssh, Slurm or Modal, and brings home what it wrote.
 
 Runs a job on a cluster: `srun` waits for a node, starts the worker there, and passes on what both sides say.
 

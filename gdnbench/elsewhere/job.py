@@ -1,4 +1,4 @@
-"""A job: one command for another machine, as a file."""
+"""A job: one command for another machine as a file, which of its words travel, and the jobs that were left there."""
 
 from __future__ import annotations
 

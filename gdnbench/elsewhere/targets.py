@@ -1,4 +1,4 @@
-"""Targets: the machines that `gdnbench.toml` names, in the project's folder and in the user's.
+"""Targets: the machines that `gdnbench.toml` names, in the user's folder, or in a project's that the user confirmed.
 
 Which of a project's `gdnbench.toml` may choose where a command runs: those that the user confirmed.
 

@@ -1,4 +1,4 @@
-"""An op at fixed compile-time axes as a Definition."""
+"""An op at fixed compile-time axes as a Definition, and workloads of a suite as lines of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes ops, kernels, workloads and runs as a data set of flashinfer-bench."""
+"""Writes ops, kernels, workloads and runs as a data set of flashinfer-bench; inputs are drawn in a subprocess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Definition as an op's folder: `op.py` and `numerics.py` that declare it, and its documents beside them.
+"""A Definition as an op's folder and a Solution as a kernel's folder: declarations beside their unchanged documents.
 
 Texts from a file are written as literals, never as code; the reference is a file of its own, which only workers run.
 """

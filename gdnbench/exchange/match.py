@@ -1,4 +1,4 @@
-"""Matches the axes of a Definition with those of an op through the tensors, which have the same names in both."""
+"""Matches a Definition with an op through the tensors, and what an imported folder keeps of its documents."""
 
 from __future__ import annotations
 

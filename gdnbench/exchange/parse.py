@@ -1,4 +1,4 @@
-"""Parses files of flashinfer-bench; refuses invalid fields by name, and runs no code in them."""
+"""Parses files and folders of flashinfer-bench; refuses invalid fields by name, and runs no code in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An op's float64 oracle as a self-contained text: what `oracle` needs of `numerics.py`, and a function `run`.
+"""An op's float64 oracle as a self-contained text, and its expressions in sizes known at run time.
 
 Expressions, in sizes known at run time, of what a kernel's declaration computes from a workload.
 

@@ -1,4 +1,4 @@
-"""A kernel with its params fixed as a Solution."""
+"""A kernel with its params fixed as a Solution, and a run as traces with intervals."""
 
 from __future__ import annotations
 

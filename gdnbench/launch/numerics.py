@@ -1,4 +1,4 @@
-"""Loads an op's numerics: its inputs and its oracle."""
+"""Loads an op's numerics, its inputs and its oracle, and the inputs that a user captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton's interpreter with a GPU's rounding and a GPU's matrix products."""
+"""Triton's interpreter with a GPU's rounding, matrix products, bf16 and fp8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An experiment in the ledger: what was written down when it was opened, and how runs closed it."""
+"""An experiment in the ledger: what was written down when it was opened, what is expected, and how runs closed it."""
 
 from __future__ import annotations
 

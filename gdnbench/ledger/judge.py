@@ -1,4 +1,4 @@
-"""Closes an entry by a stored run: is the run one that may, and what does it say of each expectation?"""
+"""Closes an entry by a stored run, and holds the gates between the steps of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a kernel's files as an entry keeps it, and what changed in them; it needs no git."""
+"""The text of a kernel's files as an entry keeps it, and what an entry changed in them; it needs no git."""
 
 from __future__ import annotations
 

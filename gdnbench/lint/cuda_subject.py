@@ -1,4 +1,4 @@
-"""A CUDA source with the launches of one variant: the input of the rules for CUDA."""
+"""The input of the rules for CUDA: a source with the launches of one variant, and its functions' attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding of `gdnbench lint`: a mistake by one rule at one place of a source."""
+"""A finding of `gdnbench lint`, a mistake by one rule at one place, and the comments that silence one."""
 
 from __future__ import annotations
 

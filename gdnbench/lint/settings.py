@@ -1,4 +1,4 @@
-"""The settings at which a kernel is read: workloads of the op's suites, the variant's constants, and other choices."""
+"""The settings at which a kernel is read: workloads, constants, launches; and launches that CUDA would refuse."""
 
 from __future__ import annotations
 

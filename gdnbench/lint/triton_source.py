@@ -1,4 +1,4 @@
-"""A Triton source parsed by Python's `ast`: its functions, their decorators, and the module's constants."""
+"""A Triton source parsed by Python's `ast`: its functions, constants, and the tensors that they update in place."""
 
 from __future__ import annotations
 

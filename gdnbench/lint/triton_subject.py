@@ -1,4 +1,4 @@
-"""A Triton source with its functions' events at the settings of one variant: the input of the rules for Triton."""
+"""The input of the rules for Triton: a source, evaluated statement by statement at the settings of one variant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value in a Triton function before it runs: its type, its shape, and bounds of its numbers."""
+"""Values of a Triton function before it runs (type, shape, bounds), and its events: accesses, products, sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, the selection by `--gpu`, and the specifications of GPU models.
+"""The GPUs of this machine, the selection by `--gpu`, specifications of GPU models, and each GPU's share of the cores.
 
 This machine's GPUs are read through NVML without touching CUDA: no context, no memory, no clock change. The makers'
 values are in `gpus.toml`, each with its source.

@@ -1,4 +1,4 @@
-"""Describes what a run's numbers depend on, for its run.json."""
+"""What a run's numbers depend on, for its run.json: the machine, and the GPU's clocks, temperature, power and users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concludes a sweep: plateaus, the simplest point on each, and the best kernel of each workload."""
+"""Concludes a sweep: plateaus, the best kernel of each workload, and a kernel's weighted ratio over all workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures process after process until the verdict is clear, cannot become clear, or the time is up.
+"""The schedule of a run's rounds, and the interim analyses that end it once the verdict is clear.
 
 An interim analysis follows each process. Its intervals have the level of one of all planned analyses (Bonferroni),
 which is valid for any stopping rule. Each analysis has one process more, so the process effect is drawn as often.

@@ -1,4 +1,4 @@
-"""Measures rounds in worker processes: all working cases in one worker, and in a new one if that dies.
+"""Measures rounds in worker processes: which cases share one, and what is read of each round.
 
 Reads NVBench's files of each round in the parent, since a kernel's code could change a reader in the worker.
 

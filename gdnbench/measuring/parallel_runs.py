@@ -1,4 +1,4 @@
-"""Runs several `gdnbench` commands at once, each in a process of its own."""
+"""Runs several `gdnbench` commands at once, each in a process of its own, and one per card of a machine."""
 
 from __future__ import annotations
 

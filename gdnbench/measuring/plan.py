@@ -1,4 +1,4 @@
-"""Plans the cases of a request, and predicts, before any build or measurement, about how long they take.
+"""Plans the cases of a request and their scenarios, and predicts about how long they take before anything is built.
 
 Chooses the scenarios in which a run's preflight verifies each case, since a suite may have a hundred workloads.
 

@@ -1,4 +1,4 @@
-"""Checks cases in worker processes until each has its verdict, before a run measures, and alone for `verify`."""
+"""Checks cases in worker processes until each has its verdict, and gives the command that reproduces a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run measures: variants of kernels at workloads, each in a role.
+"""What one run measures: variants of kernels at workloads, each in a role, and the codes, parts and arguments of cases.
 
 Lists shortened in labels and file names, `lengths=15n-4124-0c1f2e3d`, and their expansion.
 

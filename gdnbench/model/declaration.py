@@ -1,4 +1,4 @@
-"""Compile-time constants of a kernel: their declaration and their values."""
+"""The parts of a declaration: names, params, input profiles, hints for `explain`, and the contest's requirements."""
 
 from __future__ import annotations
 

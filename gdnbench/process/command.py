@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, which can be killed as a whole.
+"""Runs a command in a process group of its own, which can be killed as a whole; SIGTERM and SIGHUP act as Ctrl-C.
 
 Treats SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue's time limit and a closed terminal end a command.
 

@@ -1,4 +1,4 @@
-"""The state of barriers: the numbered ones of a block, and mbarriers in shared memory."""
+"""The state of barriers, numbered ones and mbarriers, and of groups in which threads commit asynchronous work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floating-point arithmetic, over arrays of lanes."""
+"""Floating-point arithmetic and conversions between types (`cvt`), over arrays of lanes."""
 
 from __future__ import annotations
 

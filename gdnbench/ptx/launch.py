@@ -1,4 +1,4 @@
-"""Interprets a launch of a kernel, some blocks at a time."""
+"""Interprets a launch of a kernel, some blocks at a time, with the memory of its module's variables."""
 
 from __future__ import annotations
 

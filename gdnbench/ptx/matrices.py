@@ -1,4 +1,4 @@
-"""Matrices that the lanes of a warp hold together: `mma`, `ldmatrix`, `stmatrix` and `movmatrix`.
+"""Matrices that the lanes of a warp hold together (`mma`, `ldmatrix` …), and those that `wgmma` descriptors describe.
 
 A tile has 8 rows and 8 columns of 16 bits, and a warp holds it in one 32-bit register: lane 4 i + j has columns 2 j and
 2 j + 1 of row i, the first in the low half. So a register of lanes 0 to 31 in order is its tile row by row. All

@@ -1,4 +1,4 @@
-"""Arithmetic as the GPU rounds it: fused multiply-add, directed rounding, flushed subnormals, bfloat16."""
+"""Numbers of PTX: literals, and arithmetic as the GPU rounds it: fused, directed, flushed subnormals, bfloat16."""
 
 from __future__ import annotations
 

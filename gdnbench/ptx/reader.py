@@ -1,4 +1,4 @@
-"""Reads a kernel from the text of a module in PTX."""
+"""Reads a kernel, its instructions and their operands, from the text of a module in PTX."""
 
 from __future__ import annotations
 

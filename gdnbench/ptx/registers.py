@@ -1,4 +1,4 @@
-"""Special registers: the lane's place in the grid, and clocks."""
+"""Special registers, the lane's place in the grid and clocks, and the forms of instructions that are known."""
 
 from __future__ import annotations
 

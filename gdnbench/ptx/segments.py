@@ -1,4 +1,4 @@
-"""Watched pieces of memory, their addresses, and accesses to them."""
+"""Watched pieces of memory, their addresses, accesses to them, and the sectors of global memory that those touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One check of a kernel that is to be sent, and the result of all checks."""
+"""One check of a kernel that is to be sent, the terms of its checks, and the result of all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks whether a kernel builds for every architecture, could be launched there, and obeys the rules."""
+"""Checks whether a kernel loads, shows known mistakes, builds and launches everywhere, and has right numbers."""
 
 from __future__ import annotations
 

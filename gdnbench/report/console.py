@@ -1,4 +1,4 @@
-"""The two streams, data on stdout, progress and messages on stderr, and tables that fit any terminal.
+"""The two streams, tables that fit any terminal, and output files, refused before the work begins or written whole.
 
 Rich honours `NO_COLOR` and pipes by itself; a width is set only where a pipe would cut a table. Control characters in
 stored text are dropped everywhere: an escape sequence in a run's label must not move the terminal's cursor.

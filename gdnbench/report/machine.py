@@ -1,4 +1,4 @@
-"""Prints the findings of `gdnbench doctor`: a table, a summary, and the next command."""
+"""Prints what is known of machines: the doctor's findings, a calibration, the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints the list of stored runs, and of deleted ones."""
+"""Prints the list of stored runs and of deleted ones, and the contents of the build cache."""
 
 from __future__ import annotations
 

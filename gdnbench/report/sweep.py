@@ -1,4 +1,4 @@
-"""Prints a stored sweep: the best points per kernel and workload, failures; or JSON, CSV, a declaration."""
+"""Prints a stored sweep: the best points per kernel and workload, failures, a declaration to paste; or JSON, CSV."""
 
 from __future__ import annotations
 

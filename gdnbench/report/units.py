@@ -1,4 +1,4 @@
-"""Formats numbers in tables and sentences: times, rates, ratios, shares, intervals, sizes; empty if unknown.
+"""Formats numbers (times, rates, ratios, intervals, sizes), and the commands and phrases that several reports share.
 
 A column of times is in ms if all are 10 ms or more, else in µs; JSON and CSV are always in µs.
 """

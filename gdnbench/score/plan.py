@@ -1,4 +1,4 @@
-"""Plans the measurement of a score: one kernel, its rival, the rival again as the control, and the floor."""
+"""Plans a score of one kernel, its rival, the rival as the control, and the floor; and the score with its exit code."""
 
 from __future__ import annotations
 

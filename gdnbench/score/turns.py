@@ -1,4 +1,4 @@
-"""The scores of one kernel's successive versions, and their builds."""
+"""The scores of one kernel's successive versions, their builds, and the source line that a finding is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The random effect of the card on the times of several runs, and the variance it adds to a time and to a ratio.
+"""The random effect of the card on the times of several runs, and the cards whose times lie apart from the others'.
 
 A round time is modelled as in `gdnbench.stats.processes`, with a card above the process:
 

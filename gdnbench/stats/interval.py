@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean and of a case's time.
+"""Confidence intervals of a mean and of a case's time, and the verdict on a speedup's interval, given a margin.
 
 Student, "The probable error of a mean", Biometrika 6 (1908).
 

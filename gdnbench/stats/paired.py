@@ -1,4 +1,4 @@
-"""Two cases measured in the same rounds: the mean of one log-ratio a round, and the verdict on it.
+"""Log-ratios of two cases, measured in the same rounds or in none that they share, and the verdict on them.
 
 Two cases that shared no rounds: the logarithm of the ratio of their times, and its components of variance.
 

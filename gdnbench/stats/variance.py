@@ -1,4 +1,4 @@
-"""Estimates of variance, their sums, and the half-widths of their intervals.
+"""Estimates of variance and of a proportion, their sums, and the half-widths of their intervals.
 
 The degrees of freedom of a sum of independent components are those of Satterthwaite, "An approximate distribution of
 estimates of variance components", Biometrics Bulletin 2 (1946).

@@ -1,4 +1,4 @@
-"""Plans a step: every kernel at every workload, by every path, in every condition of the L2."""
+"""Plans a step: every kernel at every workload, by every path and way to launch, in every condition of the L2."""
 
 from __future__ import annotations
 

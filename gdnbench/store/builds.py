@@ -1,4 +1,4 @@
-"""`builds.csv`: what the compiler made of each variant, per series of workloads and architecture."""
+"""`builds.csv`, what the compiler made of each variant, and `launches.csv`, the time of each of a case's launches."""
 
 from __future__ import annotations
 

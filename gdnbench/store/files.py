@@ -1,4 +1,4 @@
-"""Reads and writes stored files: JSON documents and CSV tables.
+"""Reads and writes stored files, JSON documents and CSV tables, and a run's folder, hidden while it is measured.
 
 A file that the machine refuses to hand over (`UnreadableError`) is told from one that is damaged (`RunFormatError`).
 A file that is there only as `NAME.gz` is unpacked as it is read: so the repository keeps the rounds of its evidence.

@@ -1,4 +1,4 @@
-"""`measurements.csv`: one row per case, and a further one for each clock that was read beside the run's own timer."""
+"""`measurements.csv`: one row per case, one more per further clock, and the errors by the contest's measure."""
 
 from __future__ import annotations
 

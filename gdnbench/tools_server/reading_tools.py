@@ -1,4 +1,4 @@
-"""The tools that read or compile: list, inspect, explain, compare, show. They need no GPU and do not wait for it."""
+"""The tools that need no GPU: list, inspect, explain, compare, show; and lint, try, ledger around an edit."""
 
 from __future__ import annotations
 

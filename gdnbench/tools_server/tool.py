@@ -1,4 +1,4 @@
-"""A tool: its parameters, description, command, and the digest of the command's JSON."""
+"""A tool: its parameters, description, digest, and command, in which no value leads outside the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a kernel once on known inputs and applies every gate of its op to its outputs."""
+"""Runs a kernel once on known inputs, and applies the gates of its op to its outputs, and the contest's."""
 
 from __future__ import annotations
 

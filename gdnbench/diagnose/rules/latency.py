@@ -1,4 +1,4 @@
-"""Warps that wait: for results, or for one another."""
+"""Warps that wait, for results or for one another; and the launch: its own cost, and how its grid covers the GPU."""
 
 from __future__ import annotations
 

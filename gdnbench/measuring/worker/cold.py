@@ -1,4 +1,4 @@
-"""Actions around samples: flushing and scrubbing the L2, dithering the launch queue, raising the SM clock."""
+"""Cold launches: flushing and scrubbing the L2, dithering the queue, the SM clock, and single ones without NVBench."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device of a worker: waits, times a call, captures a call into a CUDA graph, and classifies failures."""
+"""The device of a worker: waits, time limits, timed calls, captures into CUDA graphs, and classified failures."""
 
 from __future__ import annotations
 

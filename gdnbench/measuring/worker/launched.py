@@ -1,4 +1,4 @@
-"""Compares what one call of a kernel launches when checked, by its capture, and while timed, by CUPTI's records.
+"""What a call of a kernel launches and sets: by its capture, by CUPTI's records, in the L2, and by Triton's tuner.
 
 A name is the function's own, without namespaces, template arguments and parameters: a graph has mangled names (Itanium
 C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each. Names are compared

@@ -1,4 +1,4 @@
-"""Detects kernels that replace functions by which they are judged: gdnbench's own, torch's, Python's clocks.
+"""Detects kernels that replace functions by which they are judged, or leave threads behind.
 
 A kernel called through Python runs in the process that verifies and times it, and could make every gate pass, or every
 clock slow. The objects under these names and the functions' code are compared, before kernels are imported and after

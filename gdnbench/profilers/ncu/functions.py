@@ -1,4 +1,4 @@
-"""GPU functions of reports: groups launches by function, and compares two functions.
+"""GPU functions of ncu's reports: launches grouped by function, two functions compared, and quantities by kind.
 
 A launch by kind: bytes between levels of memory, use of each pipe, instructions by what they access.
 

@@ -1,4 +1,4 @@
-"""Reads ncu's raw page as CSV: `ncu --import FILE --csv --page raw`.
+"""Reads ncu's raw page as CSV (`ncu --import FILE --csv --page raw`), with numbers in any locale's notation.
 
 The page has two header lines, names and units, then a line for each launch. It rounds plain numbers to two decimals.
 """

@@ -1,4 +1,4 @@
-"""Analyses stamps: time by phase, the launch from end to end, and the overhead of stamping.
+"""Analyses stamps: time by phase, launch and warp, the launch from end to end, and the overhead of stamping.
 
 Cycles of `%clock` become microseconds by the SM clock, which the launches themselves measure: each warp reads both
 clocks at its begin and its end, and the SM clock is all warps' cycles over all warps' nanoseconds. The global timer

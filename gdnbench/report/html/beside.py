@@ -1,4 +1,4 @@
-"""The report's sections beside the runs: the same kernels on different GPUs, and published figures."""
+"""The report's sections beside the runs: other GPUs, published figures, and counters of Nsight Compute."""
 
 from __future__ import annotations
 

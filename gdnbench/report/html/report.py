@@ -1,4 +1,4 @@
-"""The report as one HTML file: the choice of runs, rendering, and the message about the file."""
+"""The report as one HTML file: the choice of runs, what is read of each, rendering, and the message about the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel's machine code for a language model: blocks and loops, within a budget of tokens.
+"""Prints a kernel's machine code for a language model: blocks and loops, within a budget of tokens.
 
 The whole code is shown if it fits. Else arithmetic is summed up, `… 12 FFMA, 2 MOV`; else operands are dropped that
 name neither memory nor a place in the code; else neighbours of one opcode are joined, without operands. Loads, stores,

@@ -1,4 +1,4 @@
-"""Prints `gdnbench inspect`: tables, listings, JSON or CSV; broken rules and notes go to stderr."""
+"""Prints `gdnbench inspect`: tables, listings, loops, JSON or CSV; broken rules and notes go to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled kernels as tables: many with a row each, few with a column each, two with their changes."""
+"""Compiled kernels and their schedules as tables: many with a row each, few with a column each, two with changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes between two GPU functions, for a model: the time, its cycles, and the largest changes by kind."""
+"""Prints `gdnbench ncu --for-model`, and the changes between two GPU functions: time, cycles, what changed most."""
 
 from __future__ import annotations
 

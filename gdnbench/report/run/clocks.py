@@ -1,4 +1,4 @@
-"""Prints a run's further clocks beside NVBench: the gap between them, its parts, and their table."""
+"""Prints a run's further clocks beside NVBench, and its largest errors; and gives its rows for `--json` and `--csv`."""
 
 from __future__ import annotations
 

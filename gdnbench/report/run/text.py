@@ -1,4 +1,4 @@
-"""The texts of a run: headline, legend, and a row's name, speedup, notes and failure."""
+"""The texts of a run: headline, legend, a row's name, speedup, notes and failure; and its kernels over a suite."""
 
 from __future__ import annotations
 

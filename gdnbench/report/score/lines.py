@@ -1,4 +1,4 @@
-"""A score as a few lines for a person, and as one line of a list of scores."""
+"""A score as a few lines for a person, and scores turn by turn with the best at the end."""
 
 from __future__ import annotations
 

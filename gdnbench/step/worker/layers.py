@@ -1,4 +1,4 @@
-"""The layers of a chain: tensors of their own for each, a kernel bound to them, and the resulting launches."""
+"""The layers of a chain: tensors of their own for each, a kernel bound to them, and the L2 in which a step begins."""
 
 from __future__ import annotations
 

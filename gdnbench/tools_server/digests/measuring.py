@@ -1,4 +1,4 @@
-"""Picks what a model needs of `ncu --json`."""
+"""Picks what a model needs of `ncu`, `verify`, `lint`, `try` and `ledger --json`."""
 
 from __future__ import annotations
 

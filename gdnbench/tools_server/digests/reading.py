@@ -1,4 +1,4 @@
-"""Picks what a model needs of `compare --json`."""
+"""Picks what a model needs of `list`, `compare`, `explain` and `inspect --json`."""
 
 from __future__ import annotations
 
