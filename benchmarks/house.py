@@ -52,9 +52,9 @@ def measure() -> tuple[Budget, ...]:
     chain = longest_chain({module: _imports(path) for module, path in _modules().items()})
     return (
         Budget("lines of Python in gdnbench/", 75_600, sum(lines.values())),
-        Budget("files in gdnbench/", 427, len(lines)),
+        Budget("files in gdnbench/", 428, len(lines)),
         Budget("lines of Python in tests/", 62_900, tests),
-        Budget(f"files over {LONG_LINES} lines", 3, len(long), ", ".join(long)),
+        Budget(f"files over {LONG_LINES} lines", 1, len(long), ", ".join(long)),
         Budget(f"per cent of files under {SHORT_LINES} lines", 10, round(100 * short / len(lines), 1)),
         Budget("modules in the longest chain of imports", 22, len(chain), " -> ".join(chain)),
         Budget("public class names that stand twice", 0, len(twice), ", ".join(twice)),

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
         TritonKernel,
         TritonLaunch,
     )
-    from gdnbench.model.op import ExactGate, Op, RmsGate, RoundoffGate, UlpGate
-    from gdnbench.model.tensor import DtypeOf, TensorSpec
-    from gdnbench.model.workload import Shape, Workload, WorkloadSpec
+    from gdnbench.model.op import Op
+    from gdnbench.model.tensor import DtypeOf, ExactGate, RmsGate, RoundoffGate, TensorSpec, UlpGate
+    from gdnbench.model.workload import Shape, Workload
+    from gdnbench.model.workload_spec import WorkloadSpec
 
 __version__ = "0.1.0"
 
@@ -60,7 +61,7 @@ __all__ = [
     "__version__",
 ]
 
-_DECLARING = ("axes", "declaration", "kernel", "op", "tensor", "workload")  # modules of gdnbench.model
+_DECLARING = ("axes", "declaration", "kernel", "op", "tensor", "workload", "workload_spec")  # modules of gdnbench.model
 
 
 def __getattr__(name: str) -> object:

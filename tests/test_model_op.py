@@ -6,9 +6,10 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ShapeError
 from gdnbench.model.axes import Alias, Axis, AxisList
-from gdnbench.model.op import Op, UlpGate
-from gdnbench.model.tensor import DtypeOf, TensorSpec
-from gdnbench.model.workload import Shape, WorkloadSpec
+from gdnbench.model.op import Op
+from gdnbench.model.tensor import DtypeOf, TensorSpec, UlpGate
+from gdnbench.model.workload import Shape
+from gdnbench.model.workload_spec import WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 HEAD_CONSTANTS = 64  # A_log and dt_bias: 8 heads of fp32 each, whatever the batch

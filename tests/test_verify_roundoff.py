@@ -10,10 +10,11 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.axes import Axis
-from gdnbench.model.op import ExactGate, Op, RoundoffGate, UlpGate
+from gdnbench.model.op import Op
 from gdnbench.model.status import Status
-from gdnbench.model.tensor import TensorSpec
-from gdnbench.model.workload import Shape, WorkloadSpec
+from gdnbench.model.tensor import ExactGate, RoundoffGate, TensorSpec, UlpGate
+from gdnbench.model.workload import Shape
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.verify import check_outputs, consult_oracle
 from gdnbench.verify.gates import roundoff_gate
 

@@ -16,7 +16,8 @@ from gdnbench.errors import DeclarationError, UnknownNameError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import command_origin, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"

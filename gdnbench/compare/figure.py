@@ -14,7 +14,8 @@ import numpy.typing as npt
 from gdnbench.catalog.entry import label_parts
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.stats import FloatArray
 
 

@@ -16,7 +16,8 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Clock, Role
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import NAME as INFO

@@ -13,7 +13,8 @@ from gdnbench.compare.foreign import find_published, list_published, load_foreig
 from gdnbench.compare.runs import load_run
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import is_file, is_folder
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info

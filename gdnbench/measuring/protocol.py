@@ -15,7 +15,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Clock, GateResult, Status
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.process import channel
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 

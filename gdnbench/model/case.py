@@ -19,7 +19,8 @@ from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaLaunch, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.wording import plural
 
 

@@ -1,4 +1,4 @@
-"""Tensors as ops and kernels declare them: name, sizes and element type."""
+"""Tensors as ops and kernels declare them (name, sizes, element type), and the gates that outputs must pass."""
 
 from __future__ import annotations
 
@@ -96,3 +96,60 @@ class TensorSpec:
     def nbytes(self, named: Mapping[str, int]) -> int:
         """The tensor's size in bytes."""
         return prod(self.sizes(named)) * FACTS[self.dtype_at(named)].nbytes
+
+
+@dataclass(frozen=True)
+class UlpGate:
+    """Every element within `ulps` units in the last place of the tensor's dtype, plus `atol`, of the oracle.
+
+    Where the oracle's root mean square exceeds 1, `atol` counts in units of it: an output near zero is then the
+    remainder of terms that cancel, and a correct fp32 sum has lost digits in any order of summation.
+    """
+
+    tensor: str
+    ulps: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class RmsGate:
+    """Root mean square of the error, relative to that of the oracle, at most `limit`."""
+
+    tensor: str
+    limit: float
+
+
+@dataclass(frozen=True)
+class RoundoffGate:
+    """Every element as near the oracle as the intermediate results' type allows on these inputs.
+
+    The op's numerics give the error to allow: `roundoff(tensors, scalars)` returns for each output with such a gate a
+    tensor, of its sizes or broadcast to them, of how far one rounding error in each operation takes each element, to
+    first order, in unit roundoffs (2^-24 for fp32). For C = A Bᵀ, a sum of n terms, it is one line,
+    `{"C": n**0.5 * (A.abs() @ B.abs().T)}`. An element fails whose error is more than `limit` times this. Half an ulp
+    of the tensor's own type is allowed besides, and so is an error below the normal numbers.
+
+    So the limit follows the inputs: the remainder of large terms that cancel is compared with those terms, a small
+    element among large ones with itself, and one wrong element among millions is found.
+
+    Attributes:
+        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a
+            sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
+            of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
+            probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
+        arithmetic: the floating-point type of intermediate results, whose roundoff counts.
+    """
+
+    tensor: str
+    limit: float = 8.0
+    arithmetic: Dtype = "fp32"
+
+
+@dataclass(frozen=True)
+class ExactGate:
+    """Every element equal to the oracle's: for integers, booleans and values that are only copied."""
+
+    tensor: str
+
+
+Gate = UlpGate | RmsGate | RoundoffGate | ExactGate

@@ -21,7 +21,7 @@ from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.measuring.request import parse_near_default
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.wording import did_you_mean
 
 MOST_LAYERS = 512  # a launch queue holds 1024 launches

@@ -15,7 +15,8 @@ from gdnbench.model.case import Case, Part
 from gdnbench.model.gpu import CPU
 from gdnbench.model.op import Suite
 from gdnbench.model.status import GateResult
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
 from gdnbench.store.schema import (
     DECODE_AXES,

@@ -14,7 +14,7 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, ParamValue
 from gdnbench.model.measurement import Bound, InputsEffect, Measurement, Timer, Timing, Versus
 from gdnbench.model.status import CLOCKS, Clock, Role, Status
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes, read_info
 from gdnbench.store.schema import (

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from gdnbench.model.axes import Alias, Axis
 from gdnbench.model.status import Clock, Role, Status
-from gdnbench.model.workload import WorkloadSpec
+from gdnbench.model.workload_spec import WorkloadSpec
 
 LONGEST_US = 1e12
 """Twelve days, in microseconds."""

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import log_ticks, spread
 from gdnbench.report.charts.selection import ChartView, interval_text, time_us

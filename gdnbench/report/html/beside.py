@@ -14,7 +14,8 @@ from gdnbench.errors import collect_left_out
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.profilers.ncu.functions import Function, functions_of
 from gdnbench.profilers.ncu.profile import NcuReport
 from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS

@@ -9,7 +9,8 @@ from typing import Any
 
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload, WorkloadSpec
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.report.charts.selection import KernelChoice, time_parts
 from gdnbench.report.charts.theme import GLYPHS
 from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width, time_unit
