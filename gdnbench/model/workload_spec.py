@@ -1,0 +1,242 @@
+"""What an op's workloads are: their axes, lists and aliases, and the reading and writing of one as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError, UsageError
+from gdnbench.model.axes import Alias, Axis, AxisList, checked_list, checked_size, parse_list
+from gdnbench.model.declaration import CAPTURED
+from gdnbench.model.workload import Sizes, Workload
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """The axes, lists and aliases that describe an op's workloads. Plain data, which a stored run keeps.
+
+    Attributes:
+        axes: in the order of every table.
+        aliases: names for axes that belong together; an axis is in at most one alias.
+        x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its
+            sum, and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an
+            op without axes.
+        size: axes and lists whose product, a list's sum being its factor, is the size of a workload; what is tuned for
+            one workload stands in for others near it. By default all.
+        profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
+            inputs of the first.
+        profile: the profile that is measured by default; the first where it is empty.
+
+    Raises:
+        DeclarationError: for a duplicate name, or one that is not an axis or list.
+    """
+
+    axes: tuple[Axis, ...] = ()
+    lists: tuple[AxisList, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    x: str = ""
+    size: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    profile: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("axes", "lists", "aliases", "size", "profiles"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        names = [*self.names, *(alias.name for alias in self.aliases)]
+        if not self.names:
+            raise DeclarationError("an op needs an axis or a list by which its workloads differ")
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise DeclarationError(f"{', '.join(sorted(twice))}: an axis, list or alias of this name is there twice")
+        object.__setattr__(self, "x", self.x or self.names[0])
+        object.__setattr__(self, "size", self.size or self.names)
+        covered = [axis for alias in self.aliases for axis in alias.axes]
+        if unknown := ({self.x, *self.size} - set(self.names)) | (set(covered) - {axis.name for axis in self.axes}):
+            raise DeclarationError(f"{', '.join(sorted(unknown))}: no axis or list of this op")
+        if self.x in covered or len(set(covered)) != len(covered):
+            raise DeclarationError("an axis is in one alias at most, and x in none")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all axes, then of all lists."""
+        return (*(axis.name for axis in self.axes), *(each.name for each in self.lists))
+
+    @property
+    def labels_profile(self) -> bool:
+        """Whether labels name the first profile, too, as they do where another is measured by default."""
+        return bool(self.profiles) and self.profile not in {"", self.profiles[0]}
+
+    def workload(self, sizes: Sizes, name: str = "", profile: str | None = None) -> Workload:
+        """A workload with these sizes, and the defaults for the others.
+
+        `name` is its name in a suite. `profile` is the distribution of its inputs, declared or not; empty for the
+        first, None for the default. ShapeError is raised for a name that is not an axis or list, or a size outside its
+        limits.
+        """
+        if unknown := [each for each in sizes if each not in self.names]:
+            raise ShapeError(f"{', '.join(unknown)}: no such axis", f"there are {', '.join(self.names)}")
+        axes = {axis.name: checked_size(axis, sizes.get(axis.name, axis.default)) for axis in self.axes}
+        lists = {each.name: checked_list(each, sizes.get(each.name, each.default)) for each in self.lists}
+        profile = self.profile if profile is None else profile
+        return Workload(self, axes, lists, name, "" if profile in self.profiles[:1] else profile)
+
+    def completed(self, workload: Workload) -> Workload:
+        """A workload that was stored when the op had fewer axes, with the defaults of the newer ones.
+
+        A workload with an axis that this op lacks is returned unchanged.
+        """
+        if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
+            return workload
+        return self.workload(workload.sizes, workload.name, workload.profile)
+
+    def stored(self, sizes: Sizes, name: str = "", profile: str = "") -> Workload:
+        """A workload that was stored with all of its sizes, and with its profile if that is not the first.
+
+        ShapeError is raised if a size is missing, or as `workload` does.
+        """
+        if missing := [name for name in self.names if name not in sizes]:
+            raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
+        return self.workload(sizes, name, profile)
+
+    def stored_case(self, document: Mapping[str, Any]) -> Workload:
+        """The workload of a case, or of a suite, as `Workload.document` wrote it; ShapeError as `stored`."""
+        return self.stored(document["shape"], document.get("workload", ""), document.get("profile", ""))
+
+    def from_cells(self, cells: Mapping[str, str]) -> Workload:
+        """The inverse of `Workload.cells`, from cells as text; ignores further cells.
+
+        ShapeError is raised for a cell that is missing or not a size.
+        """
+        sizes: dict[str, int | tuple[int, ...]] = {}
+        for name in self.names:
+            text = cells.get(name, "").strip()
+            try:
+                sizes[name] = parse_list(text) if name in {each.name for each in self.lists} else int(text)
+            except (ValueError, UsageError) as error:
+                raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
+        return self.stored(sizes, profile=cells.get("profile", "").strip() if "profile" not in self.names else "")
+
+    @cached_property
+    def case_id(self) -> re.Pattern[str]:
+        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match.
+
+        The group `profile` is that of the workload; None for the first.
+        """
+        parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
+        parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
+        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}(_(?P<profile>[^_/]+))?", re.DOTALL)
+
+    @property
+    def x_doc(self) -> str:
+        """What the axis or list of charts counts: `batch size`; empty if the op does not say."""
+        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
+        return docs[self.x]
+
+    @property
+    def x_name(self) -> str:
+        """What charts count along their axis: `B`, or `sum of lengths` where it is a list."""
+        return self.x if any(axis.name == self.x for axis in self.axes) else f"sum of {self.x}"
+
+    @property
+    def x_words(self) -> str:
+        """The chart axis in a sentence: `batch size`, or `sum of lengths`."""
+        return self.x_doc if self.x_doc and self.x_name == self.x else self.x_name
+
+    @property
+    def x_title(self) -> str:
+        """The title of the chart axis: `batch size B`."""
+        return self.x_name if self.x_words == self.x_name else f"{self.x_words} {self.x_name}"
+
+    @property
+    def series_title(self) -> str:
+        """The column title for the rest of a workload: an alias that covers all of it, else `series`."""
+        covered = {axis for alias in self.aliases for axis in alias.axes}
+        told = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
+        return self.aliases[0].name if len(self.aliases) == 1 and told - covered == {self.x} else "series"
+
+    @property
+    def default(self) -> Workload:
+        """The workload with every axis and list at its default."""
+        return self.workload({})
+
+    def parse(self, text: str) -> tuple[tuple[Sizes, ...], ...]:
+        """Parses the values of `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
+
+        Returns for each setting the sizes that its values stand for, the setting of `x` last.
+
+        Raises:
+            UsageError: for an unknown axis, one set by itself and by an alias, or a value that is not a size.
+            UnknownNameError: for a value that does not fit an alias.
+        """
+        found: dict[str, list[Sizes]] = {}
+        for term in re.sub(r"\s*([=,])\s*", r"\1", text).split():
+            name, equals, values = term.partition("=")
+            if not equals or not all(values.split(",")):
+                raise UsageError(f"--shape {text}: {term} sets no axis", f"write it as {self.example}")
+            found.setdefault(name, []).extend(self._read(name, value) for value in values.split(","))
+        given = [axis for settings in found.values() for axis in settings[0]]
+        if twice := sorted({axis for axis in given if given.count(axis) > 1}):
+            raise UsageError(f"--shape {text}: {', '.join(twice)} is set in two ways", "leave one of them out")
+        return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
+
+    def read(self, text: str, name: str = "") -> Workload:
+        """The workload of which `text` is the label or the slug; labels with shortened lists are not accepted.
+
+        Raises:
+            UsageError: for a text that is not a label.
+            ShapeError: for a size outside its limits.
+        """
+        endings = [*map(re.escape, self.profiles), rf"{CAPTURED}[^ /]+"]
+        profile = next((found[2] for each in endings if (found := re.search(rf"(^|[ -])({each})$", text))), None)
+        sizes: dict[str, Any] = {}
+        for term in re.split(r"[ -]+", text.removesuffix(profile or "").strip(" -")):
+            sizes |= self._read_term(term) if term else {}
+        return self.workload(sizes, name, profile)
+
+    def _read_term(self, term: str) -> dict[str, Any]:
+        """Parses `B=8`, `B8` or `qk4_v8` as sizes."""
+        for alias in self.aliases:
+            if found := alias.parse(term):
+                return dict(found)
+        for name in sorted(self.names, key=len, reverse=True):
+            if term.startswith(name):
+                return dict(self._read(name, term[len(name) :].lstrip("=")))
+        raise UsageError(f"{term} sets no axis", f"write {self.example}")
+
+    def _read(self, name: str, value: str) -> Sizes:
+        for alias in self.aliases:
+            if alias.name == name:
+                return self._alias_value(alias, value)
+        if name in {axis.name for axis in self.axes}:
+            return {name: _whole_number(name, value)}
+        if name in {each.name for each in self.lists}:
+            return {name: parse_list(value)}
+        known = ", ".join([*self.names, *(each.name for each in self.aliases)])
+        raise UsageError(f"--shape: there is no axis {name}", f"there are {known}; write {self.example}")
+
+    @staticmethod
+    def _alias_value(alias: Alias, value: str) -> dict[str, int]:
+        parsed = alias.parse(value)
+        if parsed is None:
+            known = f"known: {', '.join(alias.known)}; " if alias.known else ""
+            form = re.sub(r"\{(\w+)\}", "N", alias.pattern)
+            raise UnknownNameError(f"there is no {alias.name} {value}", f"{known}any {form} is understood")
+        return parsed
+
+    @property
+    def example(self) -> str:
+        """An example for `--shape` in hints: `B=1,8,64`, and a value of an alias where there is one."""
+        first = f"{self.names[0]}=1,8,64" if self.axes else f"{self.names[0]}=8x1024,6+134"
+        alias = next((each for each in self.aliases if each.known), None)
+        return f"{first}, or {alias.name}={alias.known[0]}" if alias else first
+
+
+def _whole_number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--shape {name}={text[:40]}: a size is a whole number", f"as in --shape {name}=1,8,64"
+        ) from error
