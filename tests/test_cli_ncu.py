@@ -330,7 +330,7 @@ def test_failures(profile, tmp_path, body, code, said):
 
 
 def test_a_kernel_whose_library_is_missing(profile, monkeypatch):
-    monkeypatch.setattr("gdnbench.catalog.entry.Entry.missing", lambda self: self.kernel.requires[0])
+    monkeypatch.setattr("gdnbench.catalog.entry.CatalogEntry.missing", lambda self: self.kernel.requires[0])
     code, _, err = profile("decode-fla")
     assert code == ExitCode.ENVIRONMENT
     assert "pip install 'gdnbench[fla]'" in err

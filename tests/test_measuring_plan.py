@@ -116,7 +116,7 @@ def test_a_chosen_baseline_that_does_not_exist_is_an_error():
     [("KEEP=1", "flashinfer"), ("KEEP=0", "fla"), ("KEEP=0,1", "reference"), ("T=1,4", "reference")],
 )
 def test_a_baseline_can_do_every_workload_of_the_run(axes, baseline, monkeypatch):
-    monkeypatch.setattr("gdnbench.catalog.entry.Entry.missing", lambda entry: None)
+    monkeypatch.setattr("gdnbench.catalog.entry.CatalogEntry.missing", lambda entry: None)
     request = make_request(CATALOG, "verify", "verify-v1", axes=axes, settings=Settings())
     assert make_plan(CATALOG, request, H200).baseline == f"verify-{baseline}"
 
