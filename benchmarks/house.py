@@ -52,7 +52,7 @@ def measure() -> tuple[Budget, ...]:
     chain = longest_chain({module: _imports(path) for module, path in _modules().items()})
     return (
         Budget("lines of Python in gdnbench/", 75_650, sum(lines.values())),
-        Budget("files in gdnbench/", 428, len(lines)),
+        Budget("files in gdnbench/", 429, len(lines)),
         Budget("lines of Python in tests/", 62_900, tests),
         Budget(f"files over {LONG_LINES} lines", 1, len(long), ", ".join(long)),
         Budget(f"per cent of files under {SHORT_LINES} lines", 10, round(100 * short / len(lines), 1)),

@@ -7,8 +7,8 @@ from calibration_data import H200, calibration, equal
 from run_data import case, info, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
+from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Level
-from gdnbench.doctor.checks import check_calibration
 from gdnbench.machine.provenance import host_name
 from gdnbench.measuring.observer import Observer
 from gdnbench.measuring.opening import begin_session

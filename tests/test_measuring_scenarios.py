@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
+from committed import EVIDENCE
 from faults import answer
 from run_data import case
 
@@ -49,7 +50,8 @@ def test_of_profiles_at_the_same_sizes_each_is_verified_and_one_meets_the_scenar
 @pytest.mark.parametrize("verb", ["run", "score", "verify", "sweep", "history"])
 def test_a_profile_that_does_not_exist_is_refused_with_those_that_do(verb, tmp_path):
     name = "decode-triton" if verb == "sweep" else "decode-reference" if verb != "history" else "decode-v9"
-    done = answer(verb, name, *(() if verb == "history" else ("--gpu", "cpu")), "--profile", "sometimes")
+    options = ("--out", EVIDENCE) if verb == "history" else ("--gpu", "cpu")
+    done = answer(verb, name, *options, "--profile", "sometimes")
     assert done.code == 2
     assert "decode has no profile sometimes" in done.err
     assert "there are: forgetful, fla, mixed-heads, one-never, slow, never" in done.err

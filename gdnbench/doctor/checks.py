@@ -17,11 +17,10 @@ from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
 from gdnbench.doctor.software import check_python, check_torch
-from gdnbench.errors import GpuNotFoundError, RunFormatError
+from gdnbench.errors import GpuNotFoundError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import GpuState, host_name, package_version, read_state
 from gdnbench.model.gpu import Gpu
-from gdnbench.store.calibration import Calibration, in_words, last_calibration
 from gdnbench.wording import first_of, plural
 
 _NAME = "modules"
@@ -83,6 +82,8 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
     Loads torch, triton and cuda-bench in a separate process, which takes some seconds. The folder `results` is not
     created. `gpu` is as `--gpu` takes it; `auto` checks every GPU.
     """
+    from gdnbench.doctor.calibration import check_calibration  # loads numpy
+
     present = list_gpus()
     chosen, not_found = _choose(gpu, present)
     loaded = load_libraries(chosen)
@@ -163,35 +164,3 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError:
         return ""
-
-
-_CALIBRATION = "calibration"
-
-
-def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
-    """Checks the last whole calibration of a GPU model on a host; `driver` is today's version, or None if unknown."""
-    calibrate = f"gdnbench calibrate --gpu {gpu.slug}"
-    try:
-        found = last_calibration(host, gpu.slug)
-    except RunFormatError as error:
-        return MachineCheck(_CALIBRATION, Level.WARN, error.message, calibrate)
-    if found is None:
-        return MachineCheck(
-            _CALIBRATION, Level.OK, f"none of the {gpu.name} here: how often verdicts are wrong is not known", calibrate
-        )
-    told = in_words(found.summary)
-    if _claims_too_often(found):
-        return MachineCheck(
-            _CALIBRATION,
-            Level.WARN,
-            f"{told}: equal kernels are called different too often",
-            "measure on a quieter machine, or with more --processes; then gdnbench calibrate",
-        )
-    if found.driver != driver:
-        return MachineCheck(_CALIBRATION, Level.OK, f"{told}, with driver {found.driver or 'unknown'}", calibrate)
-    return MachineCheck(_CALIBRATION, Level.OK, told)
-
-
-def _claims_too_often(calibration: Calibration) -> bool:
-    """Whether the share of false claims exceeds what the confidence level allows, beyond chance."""
-    return calibration.all_equal.false_claims.low > 1.0 - calibration.confidence
