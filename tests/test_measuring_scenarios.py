@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from decode_workloads import decode_at
 from committed import EVIDENCE
+from decode_workloads import decode_at
 from faults import answer
 from run_data import case
 
