@@ -45,6 +45,15 @@ def command_origin() -> CommandOrigin | None:
     return CommandOrigin(**{**fields, "roots": tuple(fields["roots"])})
 
 
+def bundled_kernels() -> Path:
+    """Returns the folder of the kernels that gdnbench brings; of a job, the one that came with it."""
+    if (elsewhere := command_origin()) and elsewhere.roots:
+        return Path(elsewhere.roots[0])
+    package = Path(__file__).resolve().parent
+    checkout = package.parent / "kernels"
+    return checkout if checkout.is_dir() else package / "_kernels"
+
+
 RESULTS = Path("results")
 PROFILES = Path("profiles")
 LEDGER = Path("ledger.jsonl")

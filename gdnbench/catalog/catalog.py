@@ -18,7 +18,7 @@ from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.origin import command_origin, is_folder
+from gdnbench.origin import bundled_kernels, command_origin, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -93,11 +93,8 @@ def default_roots() -> tuple[Path, ...]:
     """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`); of a job, those it has."""
     if (elsewhere := command_origin()) and elsewhere.roots:
         return tuple(map(Path, elsewhere.roots))
-    package = Path(__file__).resolve().parent.parent
-    checkout = package.parent / "kernels"
-    bundled = checkout if checkout.is_dir() else package / "_kernels"
     more = os.environ.get(KERNELS_VARIABLE, "").split(os.pathsep)
-    return (bundled, *(Path(folder).resolve() for folder in more if folder))
+    return (bundled_kernels(), *(Path(folder).resolve() for folder in more if folder))
 
 
 def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gdnbench.catalog.includes import PHASES, include_path, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
@@ -99,6 +100,11 @@ class CatalogEntry:
         return self.folder / self.kernel.source
 
     @property
+    def include_path(self) -> tuple[Path, ...]:
+        """The folders where a CUDA kernel's includes are looked for, in order, without those of CUDA."""
+        return include_path(self.folder, self.op_folder)
+
+    @property
     def default(self) -> Variant:
         """The kernel with every param at its default."""
         return Variant(self.kernel.name, label=self.kernel.name, params=self.kernel.resolve({}))
@@ -185,6 +191,10 @@ class CatalogEntry:
         params = self.kernel.resolve({**base.params, **values})
         told = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
         return Variant(self.kernel.name, label=base.label + told, params=params)
+
+    def headers(self) -> list[tuple[str, Path]]:
+        """The headers that a CUDA kernel's source includes, as `included_headers`, without the marks of phases."""
+        return [each for each in included_headers(self.source, self.include_path) if each[0] != PHASES]
 
     def source_files(self) -> list[Path]:
         """Every file that the kernel's code is made of: its folder, and for CUDA the op's shared headers."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.includes import HEADERS
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.declaration import Params
@@ -22,8 +23,6 @@ from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 # NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
 # No fast-math: a kernel that wants __expf writes __expf.
 OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
-# Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`.
-HEADERS = Path(__file__).parents[1] / "include"
 STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
 _PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
@@ -157,7 +156,7 @@ def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, b
 
 
 def _include_path(entry: CatalogEntry) -> list[str]:
-    """Returns folders of headers: the kernel's, gdnbench's, CUDA's, and libcu++'s and CUB's if installed.
+    """Returns folders of headers: the kernel's include path, CUDA's, and libcu++'s and CUB's if installed.
 
     Raises MachineError if those of CUDA are absent.
     """
@@ -166,7 +165,7 @@ def _include_path(entry: CatalogEntry) -> list[str]:
     cuda, cccl = (find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
     if cuda is None:
         raise MachineError("the CUDA headers are not installed", "pip install nvidia-cuda-runtime")
-    return [str(each) for each in (entry.folder, entry.op_folder, HEADERS, cuda, cccl) if each]
+    return [str(each) for each in (*entry.include_path, cuda, cccl) if each]
 
 
 def _explained(entry: CatalogEntry, arch: str, symbol: str, text: str) -> GdnbenchError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.includes import included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.parse import read_text
@@ -16,8 +17,6 @@ from gdnbench.model.kernel import CudaKernel, CudaLaunch
 from gdnbench.model.tensor import FACTS, TensorSpec
 
 BINDING_FILE = "solution.cu"
-_HEADERS = Path(__file__).parents[1] / "include"  # `#include <gdnbench/phases.cuh>`
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
 _FRAMEWORKS: dict[ExtensionBinding, dict[str, str]] = {
     "tvm-ffi": {
@@ -63,7 +62,7 @@ def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[Sou
     Raises UsageError if an include leads elsewhere, or the launch depends on what no argument gives.
     """
     entry = subject.entry
-    headers = dict(_headers(entry.source, [entry.folder, entry.op_folder, _HEADERS]))
+    headers = _headers(entry)
     kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)
     return [
         SourceFile(path=BINDING_FILE, content=_binding(subject, binding, kernel)),
@@ -72,22 +71,16 @@ def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[Sou
     ]
 
 
-def _headers(source: Path, folders: list[Path]) -> Iterator[tuple[str, str]]:
-    """Yields name and text of each header in the kernel's, its op's or gdnbench's folder; others are the compiler's."""
-    waiting, seen = [source], set[str]()
-    while waiting:
-        path = waiting.pop()
-        for quote, name in _INCLUDE.findall(read_text(path)):
-            beside = [path.parent] if quote == '"' else []
-            found = next((each / name for each in (*beside, *folders) if (each / name).is_file()), None)
-            if found is None or name in seen:
-                continue
-            home = next((each for each in folders if found.resolve().is_relative_to(each.resolve())), None)
-            if ".." in Path(name).parts or home is None or (home / name).resolve() != found.resolve():
-                raise UsageError(f"{path} includes {name}, which a Solution cannot hold", "put it beside the kernel")
-            seen.add(name)
-            waiting.append(found)
-            yield name, read_text(found)
+def _headers(entry: CatalogEntry) -> dict[str, str]:
+    """Returns the text of each header on the kernel's include path by the name that includes it."""
+    paths: dict[str, Path] = {}
+    for name, path in included_headers(entry.source, entry.include_path):
+        home = next((each for each in entry.include_path if path.resolve().is_relative_to(each.resolve())), path)
+        is_home = (home / name).resolve() == path.resolve() and ".." not in Path(name).parts
+        if not is_home or paths.setdefault(name, path) != path:
+            told = f"{entry.source} includes {name}, which a Solution cannot hold"
+            raise UsageError(told, "put it beside the kernel")
+    return {name: read_text(path) for name, path in paths.items()}
 
 
 def _binding(subject: ExportedKernel, binding: ExtensionBinding, kernel: str) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _ATTRIBUTE = re.compile(r"\b(?:__align__|__launch_bounds__|__cluster_dims__|alignas)\s*\(")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?[ \t]*((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[^\n]*", re.MULTILINE)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,6 @@ def macros_of(text: str) -> dict[str, str]:
     """Returns the macros without arguments that a text defines, each on one line."""
     found = _DEFINE.finditer(text)
     return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in found if each[2] is None}
-
-
-def included(text: str) -> list[str]:
-    """Returns the files that a text includes by name in quotes."""
-    return _INCLUDE.findall(text)
 
 
 def walk(node: Node) -> Iterator[Node]:

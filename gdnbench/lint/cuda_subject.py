@@ -10,7 +10,7 @@ from pathlib import Path
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import BuildError
 from gdnbench.lint.cuda_evaluate import constant_value
-from gdnbench.lint.cuda_source import CudaSource, closing, included, macros_of, read_cuda
+from gdnbench.lint.cuda_source import CudaSource, closing, macros_of, read_cuda
 from gdnbench.lint.finding import SourcePlace
 from gdnbench.lint.settings import LaunchSetting, settings_of
 from gdnbench.model.case import Variant
@@ -31,9 +31,9 @@ class CudaSubject:
 
 
 def read_cuda_subjects(entry: CatalogEntry, variant: Variant) -> Iterator[CudaSubject]:
-    """Yields the kernel's source, then each header that it includes of its or its op's folder; raises BuildError."""
-    texts: dict[Path, str] = {}
-    _collect(entry.source, (entry.folder, entry.op_folder), texts)
+    """Yields the kernel's source, then each header that it includes, without the compiler's; raises BuildError."""
+    paths = (entry.source, *(path for _, path in entry.headers()))
+    texts = {path: read_source(path) for path in paths}
     macros: dict[str, str] = {}
     for text in texts.values():
         macros |= macros_of(text)
@@ -54,15 +54,6 @@ def read_source(path: Path) -> str:
         return read_regular_text(path, MOST_SOURCE_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
-
-
-def _collect(path: Path, folders: tuple[Path, ...], texts: dict[Path, str]) -> None:
-    """Reads a file and, once each, the files that it includes."""
-    texts[path] = read_source(path)
-    for name in included(texts[path]):
-        found = next((folder / name for folder in folders if (folder / name).is_file()), None)
-        if found is not None and found not in texts:
-            _collect(found, folders, texts)
 
 
 def _with_prefix(entry: CatalogEntry, setting: LaunchSetting) -> LaunchSetting:
