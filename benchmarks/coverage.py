@@ -23,6 +23,7 @@ from gdnbench.compare.ratio import CompareSettings
 from gdnbench.compare.run_change import RunPair
 from gdnbench.compare.runs import StoredRun, load_stored_runs
 from gdnbench.errors import UsageError
+from gdnbench.model.case import same_sources
 from gdnbench.model.status import Role
 from gdnbench.report.console import data_console, plain_table
 from gdnbench.stats.interval import Verdict
@@ -98,7 +99,7 @@ def judged(left: StoredRun, right: StoredRun) -> Iterator[_Judged]:
         one, other = figures
         if one.role is Role.FLOOR or one.kernel.endswith(COMPILED):
             continue
-        if not one.source_hash or one.source_hash != other.source_hash:
+        if not one.source_hash or not same_sources(one.source_hash, other.source_hash):
             continue
         if (change := runs.change(one, other, ratio.kind)) is None:
             continue

@@ -53,7 +53,7 @@ def measure() -> tuple[Budget, ...]:
     return (
         Budget("lines of Python in gdnbench/", 75_750, sum(lines.values())),
         Budget("files in gdnbench/", 430, len(lines)),
-        Budget("lines of Python in tests/", 62_900, tests),
+        Budget("lines of Python in tests/", 62_970, tests),
         Budget(f"files over {LONG_LINES} lines", 1, len(long), ", ".join(long)),
         Budget(f"per cent of files under {SHORT_LINES} lines", 10, round(100 * short / len(lines), 1)),
         Budget("modules in the longest chain of imports", 22, len(chain), " -> ".join(chain)),

@@ -196,22 +196,27 @@ class CatalogEntry:
         """The headers that a CUDA kernel's source includes, as `included_headers`, without the marks of phases."""
         return [each for each in included_headers(self.source, self.include_path) if each[0] != PHASES]
 
-    def source_files(self) -> list[Path]:
-        """Every file that the kernel's code is made of: its folder, and for CUDA the op's shared headers."""
-        shared = self.op_folder.glob("*.cuh") if isinstance(self.kernel, CudaKernel) else ()
-        files = [*self.folder.rglob("*"), *shared]
-        return sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    def source_files(self) -> list[tuple[str, Path]]:
+        """The files that the kernel's code is made of, by name: `v4/kernel.cu` of its folder, then other headers."""
+        own = sorted(path for path in self.folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        files = [(path.relative_to(self.folder.parent).as_posix(), path) for path in own]
+        if not isinstance(self.kernel, CudaKernel):
+            return files
+        known = {path.resolve() for path in own}
+        others = [each for each in self.headers() if each[1].resolve() not in known]
+        return files + sorted(others, key=lambda each: each[0])
 
     def source_hash(self) -> str:
-        """SHA-256, shortened, of `source_files`.
+        """SHA-256, shortened, of `source_files`; of a CUDA kernel behind the number of the rule, `2:`.
 
         What the op says of inputs and tolerances is not in it: a kernel is the same, and two runs of it can be
-        compared, when a gate changes.
+        compared, when a gate changes. By the first rule all headers of the op counted, and none of other folders.
         """
-        digest = hashlib.sha256()
-        for path in self.source_files():
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-        return digest.hexdigest()[:16]
+        digest, is_cuda = hashlib.sha256(), isinstance(self.kernel, CudaKernel)
+        for name, path in self.source_files():
+            named = name.removeprefix(f"{self.folder.name}/") if is_cuda else path.name
+            digest.update(named.encode() + b"\0" + path.read_bytes() + b"\0")
+        return ("2:" if is_cuda else "") + digest.hexdigest()[:16]
 
     def code_state(self, stored: str) -> CodeState:
         """Whether a hash that `source_hash` once gave is that of the code as it is now.

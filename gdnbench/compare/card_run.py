@@ -10,6 +10,7 @@ import numpy as np
 
 from gdnbench.compare.runs import conditions_of
 from gdnbench.errors import UsageError
+from gdnbench.model.case import same_sources
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.stats import FloatArray, IntArray
@@ -134,7 +135,7 @@ def _same_code(first: CardRun, other: CardRun, case_id: str) -> bool:
     # Each card measures the form of a floor that is fastest there; the forms together still are the floor.
     is_alike = one.variant == another.variant or (one.is_bare_floor and another.is_bare_floor)
     kernel = one.variant.kernel
-    return is_alike and first.info.sources.get(kernel) == other.info.sources.get(kernel)
+    return is_alike and same_sources(first.info.sources.get(kernel, ""), other.info.sources.get(kernel, ""))
 
 
 RunRounds = tuple[str, Mapping[str, CaseRounds]]

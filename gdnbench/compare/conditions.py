@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gdnbench.compare.figure import Figure, FigureSource, differing_parts
 from gdnbench.compare.grid import FigureGrid, GridEntry, workload_keys
 from gdnbench.compare.runs import StoredCase, StoredRun
+from gdnbench.model.case import same_sources
 from gdnbench.stats.estimators import INTERQUARTILE
 
 Timed = Figure | StoredCase
@@ -114,8 +115,8 @@ def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
 
 
 def _differs(before: str, after: str) -> bool:
-    """Whether both sides are known and differ."""
-    return bool(before and after) and before != after
+    """Whether both sides are known and differ; hashes of sources by another rule alone do not."""
+    return bool(before and after) and not same_sources(before, after)
 
 
 @dataclass(frozen=True)

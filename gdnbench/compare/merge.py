@@ -18,7 +18,7 @@ from gdnbench.errors import UsageError
 from gdnbench.measuring.analyse import compare_cases, ratios_of
 from gdnbench.measuring.conclude import one_for_all_of
 from gdnbench.measuring.rounds import WorkloadTimes
-from gdnbench.model.case import Case
+from gdnbench.model.case import Case, same_sources
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.sweep import Plateau, Point, Sweep
@@ -105,6 +105,7 @@ def _check_alike(first: StoredPart, other: StoredPart) -> None:
         **{
             f"code of {name}": (first.info.sources[name], other.info.sources[name])
             for name in first.info.sources.keys() & other.info.sources.keys()
+            if not same_sources(first.info.sources[name], other.info.sources[name])
         },
     }
     for what, (left, right) in apart.items():

@@ -29,6 +29,7 @@ from gdnbench.catalog.catalog import op_named
 from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.compare.runs import VERSIONS
 from gdnbench.errors import UnknownNameError
+from gdnbench.model.case import same_sources
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import USUAL_PROCESS_SD
@@ -334,7 +335,8 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
     """
     if one.is_tuned_otherwise(other):
         return False
-    return one.source_hash == other.source_hash and (_is_firm(one, other) or (alike and bool(one.source_hash)))
+    is_same = same_sources(one.source_hash, other.source_hash)
+    return is_same and (_is_firm(one, other) or (alike and bool(one.source_hash)))
 
 
 def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:

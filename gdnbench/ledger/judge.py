@@ -24,6 +24,7 @@ from gdnbench.ledger.entry import (
     now_text,
 )
 from gdnbench.ledger.sources import pack, read_sources
+from gdnbench.model.case import same_sources
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
@@ -114,7 +115,7 @@ def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> s
         )
     if not source:
         raise UsageError(f"{info.run_id} has no {opened.kernel}, or does not tell its sources", measure)
-    if source != now:
+    if not same_sources(source, now):
         raise UsageError(
             f"{info.run_id} has {opened.kernel} with other sources ({source}) than it has now ({now})",
             f"restore those, or {measure}",
@@ -126,7 +127,7 @@ def _notes(opened: Opened, info: RunInfo) -> list[str]:
     notes = [
         f"the sources of {kernel} changed since the entry was opened"
         for kernel, source in opened.hashes.items()
-        if kernel != opened.kernel and info.sources.get(kernel, source) != source
+        if kernel != opened.kernel and not same_sources(info.sources.get(kernel, source), source)
     ]
     others = {each.baseline for each in opened.expectations} - {"", info.baseline}
     if others:
@@ -135,7 +136,7 @@ def _notes(opened: Opened, info: RunInfo) -> list[str]:
             f"the run's baseline is {info.baseline}: intervals against {told} are corrected for the expectations of "
             "this entry, and not for the run's comparisons"
         )
-    if info.sources.get(opened.kernel) == opened.hashes.get(opened.kernel):
+    if same_sources(info.sources.get(opened.kernel, ""), opened.hashes.get(opened.kernel, "")):
         notes.append(f"{opened.kernel} has not changed since the entry was opened")
     return notes + ([] if info.complete else ["the run is not complete"])
 

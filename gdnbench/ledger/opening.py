@@ -26,6 +26,7 @@ from gdnbench.ledger.judge import refuse_shut
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.machine.provenance import git_state
 from gdnbench.measuring.request import parse_workload
+from gdnbench.model.case import same_sources
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.store.schema import GitDocument
@@ -189,7 +190,7 @@ def refuted_before(planned: NewEntry, entries: Entries) -> str:
         if same:
             return f"entry {entry.opened.id} refuted `{same[0]}` of {planned.label} already"
         source = entry.last.source if entry.last else ""
-        if source and source == planned.hashes[planned.entry.kernel.name]:
+        if source and same_sources(source, planned.hashes[planned.entry.kernel.name]):
             return f"{planned.label} is still the code that entry {entry.opened.id} was refuted with"
     return ""
 

@@ -7,6 +7,7 @@ import binascii
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import unified_diff
 
@@ -18,18 +19,15 @@ LARGEST_BYTES = 2**24
 """Of all files together, as text; a damaged or hostile entry must not fill the memory."""
 
 Files = Mapping[str, str]
-"""Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of a header that it shares."""
+"""Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of another header, as it is included."""
 
 
 def read_sources(entry: CatalogEntry) -> dict[str, str]:
     """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
     files = {}
-    for path in entry.source_files():
-        own = path.is_relative_to(entry.folder)
-        try:
-            files[path.relative_to(entry.folder.parent).as_posix() if own else path.name] = path.read_bytes().decode()
-        except (OSError, UnicodeDecodeError):
-            continue
+    for name, path in entry.source_files():
+        with suppress(OSError, UnicodeDecodeError):
+            files[name] = path.read_bytes().decode()
     return files
 
 

@@ -22,7 +22,7 @@ from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled, decod
 from gdnbench.measuring.request import Settings, slug_of
 from gdnbench.measuring.rounds import Collected
 from gdnbench.measuring.session import Session
-from gdnbench.model.case import Case, key_of
+from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
@@ -217,7 +217,7 @@ def source_change(info: RunInfo, catalog: Catalog) -> str:
     """Names the first kernel, or the op, that has changed since the run; empty if none has."""
     for name, source_hash in info.sources.items():
         entry = catalog.entries.get(name)
-        if entry is None or entry.known_source() != source_hash:
+        if entry is None or not same_sources(entry.known_source(), source_hash):
             return f"{name} {'is gone' if entry is None else 'has changed'}"
     if info.op_hash and info.op in catalog.ops and catalog.op_hash(info.op) != info.op_hash:
         return f"what {info.op} says of inputs and gates has changed"  # other inputs may take other times

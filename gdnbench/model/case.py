@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, TypeVar
 
 from gdnbench.errors import DeclarationError, UsageError
@@ -21,6 +22,8 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.origin import bundled_kernels
+from gdnbench.regular_file import read_regular_text
 from gdnbench.wording import plural
 
 
@@ -99,6 +102,21 @@ class Case:
         return cls(variant, spec.stored_case(document), Role(document["role"]))
 
 
+def same_sources(one: str, other: str) -> bool:
+    """Whether two hashes of a kernel's sources are of the same code; of two rules, as `source-hashes.csv` says."""
+    return one == other or frozenset((one, other)) in _by_both_rules()
+
+
+@cache
+def _by_both_rules() -> frozenset[frozenset[str]]:
+    """Reads the hashes of CUDA kernels by the first rule, as older runs have them, each with that of today's rule."""
+    try:
+        lines = read_regular_text(bundled_kernels() / "source-hashes.csv").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
+    return frozenset(frozenset(line.split(",")[1:]) for line in lines[1:])
+
+
 class CodeState(StrEnum):
     """Whether a stored time or profile belongs to the present code of a kernel, by the hash of its sources."""
 
@@ -111,7 +129,7 @@ class CodeState(StrEnum):
         """The state, from the stored and the present hash; an unknown hash is empty."""
         if not (stored and now):
             return cls.UNKNOWN
-        return cls.CURRENT if stored == now else cls.CHANGED
+        return cls.CURRENT if same_sources(stored, now) else cls.CHANGED
 
     @classmethod
     def together(cls, states: Iterable[CodeState]) -> CodeState:

@@ -33,7 +33,7 @@ _NAME = re.compile(r"(?P<time>\d{8}-\d{6})-(?P<gpu>[a-z0-9]+)-(?P<shape>.+)")
 FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
 """The name of a file in the same folder, never a path out of it."""
 
-SourceHash = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{16})?\Z")]
+SourceHash = Annotated[str, Meta(pattern=r"^(?:(?:2:)?[0-9a-f]{16})?\Z")]
 """Hash of a kernel's sources; empty in files from before gdnbench recorded it."""
 
 SHORTEST_LAUNCH_US, LONGEST_LAUNCH_US = 1e-3, 1e9

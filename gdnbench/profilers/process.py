@@ -26,7 +26,7 @@ from gdnbench.process.command import PYTHON, Completed, run_tool
 DOMAIN = "gdnbench"
 PROFILED = "profiled"  # the start/end range by which a profiler filters
 
-_RANGE_NAME = re.compile(r"(\S+) (\S+) (.+?)(?: source=([0-9a-f]{16}))?")
+_RANGE_NAME = re.compile(r"(\S+) (\S+) (.+?)(?: source=((?:2:)?[0-9a-f]{16}))?")
 
 
 class Instrumentation(StrEnum):

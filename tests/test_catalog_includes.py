@@ -1,0 +1,65 @@
+"""Which headers a CUDA source includes, and which kernels an edit of a header marks as changed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.includes import included_headers
+from gdnbench.model.case import CodeState, same_sources
+
+BUNDLED = Path(__file__).parents[1] / "kernels"
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    return load_catalog([Path(shutil.copytree(BUNDLED, tmp_path_factory.mktemp("copied") / "kernels"))])
+
+
+@pytest.mark.parametrize(
+    ("header", "kernels"),
+    [
+        ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
+        ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),
+        ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
+        ("prefill/segments.cuh", "prefill-v3 prefill-v4"),
+    ],
+)
+def test_an_edit_of_a_header_marks_the_kernels_that_include_it(copied, header, kernels):
+    hashes = {name: entry.source_hash() for name, entry in copied.entries.items()}
+    path = copied.roots[0] / header
+    before = path.read_text()
+    path.write_text(f"{before}\n")
+    marked = {name for name, entry in copied.entries.items() if entry.code_state(hashes[name]) is CodeState.CHANGED}
+    path.write_text(before)
+    assert marked == set(kernels.split())
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ('#include "a.cuh"\n#include <cuda_bf16.h>\n', "a.cuh sub/b.cuh c.cuh"),
+        ("#if 0\n  #  include<sub/b.cuh>\n#else\n#include <d.h>\n#endif\n", "sub/b.cuh c.cuh a.cuh d.h"),
+        ("#define NAME <d.h>\n#include NAME\n", "a.cuh sub/b.cuh c.cuh d.h"),
+        ('// #include "a.cuh"\nint x;\n', ""),
+        ('#include "sub/../kernel.cu"\n#include "absent.cuh"\n', ""),
+    ],
+)
+def test_includes_are_walked_by_what_stands_in_the_text(tmp_path, source, names):
+    files = {"kernel.cu": source, "a.cuh": '#include "sub/b.cuh"', "d.h": "#pragma once"}
+    files |= {"sub/b.cuh": '#include "c.cuh"\n#include <a.cuh>', "sub/c.cuh": '#include "../sub/b.cuh"'}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = [name for name, _ in included_headers(tmp_path / "kernel.cu", [tmp_path])]
+    assert found == names.split()
+
+
+def test_hashes_by_the_first_rule_are_of_the_code_that_the_table_says():
+    rows = [line.split(",") for line in (BUNDLED / "source-hashes.csv").read_text().splitlines()[1:]]
+    assert rows
+    for (_, old, new), (_, _, other) in zip(rows, [*rows[1:], rows[0]], strict=True):
+        assert same_sources(old, new)
+        assert same_sources(new, old)
+        assert not same_sources(old, other)
