@@ -1,14 +1,18 @@
 """Which headers a CUDA source includes, and which kernels an edit of a header marks as changed."""
 
+import os
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.includes import included_headers
+from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 
+STATES = [*product(("decode-pool", "verify"), ("floor-copy", "floor-empty", "v1", "v2")), ("verify", "v3")]
 BUNDLED = Path(__file__).parents[1] / "kernels"
 
 
@@ -20,6 +24,8 @@ def copied(tmp_path_factory):
 @pytest.mark.parametrize(
     ("header", "kernels"),
     [
+        ("include/gdn/products.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2 nvfp4-gemm-v1 nvfp4-gemm-v2"),
+        ("include/gdn/state_rows.cuh", " ".join(f"{op}-{each}" for op, each in STATES)),
         ("fp8-gemm-pos/persistent.cuh", "fp8-gemm-pos-v1 fp8-gemm-pos-v2"),
         ("nvfp4-gemm/v1/memory.cuh", "nvfp4-gemm-v1"),
         ("nvfp4-gemv/bytes.cuh", "nvfp4-gemv-v2 nvfp4-gemv-v3"),
@@ -54,6 +60,20 @@ def test_includes_are_walked_by_what_stands_in_the_text(tmp_path, source, names)
         (tmp_path / name).write_text(text)
     found = [name for name, _ in included_headers(tmp_path / "kernel.cu", [tmp_path])]
     assert found == names.split()
+
+
+def test_a_kernel_elsewhere_finds_shared_headers_of_its_root_then_the_bundled_ones(tmp_path):
+    make_kernel("decode-mine", "decode-v4", tmp_path)
+    own = tmp_path / "include" / "gdn" / "warp.cuh"
+    own.parent.mkdir(parents=True)
+    own.write_text("// mine")
+    headers = dict(load_catalog([BUNDLED, tmp_path]).entries["decode-mine"].headers())
+    assert headers["gdn/warp.cuh"] == own
+    assert headers["gdn/math.cuh"] == BUNDLED / "include" / "gdn" / "math.cuh"
+    own.unlink()
+    os.mkfifo(own)
+    (broken,) = load_catalog([BUNDLED, tmp_path]).broken
+    assert "warp.cuh cannot be read" in broken.reason
 
 
 def test_hashes_by_the_first_rule_are_of_the_code_that_the_table_says():

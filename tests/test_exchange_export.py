@@ -64,7 +64,8 @@ def run_of(folder, files):
 def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
     specs = {each.name: each.spec for each in found.solutions}
     assert {name: specs[name].language for name in LANGUAGES} == LANGUAGES
-    assert set(sources(found, "decode-v4")) == {"solution.cu", "kernel.cuh", "gdn.cuh", "gdnbench/phases.cuh"}
+    shared = {f"gdn/{each}.cuh" for each in ("bf16", "math", "quads", "warp")}
+    assert set(sources(found, "decode-v4")) == {"solution.cu", "kernel.cuh", "gdn.cuh", "gdnbench/phases.cuh", *shared}
     assert specs["decode-fla"].dependencies == ["fla"]
     assert specs["decode-v4"].passes_destinations
     assert not specs["decode-reference"].passes_destinations

@@ -34,7 +34,7 @@ from gdnbench.catalog.declaration import check_fields, check_inside, place_of, r
 from gdnbench.catalog.entry import Broken, CatalogEntry, Dispatch, Pick
 from gdnbench.catalog.trial import Declaration, problem_of, try_all
 from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, ShapeError
-from gdnbench.model.kernel import DispatchKernel, Kernel
+from gdnbench.model.kernel import CudaKernel, DispatchKernel, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape, Workload
 from gdnbench.regular_file import MOST_SOURCE_BYTES, check_regular, read_regular, read_regular_text
@@ -88,6 +88,8 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
             raise DeclarationError(f"variant.py names the source {kernel.source!r}, which is a folder")
         _check_source(folder / kernel.source)
         _check_sources(folder)
+        if isinstance(kernel, CudaKernel):
+            _check_sources(folder.parent.parent / "include")
         _check_names(kernel, op.op)
         _check_by_shape(kernel, op.op)
         _check_in_place(kernel, op.op)
@@ -104,7 +106,7 @@ def _check_sources(folder: Path, *, below: bool = True) -> None:
     """Refuses a folder with a source that would never end: compilers and Python open what is included and imported.
 
     Args:
-        folder: of a kernel or an op.
+        folder: of a kernel or an op, or of headers that kernels share; it may be missing.
         below: whether folders in it are its own.
     """
     for place, folders, names in os.walk(folder):

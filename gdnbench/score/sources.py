@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
+from gdnbench.catalog.includes import include_path
 from gdnbench.catalog.select import find_broken
 from gdnbench.errors import UnknownNameError
 
@@ -15,7 +16,7 @@ Snapshot = dict[Path, tuple[int, int]]
 
 
 class WatchedSources:
-    """The files that a kernel's numbers may depend on: all in its folder, and those directly in its op's folder."""
+    """The files that a kernel's numbers may depend on: its folder's, those directly in its op's, and shared headers."""
 
     def __init__(self, folder: Path, op_folder: Path) -> None:
         self._folder = folder
@@ -43,7 +44,9 @@ class WatchedSources:
 
     def _files(self) -> list[Path]:
         own = (path for path in self._folder.rglob("*") if "__pycache__" not in path.parts)
-        return sorted(path for path in (*own, *self._op_folder.glob("*")) if path.is_file())
+        _, _, *shared = include_path(self._folder, self._op_folder)
+        headers = (path for folder in shared for path in folder.rglob("*"))
+        return sorted(path for path in (*own, *self._op_folder.glob("*"), *headers) if path.is_file())
 
     def _snapshot(self) -> Snapshot:
         found: Snapshot = {}

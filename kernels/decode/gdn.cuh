@@ -2,6 +2,9 @@
 // A new kernel may use these or bring its own; measured differences then lie in the kernel's own idea.
 #pragma once
 #include <cuda_bf16.h>
+#include <gdn/bf16.cuh>
+#include <gdn/math.cuh>
+#include <gdn/quads.cuh>
 
 // The op's argument list, the same for every CUDA kernel: inputs, scalars, outputs, then the batch size.
 #define GDN_DECODE_ARGUMENTS                                                                                  \
@@ -12,8 +15,6 @@
 
 namespace gdn {
 
-constexpr int WARP = 32;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr int PER_LANE = GDN_K / WARP;  // elements of a key row that one lane holds
 static_assert(GDN_K % WARP == 0 && PER_LANE == 4, "a warp spans a row of 128 in float4s");
 
@@ -28,19 +29,6 @@ __device__ __forceinline__ float softplus(float x) { return fmaxf(x, 0.f) + log1
 __device__ __forceinline__ Gates gates(float A_log, float dt_bias, __nv_bfloat16 a, __nv_bfloat16 b) {
   const float rate = expf(A_log) * softplus(__bfloat162float(a) + dt_bias);
   return {expf(-rate), 1.f / (1.f + expf(-__bfloat162float(b)))};
-}
-
-// 2^x and 1/x by the special function unit: an error of 2 ulp, and none of the library's branches.
-__device__ __forceinline__ float exp2_mufu(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ float reciprocal_mufu(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // log(1 + u) for u in [0, 1], to 3e-8: the degree-8 interpolation of log1p(u) / u at the Chebyshev nodes. Relative to
@@ -70,40 +58,6 @@ __device__ __forceinline__ float4 load_bf16x4(const __nv_bfloat16* p) {
   return make_float4(lo.x, lo.y, hi.x, hi.y);
 }
 
-// The same in two steps, for a load here and the conversion, an instruction an element, where it is waited for.
-__device__ __forceinline__ uint2 load_bits(const __nv_bfloat16* p) { return *reinterpret_cast<const uint2*>(p); }
-
-__device__ __forceinline__ float4 widen(uint2 bits) {
-  return make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-                     __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
-}
-
-__device__ __forceinline__ float dot(float4 x, float4 y) {
-  return fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, x.w * y.w)));
-}
-
-// The same over several quads: two chains that run side by side, and one instruction an element.
-template <int Quads>
-__device__ __forceinline__ float dot_of_quads(const float4 (&x)[Quads], const float4 (&y)[Quads]) {
-  float odd = x[0].y * y[0].y, even = x[0].x * y[0].x;
-#pragma unroll
-  for (int i = 0; i < Quads; ++i) {
-    if (i > 0) even = fmaf(x[i].x, y[i].x, even), odd = fmaf(x[i].y, y[i].y, odd);
-    even = fmaf(x[i].z, y[i].z, even);
-    odd = fmaf(x[i].w, y[i].w, odd);
-  }
-  return even + odd;
-}
-
-__device__ __forceinline__ float4 scaled(float s, float4 x) {
-  return make_float4(s * x.x, s * x.y, s * x.z, s * x.w);
-}
-
-// x + s * y
-__device__ __forceinline__ float4 add_scaled(float4 x, float s, float4 y) {
-  return make_float4(fmaf(s, y.x, x.x), fmaf(s, y.y, x.y), fmaf(s, y.z, x.z), fmaf(s, y.w, x.w));
-}
-
 // The dot product of two rows in one thread, a float4 at a time: each is summed by itself, then joins one of four sums.
 // So no addition waits for the one before it, and the rounding error is that of a warp's tree of sums.
 struct RowSum {
@@ -127,14 +81,6 @@ __device__ __forceinline__ void ready(float x) { asm volatile("" ::"f"(x)); }
 __device__ __forceinline__ void gates_first(Gates gate) {
   asm volatile("{ .reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never trap; }" ::"f"(gate.decay * gate.write)
                : "memory");
-}
-
-// Sum over groups of so many neighbouring lanes, in every lane.
-template <int Lanes>
-__device__ __forceinline__ float group_sum(float x) {
-#pragma unroll
-  for (int offset = Lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
-  return x;
 }
 
 // Sum over the warp, in every lane.

@@ -32,6 +32,8 @@ struct Memory {
 
 using Stages = Ring<STAGES>;
 
+using gdn::initialise;
+
 // By one thread of a block: so many arrive when they have filled a stage.
 __device__ __forceinline__ void initialise(Memory& memory, int producers) {
   for (Barrier& barrier : memory.there) initialise(barrier, producers);

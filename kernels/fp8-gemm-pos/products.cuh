@@ -4,45 +4,21 @@
 // Of sums [64, N] warp w has rows 16 w to 16 w + 15. For columns 8 n to 8 n + 7 its lane l has four: those of columns
 // 2 (l % 4) and the next, in row l / 4, then in the row 8 further down.
 #pragma once
+#include <gdn/products.cuh>
+
 #include "asynchronous.cuh"
 
 namespace gemm {
 
 constexpr int GROUP_ROWS = 64;  // of sums
-constexpr int BAND = 128;       // bytes of a row that lie side by side in shared memory; an e4m3 has one
-constexpr int INNER = 32;       // e4m3 that a product sums over
-constexpr int PIECE = 16;       // bytes that are swizzled as one
+constexpr int INNER = 32;       // e4m3, of a byte each, that a product sums over
 
-// Where a piece lies in a matrix of rows of a band, as wgmma reads it if the matrix begins at a multiple of 1024: its
-// number is xored with its row's, so that those of one number in eight rows lie in different banks.
-__device__ __forceinline__ constexpr int swizzled(int row, int piece) { return row * BAND + (piece ^ row % 8) * PIECE; }
-
-// What wgmma takes for such a matrix: where it begins and how far eight rows reach, in units of 16 bytes, and that it
-// is swizzled in rows of 128 bytes ("Matrix Descriptor Format" in the PTX ISA). One that begins `INNER` further on in
-// each row is told by adding 2: the address is swizzled after that.
+// What wgmma takes for a matrix of rows of a band: where it begins and how far eight rows reach, in units of 16 bytes,
+// and that it is swizzled in rows of 128 bytes ("Matrix Descriptor Format" in the PTX ISA). One that begins `INNER`
+// further on in each row is told by adding 2: the address is swizzled after that.
 __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
   constexpr unsigned long long SWIZZLE_128_BYTES = 1ull << 62, EIGHT_ROWS = 8ull * BAND / 16 << 32, NOT_USED = 1 << 16;
   return SWIZZLE_128_BYTES | EIGHT_ROWS | NOT_USED | address / 16;
-}
-
-// Orders what registers hold before the products that follow.
-__device__ __forceinline__ void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The products since the last commit are a group.
-__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// All groups but the last `Pending` are complete.
-template <int Pending>
-__device__ __forceinline__ void wait_for_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
-}
-
-// Ties sums to the place where this stands: the compiler, which does not know that products run on, moves no use of
-// theirs to the other side of it.
-template <int Count>
-__device__ __forceinline__ void keep_in_place(float (&sums)[Count]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 }
 
 #define GEMM_SUMS_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])

@@ -42,12 +42,6 @@ __device__ __forceinline__ void make_map(void* map, unsigned* room, const void* 
       : "memory");
 }
 
-// The barrier's phase will take so many bytes more; arrives at it.
-__device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-
 // By one thread: the tile from a row and a column on; the barrier's phase takes its bytes, zeros among them.
 __device__ __forceinline__ void load_tile(unsigned to, const void* map, int row, int column, Barrier& barrier) {
   asm volatile(
@@ -61,8 +55,5 @@ __device__ __forceinline__ void load_tile(unsigned to, const void* map, int row,
 __device__ __forceinline__ void prefetch(const void* from, unsigned bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
-
-// What a thread has initialised is a barrier to bulk copies, too.
-__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 }  // namespace gemm

@@ -1,6 +1,8 @@
 // What the CUDA kernels of a layer's decode step share: the argument list, gates, convolution, norms and sums.
 #pragma once
 #include <cuda_bf16.h>
+#include <gdn/conv.cuh>
+#include <gdn/quads.cuh>
 
 // The op's argument list, the same for every CUDA kernel of one launch: inputs, scalars, outputs, the batch size, then
 // derived sizes. `conv_pool` and `pool` are what `new_conv_pool` and `new_pool` hold before a launch; kernels update
@@ -15,8 +17,6 @@
 
 namespace gdn {
 
-constexpr int WARP = 32;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 constexpr unsigned QUERIES = GDN_HQ * GDN_K;              // channels; keys are as many
 constexpr unsigned MIXED = 2 * QUERIES + GDN_HV * GDN_V;  // channels of a token
 constexpr unsigned SHARING = GDN_HV / GDN_HQ;             // value heads that read one query and key head
@@ -29,113 +29,11 @@ struct Gates {
   float write;  // beta = beta_limit * sigmoid(b)
 };
 
-// 2^x and 1/x by the special function unit: an error of 2 ulp, and none of the library's branches.
-__device__ __forceinline__ float exp2_mufu(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ float reciprocal_mufu(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-constexpr float LOG2_E = 1.442695041f;
-
-__device__ __forceinline__ float sigmoid(float x) { return reciprocal_mufu(1.f + exp2_mufu(-LOG2_E * x)); }
-
 // max(x, 0) + log1p(exp(-|x|)): no overflow, and full relative precision where softplus is tiny.
 __device__ __forceinline__ Gates gates(float A_log, float dt_bias, float a, float b, float beta_limit) {
   const float x = a + dt_bias;
   const float softplus = fmaxf(x, 0.f) + log1pf(exp2_mufu(-LOG2_E * fabsf(x)));
   return {exp2_mufu(-LOG2_E * (exp2_mufu(LOG2_E * A_log) * softplus)), beta_limit * sigmoid(b)};
-}
-
-// Of two bf16 in a word the one at the lower address, and the other.
-__device__ __forceinline__ float low(unsigned word) { return __uint_as_float(word << 16); }
-__device__ __forceinline__ float high(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
-
-__device__ __forceinline__ unsigned pack(float first, float second) {
-  const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
-  return *reinterpret_cast<const unsigned*>(&two);
-}
-
-// Pieces of 16 bytes that the earlier inputs of so many channels have, which are a multiple of eight.
-__host__ __device__ constexpr unsigned pieces(unsigned channels) { return channels * 3 / 8; }
-
-// Four channels' inputs and weights, as they lie in memory: three earlier inputs a channel, then the next channel's.
-struct Channels {
-  uint2 x, before[3];
-  uint4 weight[2];
-
-  // What does not wait for the slot.
-  __device__ __forceinline__ void load_new(const __nv_bfloat16* x_of_channel, const __nv_bfloat16* weight_of_channel) {
-    x = *reinterpret_cast<const uint2*>(x_of_channel);
-    weight[0] = reinterpret_cast<const uint4*>(weight_of_channel)[0];
-    weight[1] = reinterpret_cast<const uint4*>(weight_of_channel)[1];
-  }
-
-  __device__ __forceinline__ void load_before(const __nv_bfloat16* inputs) {
-#pragma unroll
-    for (int i = 0; i < 3; ++i) before[i] = reinterpret_cast<const uint2*>(inputs)[i];
-  }
-
-  // The newest input comes in, the oldest goes; the twelve numbers are c0 d0 e0 c1 d1 e1 ..., each x behind its d and e.
-  __device__ __forceinline__ void store_shifted(uint2* to) const {
-    const unsigned w0 = before[0].x, w1 = before[0].y, w2 = before[1].x, w3 = before[1].y, w4 = before[2].x,
-                   w5 = before[2].y;
-    to[0] = make_uint2(__byte_perm(w0, w1, 0x5432), __byte_perm(x.x, w2, 0x5410));
-    to[1] = make_uint2(__byte_perm(w2, x.x, 0x7632), __byte_perm(w3, w4, 0x5432));
-    to[2] = make_uint2(__byte_perm(x.y, w5, 0x5410), __byte_perm(w5, x.y, 0x7632));
-  }
-
-  // SiLU of the sums of taps, the oldest input first.
-  __device__ __forceinline__ float4 convolved() const {
-    const float c0 = tap(weight[0].x, weight[0].y, low(before[0].x), high(before[0].x), low(before[0].y), low(x.x));
-    const float c1 = tap(weight[0].z, weight[0].w, high(before[0].y), low(before[1].x), high(before[1].x), high(x.x));
-    const float c2 = tap(weight[1].x, weight[1].y, low(before[1].y), high(before[1].y), low(before[2].x), low(x.y));
-    const float c3 = tap(weight[1].z, weight[1].w, high(before[2].x), low(before[2].y), high(before[2].y), high(x.y));
-    return make_float4(c0 * sigmoid(c0), c1 * sigmoid(c1), c2 * sigmoid(c2), c3 * sigmoid(c3));
-  }
-
- private:
-  __device__ __forceinline__ static float tap(unsigned first, unsigned last, float oldest, float older, float old,
-                                              float now) {
-    return fmaf(high(last), now, fmaf(low(last), old, fmaf(high(first), older, low(first) * oldest)));
-  }
-};
-
-// Sum over groups of so many neighbouring lanes, in every lane.
-template <int Lanes>
-__device__ __forceinline__ float group_sum(float x) {
-#pragma unroll
-  for (int offset = Lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(ALL_LANES, x, offset);
-  return x;
-}
-
-// A dot product over several quads: two chains that run side by side.
-template <int Quads>
-__device__ __forceinline__ float dot_of_quads(const float4 (&x)[Quads], const float4 (&y)[Quads]) {
-  float odd = x[0].y * y[0].y, even = x[0].x * y[0].x;
-#pragma unroll
-  for (int i = 0; i < Quads; ++i) {
-    if (i > 0) even = fmaf(x[i].x, y[i].x, even), odd = fmaf(x[i].y, y[i].y, odd);
-    even = fmaf(x[i].z, y[i].z, even);
-    odd = fmaf(x[i].w, y[i].w, odd);
-  }
-  return even + odd;
-}
-
-// decay * x + s * y
-__device__ __forceinline__ float4 decayed_plus(float decay, float4 x, float s, float4 y) {
-  return make_float4(fmaf(s, y.x, decay * x.x), fmaf(s, y.y, decay * x.y), fmaf(s, y.z, decay * x.z),
-                     fmaf(s, y.w, decay * x.w));
-}
-
-__device__ __forceinline__ float4 widen(uint2 bits) {
-  return make_float4(low(bits.x), high(bits.x), low(bits.y), high(bits.y));
 }
 
 __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }

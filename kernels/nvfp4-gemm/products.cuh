@@ -6,23 +6,20 @@
 // those of columns 2 (l % 4) and the next, in row l / 4, then in the row 8 further down. The left operand [64, 16] is
 // laid out likewise for inner numbers 0 to 7, then for the others, a pair a register.
 #pragma once
+#include <gdn/products.cuh>
+
 #include "asynchronous.cuh"
 
 namespace gemm {
 
 constexpr int COLUMNS = 128;  // of the sums
 constexpr int INNER = 16;     // numbers that a product sums over
-constexpr int BAND = 128;     // bytes of a row of the right operand that lie side by side: 64 numbers
 constexpr int BAND_BYTES = COLUMNS * BAND;
-constexpr int PIECE = 16;  // bytes that are swizzled as one
 
-// Where a piece lies in a band, as wgmma reads it if the band begins at a multiple of 1024: its number is xored with
-// its row's, so that those of one number in eight rows lie in different banks.
-__device__ __forceinline__ constexpr int swizzled(int row, int piece) { return row * BAND + (piece ^ row % 8) * PIECE; }
-
-// What wgmma takes for a band, from a place in its rows on ("Matrix Descriptor Format" in the PTX ISA). The high half
-// is alike for all: how far eight rows reach, in units of 16 bytes, and that they are swizzled in rows of 128 bytes.
-// The low half begins with the address, in the same units, so that a place further on takes an addition.
+// What wgmma takes for a band of the right operand, 64 numbers of each of its rows, from a place in its rows on
+// ("Matrix Descriptor Format" in the PTX ISA). The high half is alike for all: how far eight rows reach, in units of 16
+// bytes, and that they are swizzled in rows of 128 bytes. The low half begins with the address, in the same units, so
+// that a place further on takes an addition.
 __device__ __forceinline__ unsigned low_half(unsigned address) { return 1u << 16 | address / 16; }
 
 __device__ __forceinline__ unsigned long long descriptor(unsigned low) {
@@ -30,26 +27,9 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned low) {
   return static_cast<unsigned long long>(SWIZZLE_128_BYTES | EIGHT_ROWS) << 32 | low;
 }
 
-// Orders what registers hold before the products that follow.
-__device__ __forceinline__ void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+using gdn::keep_in_place;
 
-// The products since the last commit are a group.
-__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// All groups but the last `Pending` are complete.
-template <int Pending>
-__device__ __forceinline__ void wait_for_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
-}
-
-// Ties sums, or operands, to the place where this stands: the compiler, which does not know that products run on, moves
-// no use of theirs to the other side of it.
-template <int Count>
-__device__ __forceinline__ void keep_in_place(float (&sums)[Count]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");
-}
-
+// The same of operands.
 template <int Count>
 __device__ __forceinline__ void keep_in_place(unsigned (&operands)[Count]) {
 #pragma unroll

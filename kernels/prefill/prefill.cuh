@@ -2,6 +2,10 @@
 // A new kernel may use these or bring its own; measured differences then lie in the kernel's own idea.
 #pragma once
 #include <cuda_bf16.h>
+#include <gdn/async.cuh>
+#include <gdn/bf16.cuh>
+#include <gdn/quads.cuh>
+#include <gdn/warp.cuh>
 
 // The op's argument list, the same for every CUDA kernel of one launch: inputs, scalars, outputs, then derived sizes.
 #define GDN_PREFILL_ARGUMENTS                                                                                    \
@@ -13,9 +17,6 @@
       const long long chunks
 
 namespace gdn {
-
-constexpr int WARP = 32;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 
 struct Gates {
   float decay;  // g = exp(-exp(A_log) * softplus(a + dt_bias))
@@ -34,19 +35,7 @@ __device__ __forceinline__ Gates gates(float A_log, float dt_bias, __nv_bfloat16
   return {expf(-decay_rate(A_log, dt_bias, a)), 1.f / (1.f + expf(-__bfloat162float(b)))};
 }
 
-// Four consecutive bf16 as one 8-byte load, and in a second step as floats.
-__device__ __forceinline__ uint2 load_bits(const __nv_bfloat16* p) { return *reinterpret_cast<const uint2*>(p); }
-
-__device__ __forceinline__ float4 widen(uint2 bits) {
-  return make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-                     __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
-}
-
-__device__ __forceinline__ float dot(float4 x, float4 y) {
-  return fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, x.w * y.w)));
-}
-
-// The same over several quads: four chains that run side by side, and one instruction an element.
+// The dot product over several quads: four chains that run side by side, and one instruction an element.
 template <int Quads>
 __device__ __forceinline__ float dot_of_quads(const float4 (&x)[Quads], const float4 (&y)[Quads]) {
   float4 sum = make_float4(x[0].x * y[0].x, x[0].y * y[0].y, x[0].z * y[0].z, x[0].w * y[0].w);
@@ -58,15 +47,6 @@ __device__ __forceinline__ float dot_of_quads(const float4 (&x)[Quads], const fl
     sum.w = fmaf(x[i].w, y[i].w, sum.w);
   }
   return (sum.x + sum.y) + (sum.z + sum.w);
-}
-
-__device__ __forceinline__ float4 scaled(float s, float4 x) {
-  return make_float4(s * x.x, s * x.y, s * x.z, s * x.w);
-}
-
-// x + s * y
-__device__ __forceinline__ float4 add_scaled(float4 x, float s, float4 y) {
-  return make_float4(fmaf(s, y.x, x.x), fmaf(s, y.y, x.y), fmaf(s, y.z, x.z), fmaf(s, y.w, x.w));
 }
 
 // What all lanes of a warp hold alike, known to be so: ptxas then sees that branches on it part no warp.
@@ -107,18 +87,6 @@ __device__ __forceinline__ void scatter_sums(float (&x)[Count], unsigned lane) {
       x[i] = kept + __shfl_xor_sync(ALL_LANES, given, offset);
     }
   }
-}
-
-// A barrier in shared memory, an mbarrier: a phase is complete when so many have arrived, and the next one begins.
-// Phases are told apart by their parity: that of the first is 0.
-using Barrier = unsigned long long;
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-__device__ __forceinline__ void initialise(Barrier& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
 
 __device__ __forceinline__ void arrive(Barrier& barrier) {

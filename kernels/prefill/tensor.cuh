@@ -69,29 +69,12 @@ __device__ __forceinline__ unsigned transpose(unsigned pair) {
   return turned;
 }
 
-// 16 bytes from global to shared memory without a register; zeros if there is nothing to copy.
-__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool is_there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0) : "memory");
-}
-
 // Arrives at a barrier, at once or when the copies that this lane began are complete.
 __device__ __forceinline__ void arrive_after_copies(Barrier& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
-__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 #if __CUDA_ARCH__ >= 900
-// What threads have written to shared memory, and a barrier has shown to this one, becomes visible to bulk copies and
-// to wgmma. Of shared memory alone: the fence of all memory would wait for stores of outputs, too.
-__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// The barrier's phase will take so many bytes more; arrives at it.
-__device__ __forceinline__ void arrive_expecting(Barrier& barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-
 // One thread's copy of many bytes, a multiple of 16, into shared memory.
 __device__ __forceinline__ void load_bulk(void* to, const void* from, unsigned bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

@@ -129,15 +129,4 @@ __device__ __forceinline__ void multiply(Sum (&sums)[16], const Operand& a, unsi
 #undef GDN_SUMS_8
 #undef GDN_SUM
 
-// A warpgroup's registers a thread from here on: what some give, others can take.
-template <int Registers>
-__device__ __forceinline__ void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
-template <int Registers>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
 }  // namespace gdn

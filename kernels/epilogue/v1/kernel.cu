@@ -1,9 +1,13 @@
 // A warp a head, four elements a lane, all of them loaded before the first is waited for.
+#include <gdn/bf16.cuh>
+#include <gdn/warp.cuh>
+
 #include "epilogue.cuh"
 
 namespace {
 
-constexpr int WARP = 32;
+using gdn::pack, gdn::WARP, gdn::widen;
+
 constexpr int QUADS = (GDN_V + 4 * WARP - 1) / (4 * WARP);  // times four elements of a lane
 constexpr float EPS = 1e-6f;                                // below the root of the norm
 static_assert(GDN_V % 4 == 0, "rows begin where a load of 8 bytes may");
@@ -14,16 +18,6 @@ __device__ __forceinline__ float silu(float z) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-1.442695041f * z));
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.f + power));
   return z * inverse;
-}
-
-__device__ __forceinline__ float4 widen(uint2 bits) {
-  return make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-                     __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u));
-}
-
-__device__ __forceinline__ unsigned pack(float first, float second) {
-  const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
-  return *reinterpret_cast<const unsigned*>(&two);
 }
 
 }  // namespace

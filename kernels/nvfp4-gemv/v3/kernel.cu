@@ -1,7 +1,10 @@
 // v2's products of bytes, on rows that bulk copies bring into a ring of stages in shared memory: what is under way
 // takes no registers and no address arithmetic. One more warp asks for rows as soon as a stage is free.
+#include <gdn/barriers.cuh>
+
 #include "bytes.cuh"
 
+using namespace gdn;
 using namespace gemv;
 
 namespace {
@@ -13,36 +16,6 @@ constexpr unsigned CODES_BYTES = GEMV_K / 2, SCALES_BYTES = GEMV_K / 16;  // of 
 constexpr unsigned STAGE_BYTES = STAGE_ROWS * (CODES_BYTES + SCALES_BYTES);
 constexpr int FITTING = RING * 1024 / STAGE_BYTES;
 constexpr int STAGES = FITTING < 2 ? 2 : FITTING > 16 ? 16 : FITTING;
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
-// A phase of a barrier is complete when so many have arrived, and the bytes that they expect have. Phases are told
-// apart by their parity: that of the first is 0.
-using Barrier = unsigned long long;
-
-__device__ __forceinline__ void initialise(Barrier& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
-}
-
-__device__ __forceinline__ void arrive(Barrier& barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
-}
-
-__device__ __forceinline__ void arrive_and_expect(Barrier& barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-               : "memory");
-}
-
-__device__ __forceinline__ void wait(const Barrier& barrier, unsigned parity) {
-  asm volatile(
-      "{ .reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "  @!done bra again; }" ::"r"(shared_address(&barrier)),
-      "r"(parity)
-      : "memory");
-}
 
 __device__ __forceinline__ void copy(void* to, const void* from, unsigned bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -92,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(WARP*(WORKERS + 1), PER_SM) nvfp4_g
         const size_t row = matrix * M + first + at;
         unsigned char* const codes = ring + turn.stage * STAGE_BYTES;
         wait(empty[turn.stage], turn.parity ^ 1);  // what comes before the first phase counts as complete
-        arrive_and_expect(full[turn.stage], rows * (CODES_BYTES + SCALES_BYTES));
+        arrive_expecting(full[turn.stage], rows * (CODES_BYTES + SCALES_BYTES));
         copy(codes, a + row * CODES_BYTES, rows * CODES_BYTES, full[turn.stage]);
         copy(codes + STAGE_ROWS * CODES_BYTES, sfa + row * SCALES_BYTES, rows * SCALES_BYTES, full[turn.stage]);
       }

@@ -1,26 +1,12 @@
 // A warp a row of B: loads it and its scales, 16 bytes a lane, and what an exclusive or makes of each goes to a column
 // of C. Columns of a block are gathered, so that it stores 16 bytes at once.
+#include <gdn/folded.cuh>
+
 #include "gemm.cuh"
 
-constexpr unsigned WARP = 32;
-constexpr unsigned STORED = 8;  // columns that a store of 16 bytes has
+using gdn::folded, gdn::WARP;
 
-// The exclusive or of all bytes that the warp has seen in `count` times 16 of them.
-__device__ __forceinline__ unsigned folded(const uint4* row, unsigned count, unsigned lane) {
-  unsigned all = 0;
-  for (unsigned first = lane; first < count; first += WARP * EACH) {
-    uint4 bits[EACH];
-#pragma unroll
-    for (unsigned i = 0; i < EACH; ++i)
-      bits[i] = first + i * WARP < count ? row[first + i * WARP] : make_uint4(0, 0, 0, 0);
-#pragma unroll
-    for (unsigned i = 0; i < EACH; ++i) all ^= bits[i].x ^ bits[i].y ^ bits[i].z ^ bits[i].w;
-  }
-#pragma unroll
-  for (unsigned apart = WARP / 2; apart > 0; apart /= 2) all ^= __shfl_xor_sync(0xffffffffu, all, apart);
-  all ^= all >> 16;
-  return (all ^ all >> 8) & 0xff;
-}
+constexpr unsigned STORED = 8;  // columns that a store of 16 bytes has
 
 extern "C" __global__ void __launch_bounds__(WARP * WARPS) nvfp4_grouped_gemm_floor_read(GEMM_ARGUMENTS) {
   __shared__ __align__(16) unsigned short found[WARPS];

@@ -97,8 +97,8 @@ __device__ __forceinline__ void store_state(const gdn::Part (&s)[A_LANE], float 
                                 sum);
       }
       const float4 before = gdn::widen(make_uint2(s[0][span][pair], s[A_LANE - 1][span][pair]));
-      rounded[0][pair] = gdn::bf16_pair(fmaf(decay, before.x, sum.x), fmaf(decay, before.y, sum.y));
-      rounded[1][pair] = gdn::bf16_pair(fmaf(decay, before.z, sum.z), fmaf(decay, before.w, sum.w));
+      rounded[0][pair] = gdn::pack(fmaf(decay, before.x, sum.x), fmaf(decay, before.y, sum.y));
+      rounded[1][pair] = gdn::pack(fmaf(decay, before.z, sum.z), fmaf(decay, before.w, sum.w));
     }
 #pragma unroll
     for (int row = 0; row < A_LANE; ++row)
@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(gdn::WARP * WARPS, MOST_WARPS / WAR
   for (int four = 0; four < FOURS; ++four)
     if (four * QUAD + quarter < TOKENS && first_span == 0)
       *reinterpret_cast<Rows*>(outputs + (four * QUAD + quarter) * OUTPUT_STRIDE) =
-          static_cast<Rows>(gdn::bf16_pair(result[four][0], result[four][A_LANE - 1]));
+          static_cast<Rows>(gdn::pack(result[four][0], result[four][A_LANE - 1]));
   GDNBENCH_PHASE_USING(multiply, written);
 
 #if GDN_KEEP

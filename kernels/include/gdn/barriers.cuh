@@ -1,0 +1,31 @@
+// Arriving at barriers and waiting for them, from Hopper (sm_90) on.
+#pragma once
+#include <gdn/async.cuh>
+
+namespace gdn {
+
+__device__ __forceinline__ void arrive(Barrier& barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+}
+
+__device__ __forceinline__ void wait(const Barrier& barrier, unsigned parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "  @!done bra again; }" ::"r"(shared_address(&barrier)),
+      "r"(parity)
+      : "memory");
+}
+
+// What a thread has initialised is a barrier to bulk copies, too.
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// Places in shared memory that are taken in turn: the place of what comes as number `count`, and the parity of the
+// phase in which it is there.
+template <unsigned Places>
+struct Ring {
+  static __device__ __forceinline__ unsigned place(unsigned count) { return count % Places; }
+  static __device__ __forceinline__ unsigned parity(unsigned count) { return count / Places % 2; }
+};
+
+}  // namespace gdn
