@@ -24,7 +24,9 @@ def list_kernels(
 ) -> None:
     """List kernels: language, last known time, idea; all, or those named, or an op's.
 
-    A time is from the newest run that timed the kernel at the op's default workload.
+    A time is from the newest run that timed the kernel at the op's default workload:
+    its kernel time, and its stream time over the copying floor's of the same run.
+    Stream times of different runs do not compare, for hosts differ in what a launch costs.
     Kernels that are named in full are shown with everything that is known of
     them. Kernels come from `kernels/` and from the folders in `GDNBENCH_KERNELS`;
     a folder that does not load is listed as broken, with the reason.

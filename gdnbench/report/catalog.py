@@ -1,4 +1,7 @@
-"""Prints kernels for `gdnbench list`: language, last known time, idea; in full if they are named."""
+"""Prints kernels for `gdnbench list`: language, last known time, idea; in full if they are named.
+
+The times are of several runs, so a stream time, which is comparable inside its run alone, has no column.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,18 @@ from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import TimeUnit, time_text, time_unit
+from gdnbench.report.units import time_text
 from gdnbench.store.find import LastTime, LastTimes, find_run
 from gdnbench.store.info import read_info
+from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
 WIDE_ENOUGH_FOR_RUNS = 110  # characters; in a narrower terminal ideas would be cut to a few words
+_KERNEL_US, _OVER_COPY = "kernel µs", "/ copy"
+_MEANINGS = {
+    _KERNEL_US: "kernel time, first block's start to last block's end (CUPTI), which holds no launch",
+    _OVER_COPY: "stream time over that of the same run's copying floor; both hold a launch",
+}
 
 
 @dataclass(frozen=True)
@@ -112,13 +121,13 @@ def print_kernels(kernels: KernelList, *, long: bool, json: bool, csv: bool) -> 
 def _print_table(kernels: KernelList, *, long: bool) -> None:
     console = data_console()
     if long or kernels.in_full:
-        console.print(_long_table(kernels))
+        console.print(_long_table(kernels))  # it says of each time what it is
     else:
         console.print(_short_table(kernels, console.width))
         for broken in kernels.broken:  # here, because a cell cannot hold the full reason
             console.print(Text(f"broken  {broken.name}: {broken.reason}", style="red"))
-    if kernels.times:
-        console.print(Text(_legend(kernels), style="dim"))
+        if kernels.times:
+            console.print(Text(_legend(kernels), style="dim"))
     for op, run_id in kernels.elsewhere.items():
         console.print(
             Text(f"{op}: no time at {_default_of(op, kernels)}; of others: gdnbench show {run_id}", style="dim")
@@ -133,8 +142,9 @@ def _short_table(kernels: KernelList, width: int) -> Table:
     table.expand = True
     table.add_column("kernel", no_wrap=True, overflow="ellipsis")
     table.add_column("language", no_wrap=True)
-    unit = _unit(kernels)
-    table.add_column(unit.name, justify="right", no_wrap=True)
+    columns = _time_columns(kernels)
+    for heading in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
     has_runs = width >= WIDE_ENOUGH_FOR_RUNS and bool(kernels.times)
     if has_runs:
         table.add_column("run", no_wrap=True)
@@ -143,22 +153,27 @@ def _short_table(kernels: KernelList, width: int) -> Table:
     for entry in kernels.entries:
         need = entry.missing()
         said = Text(f"needs {need.module}; {need.remedy}", style="yellow") if need else Text(entry.idea)
-        cells = [Text(entry.kernel.name, style="cyan"), Text(entry.kernel.language), _time(entry, kernels, unit)]
+        cells = [Text(entry.kernel.name, style="cyan"), Text(entry.kernel.language)]
+        cells += [Text(texts.get(entry.kernel.name, "")) for texts in columns.values()]
         cells += [Text(_run_of(entry, kernels), style="dim")] if has_runs else []
         table.add_row(*cells, *([said] if width >= WIDE_ENOUGH_FOR_IDEAS else []))
     return table
 
 
-def _unit(kernels: KernelList) -> TimeUnit:
-    return time_unit(last.time_us for last in kernels.times.values())
+def _time_columns(kernels: KernelList) -> dict[str, dict[str, str]]:
+    """Returns, by heading, what is comparable over runs, by kernel; without columns that no kernel fills."""
+    marks = {name: "*" if code is CodeState.CHANGED else " " for name, code in kernels.codes.items()}
+    times = kernels.times.items()
+    columns = {
+        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1},
+        _KERNEL_US: {n: f"{time_text(last.kernel_us)}{marks[n]}" for n, last in times if last.kernel_us},
+        _OVER_COPY: {n: f"{last.over_copy:.3f}{marks[n]}" for n, last in times if last.over_copy},
+    }
+    return {heading: texts for heading, texts in columns.items() if texts}
 
 
-def _time(entry: CatalogEntry, kernels: KernelList, unit: TimeUnit) -> Text:
-    last = kernels.times.get(entry.kernel.name)
-    if last is None:
-        return Text("")
-    changed = kernels.codes[entry.kernel.name] is CodeState.CHANGED
-    return Text(f"{unit.text(last.time_us)}{'*' if changed else ' '}")
+def _gpus(kernels: KernelList) -> list[str]:
+    return list(dict.fromkeys(last.gpu for last in kernels.times.values()))
 
 
 def _run_of(entry: CatalogEntry, kernels: KernelList) -> str:
@@ -172,16 +187,18 @@ def _default_of(op: str, kernels: KernelList) -> Workload:
 
 
 def _legend(kernels: KernelList) -> str:
-    gpus = ", ".join(dict.fromkeys(last.gpu for last in kernels.times.values()))
     defaults = {entry.op.name: str(entry.op.default) for entry in kernels.entries if entry.kernel.name in kernels.times}
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
-    said = f"{_unit(kernels).name}: {workloads} on {gpus}, in the newest run that timed the kernel"
-    if CodeState.CHANGED in kernels.codes.values():
-        said += "; *: its code has changed since"
-    if len({last.run_id for last in kernels.times.values()}) > 1:
-        said += "; of several runs, and hosts differ in what a launch costs: compare times of one run (--long names it)"
-    return said
+    columns = _time_columns(kernels)
+    said = [f"{heading}: {_MEANINGS[heading]}." for heading in columns if heading in _MEANINGS]
+    where = f"{workloads} on {', '.join(_gpus(kernels))}"
+    said.append(f"Of the newest run that timed the kernel (--long names it), {where}.")
+    if any("*" in text for texts in columns.values() for text in texts.values()):
+        said.append("*: its code has changed since.")
+    if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
+        said.append(f"Of {plural(count, 'kernel')} the run has neither: --long has the stream time.")
+    return " ".join(said)
 
 
 def _long_table(kernels: KernelList) -> Table:
@@ -198,11 +215,12 @@ def _long_table(kernels: KernelList) -> Table:
 def _what(entry: CatalogEntry, kernels: KernelList) -> Text:
     lines = [Text(entry.idea)]
     if last := kernels.times.get(entry.kernel.name):
+        figures = [f"kernel time {time_text(last.kernel_us)} µs"] if last.kernel_us else []
+        figures += [f"{last.over_copy:.3f} times the copying floor's stream time"] if last.over_copy else []
+        figures.append(f"stream time {time_text(last.time_us)} µs, comparable in its run alone")
         since = "; its code has changed since" if kernels.codes[entry.kernel.name] is CodeState.CHANGED else ""
-        workload = entry.op.default
-        lines.append(
-            Text(f"{time_text(last.time_us)} µs at {workload} on {last.gpu} in {last.run_id}{since}", style="dim")
-        )
+        where = f"at {entry.op.default} on {last.gpu} in {last.run_id}"
+        lines.append(Text(f"{where}: {'; '.join(figures)}{since}", style="dim"))
     presets = [f"{name} ({_values(values)})" for name, values in entry.kernel.presets.items()]
     if presets:
         lines.append(Text("presets: " + ", ".join(presets), style="dim"))
@@ -279,4 +297,7 @@ def _document(entry: CatalogEntry, kernels: KernelList) -> dict[str, Any]:
         "last_gpu": last.gpu if last else "",
         "last_run": last.run_id if last else "",
         "last_code": kernels.codes[kernel.name] if last else "",
+        "kernel_us": last.kernel_us if last else None,
+        "over_copy": last.over_copy if last else None,
+        "comparable_in_one_run_alone": ["last_time_us"],
     }

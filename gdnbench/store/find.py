@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import NotRequired, TypedDict, TypeVar
 
 from msgspec import Raw, Struct, msgpack
 
 from gdnbench.codec import SchemaError, convert_cells
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError, UnreadableError
 from gdnbench.model.gpu import CPU
-from gdnbench.model.measurement import Timer
+from gdnbench.model.measurement import Bound, Timer
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, out_option
@@ -31,7 +31,7 @@ from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import NAME as MEASUREMENTS
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, TextLine
+from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, Positive, TextLine
 from gdnbench.wording import nearest_names
 
 T = TypeVar("T")
@@ -246,15 +246,17 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
 
 @dataclass(frozen=True)
 class LastTime:
-    """A kernel's time in the newest run that has one.
+    """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare.
 
     Attributes:
         run_id: the run.
         gpu: the GPU's short name.
         kernel: what ran: for a dispatcher, the kernel that it picked.
-        time_us: microseconds.
+        time_us: stream time by NVBench, which holds what a launch costs on that host; microseconds.
         low_us: lower end of its interval.
         high_us: upper end.
+        over_copy: its time over that of the run's copying floor; None without one, or where FLOPs are the bound.
+        kernel_us: kernel time by CUPTI, microseconds; None if the run has none.
         sources: hashes of the sources of that run's kernels, by name.
     """
 
@@ -264,6 +266,8 @@ class LastTime:
     time_us: float
     low_us: float
     high_us: float
+    over_copy: float | None
+    kernel_us: float | None
     sources: dict[str, str]
 
 
@@ -278,9 +282,9 @@ class _Document(_Info):
 
 
 class _Times(Struct, array_like=True):
-    """The times of a run's kernels by label: what ran, the time and the ends of its interval."""
+    """The times of a run's kernels by label: the fields of `LastTime` from `kernel` to `kernel_us`."""
 
-    times: dict[str, tuple[str, float, float, float]]
+    times: dict[str, tuple[str, float, float, float, float | None, float | None]]
     sources: Raw  # most runs have been timed since, and their sources are not asked for
 
 
@@ -292,6 +296,8 @@ class _Cells(TypedDict):
     time_us: Microseconds
     time_lo_us: LowEnd
     time_hi_us: HighEnd
+    bound: NotRequired[Bound]
+    sol: NotRequired[Positive]
 
 
 class LastTimes:
@@ -364,13 +370,20 @@ def _read_times(folder: Path, workload: Workload) -> _Times:
     wanted = {
         name: (str(cell), str(usual[name])) for name, cell in (workload.cells | {"profile": workload.inputs}).items()
     }
-    found = {}
+    found: dict[str, dict[str, _Cells]] = {"nvbench": {}, "cupti": {}}
     for line, cells in quick_rows(path):
-        timed = cells.get("time_us") and cells.get("timer") == "nvbench" and cells.get("role") != Role.CONTROL
+        timed = cells.get("time_us") and cells.get("timer") in found and cells.get("role") != Role.CONTROL
         if timed and all(cells.get(name, default) == cell for name, (cell, default) in wanted.items()):
             try:
                 row = convert_cells(cells, _Cells)
             except SchemaError as error:
                 raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
-            found[row["label"]] = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
-    return _Times(found, Raw(msgpack.encode(read_document(folder / INFO, _Document)["sources"])))
+            found[row["timer"]][row["label"]] = row
+    times = {label: _time_of(row, found["cupti"].get(label)) for label, row in found["nvbench"].items()}
+    return _Times(times, Raw(msgpack.encode(read_document(folder / INFO, _Document)["sources"])))
+
+
+def _time_of(row: _Cells, kernel: _Cells | None) -> tuple[str, float, float, float, float | None, float | None]:
+    over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
+    times = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
+    return (*times, over_copy, kernel["time_us"] if kernel else None)

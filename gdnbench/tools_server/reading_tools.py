@@ -33,7 +33,7 @@ from gdnbench.tools_server.tool import (
 
 
 class List(Tool, frozen=True):
-    """List the kernels: name, op, language, idea, params with their values, last known time.
+    """List the kernels: name, op, language, idea, params with their values, last known kernel time.
 
     Begin here. A kernel whose folder does not load is listed as broken, with the reason.
     """

@@ -178,8 +178,10 @@ def digest_kernels(document: Any, offset: int, more: str) -> Digest:
             idea=cut_text(entry["idea"], 120),
             params={name: _param(param) for name, param in entry["params"].items()},
             presets=list(entry["presets"]),
-            last_time_us=entry.get("last_time_us"),
+            kernel_us=entry.get("kernel_us"),
+            over_copy=entry.get("over_copy"),
             last_gpu=entry.get("last_gpu"),
+            last_run=entry.get("last_run"),
         )
         for entry in document
     ]
