@@ -215,7 +215,6 @@ def test_compare_does_not_mix_clocks(tmp_path, command_line):
     "arguments",
     [
         ("compare", RUN_ID, "--cols", "label"),
-        ("history", "decode-v4", "--shape", "B=1"),
         ("plot", RUN_ID, "time"),
         ("plot", RUN_ID, "samples"),
         ("plot", RUN_ID, "rounds"),
@@ -231,6 +230,17 @@ def test_every_view_of_a_run_with_three_clocks_is_that_of_nvbench_alone(tmp_path
         seen.append(out.replace(f"/{name}", ""))
     assert seen[0] == seen[1]
     assert "decode-v4" in seen[0]
+
+
+def test_history_has_kernel_times_and_no_stream_times(tmp_path, command_line):
+    store_clocks(tmp_path)
+    out = command_line("history", "decode-v4", "--shape", "B=1", "--out", tmp_path)[1]
+    assert " 2.336 " in out
+    assert "4.600" not in out
+    (row,) = json.loads(command_line("history", "decode-v4", "--shape", "B=1", "--out", tmp_path, "--json")[1])[
+        "histories"
+    ][0]["rows"]
+    assert (row["time_us"], row["kernel_us"]) == (4.6, 2.336)
 
 
 def test_a_report_of_a_run_with_three_clocks_is_of_nvbench(tmp_path, command_line):

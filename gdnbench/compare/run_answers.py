@@ -7,7 +7,7 @@ from dataclasses import astuple
 
 import msgspec
 
-from gdnbench.compare.figure import Figure, FigureSource
+from gdnbench.compare.figure import Figure, FigureSource, KernelTime
 from gdnbench.compare.run_change import RunPair, TimeKind, own_sd
 from gdnbench.compare.runs import StoredRun
 from gdnbench.compare.within_run import ratio_within_run
@@ -33,6 +33,7 @@ class _InRun(msgspec.Struct, array_like=True):
     source_hash: str
     params: dict[str, ParamValue]
     ratio: _Ends | None
+    kernel_us: float | None
 
 
 class Since(msgspec.Struct, array_like=True):
@@ -58,11 +59,14 @@ def read_in_run(run: StoredRun, label: str, workload: Workload, anchor: str) -> 
     def read(_: object) -> _InRun:
         figure = _find(run.source, label, workload)
         known = {name: getattr(figure, name) for name in _FIELDS}
-        return _InRun(params=dict(figure.params), ratio=_ratio(run.source, figure, anchor), **known)
+        kernel_us = figure.kernel_time.time_us if figure.kernel_time else None
+        ratio = _ratio(run.source, figure, anchor)
+        return _InRun(params=dict(figure.params), ratio=ratio, kernel_us=kernel_us, **known)
 
     question = f"row {_asked(run.op, label, workload)} {anchor}"
     found = run.index.answer(question, run.folder, run.stamp, _InRun, read)
     known = {name: getattr(found, name) for name in _FIELDS}
+    known["kernel_time"] = KernelTime(time_us=found.kernel_us) if found.kernel_us else None
     figure = Figure(op=run.op, label=label, workload=workload, params=Params(found.params), **known)
     return figure, Interval(*found.ratio) if found.ratio else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -68,6 +69,11 @@ class Timing:
     def relative_half_width(self) -> float:
         """Half the interval's width, relative to the time."""
         return (self.time_hi_us - self.time_lo_us) / 2 / self.time_us
+
+    @property
+    def over_copy(self) -> float:
+        """Time over that of the run's copying floor; NaN without one, or where FLOPs are the bound."""
+        return math.nan if self.bound == "flops" else 1 / self.sol
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""A kernel's history on stdout: a table for each workload with what changed and where the time stepped; JSON or CSV."""
+"""A kernel's history on stdout: a table for each workload with what changed and where the time stepped; JSON or CSV.
+
+Its rows are of several runs, so a stream time, which is comparable inside its run alone, has no column.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from gdnbench.model.status import Status
 from gdnbench.origin import out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
-from gdnbench.report.units import RUN_ID_START, TimeUnit, plus_minus, relative_half_width, short_id, time_unit
+from gdnbench.report.units import RUN_ID_START, plus_minus, short_id, time_unit
 from gdnbench.stats.interval import Verdict
 
 SHOWN = 30
@@ -102,8 +105,11 @@ def _print_legend(console: Console, history: History) -> None:
     """What the columns mean."""
     if not history.anchor:
         console.print("no run has a floor or a baseline to take ratios to: steps cannot be judged", style="dim")
+        console.print("stream times compare inside one run alone: --csv has them", style="dim")
         return
     lines = [
+        "kernel: kernel time (CUPTI), without the launch. Stream times compare inside",
+        "one run alone: --csv has them.",
         f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.",
         "±: 95% interval over rounds, which does not hold the scatter from run to run.",
         f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,",
@@ -119,15 +125,18 @@ def _table(history: History, *, wide: bool) -> Table:
         table.add_column("date", no_wrap=True)
     table.add_column("run", no_wrap=True)
     table.add_column("commit", no_wrap=True)
-    unit = time_unit(row.figure.time_us for row in history.rows)
-    table.add_column(f"time {unit.name}", justify="right", no_wrap=True)
+    kernel_us = [row.figure.kernel_time.time_us if row.figure.kernel_time else math.nan for row in history.rows]
+    unit, has_times = time_unit(kernel_us), not all(map(math.isnan, kernel_us))
+    if has_times:
+        table.add_column(f"kernel {unit.name}", justify="right", no_wrap=True)
     table.add_column(f"/ {_anchor(history)}", justify="right", no_wrap=True)
     table.add_column("step", justify="right", no_wrap=True)
     if wide:
         table.add_column("card", no_wrap=True)
     table.add_column("changed", overflow="fold")
-    for row in history.rows:
-        cells = [Text(row.run.name if wide else short_id(row)), _commit(row), _time(row, unit), _ratio(row)]
+    for row, time_us in zip(history.rows, kernel_us, strict=True):
+        cells = [Text(row.run.name if wide else short_id(row)), _commit(row)]
+        cells += ([Text(unit.text(time_us))] if has_times else []) + [_ratio(row)]
         cells += [_step(row)] + ([Text(card_of(row.run))] if wide else []) + [_changed(row)]
         table.add_row(*([Text(row.run.timestamp[:16].replace("T", " "))] if wide else []), *cells)
     return table
@@ -144,15 +153,10 @@ def _commit(row: HistoryRow) -> Text:
     return Text(f"{commit[:7] or '-'}{'*' if commit and row.run.dirty else ''}")
 
 
-def _time(row: HistoryRow, unit: TimeUnit) -> Text:
-    figure = row.figure
-    if figure.status is not Status.OK or math.isnan(figure.time_us):
-        return Text(figure.status.value, style="red" if figure.status.is_failure else "yellow")
-    half = relative_half_width(figure.time_us, figure.low_us, figure.high_us)
-    return Text(unit.text(figure.time_us, 3) + plus_minus(half))
-
-
 def _ratio(row: HistoryRow) -> Text:
+    status = row.figure.status
+    if status is not Status.OK:
+        return Text(status.value, style="red" if status.is_failure else "yellow")
     if row.ratio is None:
         return Text("")
     return Text(f"{row.ratio.estimate:.3f}{plus_minus(row.ratio.relative_half_width)}")
@@ -230,6 +234,7 @@ def _flat(history: History, row: HistoryRow) -> dict[str, Any]:
         "time_us": figure.time_us,
         "time_lo_us": figure.low_us,
         "time_hi_us": figure.high_us,
+        "kernel_us": figure.kernel_time.time_us if figure.kernel_time else None,
         "ratio": row.ratio.estimate if row.ratio else None,
         "ratio_lo": row.ratio.low if row.ratio else None,
         "ratio_hi": row.ratio.high if row.ratio else None,

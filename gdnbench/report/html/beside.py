@@ -26,6 +26,7 @@ from gdnbench.report.charts.selection import interval_text, timed
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
 from gdnbench.report.counters import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
 from gdnbench.report.html.content import (
+    KERNEL_TITLE,
     HtmlCell,
     HtmlChart,
     HtmlColumn,
@@ -33,7 +34,8 @@ from gdnbench.report.html.content import (
     HtmlRow,
     HtmlSection,
     HtmlTable,
-    share_cell,
+    bound_cell,
+    over_copy_cell,
     text_cell,
     time_cell,
     unit_of_rows,
@@ -49,7 +51,8 @@ if TYPE_CHECKING:
 
 _CAUTION = (
     "Each GPU was measured in a process of its own, so nothing here is paired, and stream times hold the launch of its "
-    "host, which may differ by more than the kernels do: gdnbench compare has the verdicts."
+    "host, which may differ by more than the kernels do. So these are kernel times (CUPTI) where every run has them, "
+    "else stream times over the same run's copying floor: gdnbench compare has the verdicts."
 )
 _ROW, _AROUND = 19, 60  # pixels: of a kernel in the chart of GPUs, and of its axis
 _MARKERS = (BASELINE_MARKER, *MARKERS)
@@ -67,16 +70,23 @@ def across_section(runs: Sequence[ReportedRun]) -> HtmlSection | None:
 
 
 def _part(runs: Sequence[ReportedRun], workload: Workload) -> HtmlPart | None:
-    columns = [(_name(run, runs), rows) for run in runs if (rows := timed(run.at(workload)))]
+    found = [(_name(run, runs), run, rows) for run in runs if (rows := timed(run.at(workload)))]
+    by_kernel = all(run.kernel_times_of(rows) for _, run, rows in found)
+    columns = [(name, run.kernel_times_of(rows) if by_kernel else _over_copy(rows)) for name, run, rows in found]
+    columns = [(name, rows) for name, rows in columns if rows]
     if len(columns) < 2:
         return None
     name = f"gpus-{workload_slug(workload)}"
     return HtmlPart(
         id=name,
         title=str(workload),
-        charts=(_gpus_chart(columns, f"{name}-chart", str(workload)),),
-        table=_table(columns, f"{name}-table", str(workload)),
+        charts=(_gpus_chart(columns, f"{name}-chart", str(workload), by_kernel=by_kernel),),
+        table=_table(columns, f"{name}-table", str(workload), by_kernel=by_kernel),
     )
+
+
+def _over_copy(rows: Sequence[Measurement]) -> list[Measurement]:
+    return [row for row in rows if row.timing and math.isfinite(row.timing.over_copy)]
 
 
 def _name(run: ReportedRun, runs: Sequence[ReportedRun]) -> str:
@@ -84,7 +94,9 @@ def _name(run: ReportedRun, runs: Sequence[ReportedRun]) -> str:
     return run.info.gpu if alone else f"{run.info.gpu} {run.info.run_id[:15]}"
 
 
-def _table(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str) -> HtmlTable:
+def _table(
+    columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str, *, by_kernel: bool
+) -> HtmlTable:
     labels = dict.fromkeys(row.case.label for _, rows in columns for row in rows)
     by_label = [{row.case.label: row for row in rows} for _, rows in columns]
     units = [unit_of_rows(rows) for _, rows in columns]
@@ -92,52 +104,56 @@ def _table(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, wher
         heading
         for (run, _), unit in zip(columns, units, strict=True)
         for heading in (
-            HtmlColumn(heading=f"{run} {unit.name}"),
-            HtmlColumn(heading=f"{run} SOL", title="share of that GPU's floor"),
+            (
+                HtmlColumn(heading=f"{run} kernel {unit.name}", title=KERNEL_TITLE),
+                HtmlColumn(heading=f"{run} of bound", title="share of that GPU's floor, by kernel times"),
+            )
+            if by_kernel
+            else (HtmlColumn(heading=f"{run} / copy", title="stream time over that of the same run's copying floor"),)
         )
     ]
     return HtmlTable(
         id=name,
         caption=f"{where}: each kernel on each GPU",
         columns=(HtmlColumn(heading="kernel", numeric=False), *headings),
-        rows=tuple(_row(label, [rows.get(label) for rows in by_label], units) for label in labels),
+        rows=tuple(_row(label, [rows.get(label) for rows in by_label], units, by_kernel) for label in labels),
     )
 
 
-def _row(label: str, found: Sequence[Measurement | None], units: Sequence[TimeUnit]) -> HtmlRow:
-    cells = [cell for row, unit in zip(found, units, strict=True) for cell in _cells(row, unit)]
+def _row(label: str, found: Sequence[Measurement | None], units: Sequence[TimeUnit], by_kernel: bool) -> HtmlRow:
+    cells = [
+        cell
+        for row, unit in zip(found, units, strict=True)
+        for cell in ((time_cell(row, unit), bound_cell(row)) if by_kernel else (over_copy_cell(row),))
+    ]
     role = next(row.role for row in found if row)
     kind = role.value if role is Role.BASELINE or not role.does_the_work else ""
     return HtmlRow(cells=(HtmlCell(text=label, sort=label), *cells), kind=kind)
 
 
-def _cells(row: Measurement | None, unit: TimeUnit) -> tuple[HtmlCell, HtmlCell]:
-    timing = row.timing if row else None
-    if row is None or timing is None:
-        return HtmlCell(text=""), HtmlCell(text="")
-    sol = share_cell(timing.sol) if row.role.does_the_work else HtmlCell(text="")
-    return time_cell(row, unit), sol
-
-
-def _gpus_chart(columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str) -> HtmlChart:
-    data = [_point(row, run, index) for index, (run, rows) in enumerate(columns) for row in rows]
+def _gpus_chart(
+    columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str, *, by_kernel: bool
+) -> HtmlChart:
+    what = "Kernel time" if by_kernel else "Time over the copying floor"
+    data = [_point(row, run, index, by_kernel) for index, (run, rows) in enumerate(columns) for row in rows]
     kernels = list(dict.fromkeys(point["kernel"] for point in sorted(data, key=lambda point: float(point["time"]))))
     height = _ROW * len(kernels) + _AROUND
     signs = "; ".join(f"{_MARKERS[index % len(_MARKERS)]}: {run}" for index, (run, _) in enumerate(columns))
     return HtmlChart(
         id=name,
-        title="Time by GPU",
+        title=f"{what} by GPU",
         note=f"{signs}.",
-        spec=page_spec(_gpus_layers(data, kernels), height, f"Time by GPU, {where}"),
+        spec=page_spec(_gpus_layers(data, kernels, by_kernel), height, f"{what} by GPU, {where}"),
         height=height,
     )
 
 
-def _gpus_layers(data: Sequence[Datum], kernels: Sequence[str]) -> alt.LayerChart:
+def _gpus_layers(data: Sequence[Datum], kernels: Sequence[str], by_kernel: bool) -> alt.LayerChart:
     import altair as alt
 
     scale = alt.Scale(type="log", nice=False, padding=12)
-    axis = alt.Axis(title="time, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
+    what = "kernel time, µs" if by_kernel else "time / time of the copying floor"
+    axis = alt.Axis(title=f"{what} (log)", format="~g", labelOverlap="greedy", tickCount=8)
     y = alt.Y(field="kernel", type="nominal", sort=list(kernels), axis=alt.Axis(title=None, grid=True))
     x = alt.X(field="time", type="quantitative", scale=scale, axis=axis)
     low = alt.X(field="low", type="quantitative", scale=scale, axis=axis)
@@ -147,23 +163,23 @@ def _gpus_layers(data: Sequence[Datum], kernels: Sequence[str]) -> alt.LayerChar
     return theme.layered(
         base.mark_rule(stroke=colour).encode(x=low, x2=alt.X2(field="high")),
         base.mark_point(filled=True, size=64, opacity=1, fill=colour, shape=marker).encode(
-            x=x, tooltip=theme.tips(kernel="kernel", run="run", text="time, µs")
+            x=x, tooltip=theme.tips(kernel="kernel", run="run", text=what)
         ),
         data=data,
     )
 
 
-def _point(row: Measurement, run: str, index: int) -> Datum:
+def _point(row: Measurement, run: str, index: int, by_kernel: bool) -> Datum:
     timing = row.timing
     assert timing
     return {
         "kernel": row.case.label,
         "run": run,
         "index": index,
-        "time": timing.time_us,
-        "low": finite(timing.time_lo_us),
-        "high": finite(timing.time_hi_us),
-        "text": interval_text(row),
+        "time": timing.time_us if by_kernel else timing.over_copy,
+        "low": finite(timing.time_lo_us) if by_kernel else None,
+        "high": finite(timing.time_hi_us) if by_kernel else None,
+        "text": interval_text(row) if by_kernel else f"{timing.over_copy:.3f}",
     }
 
 

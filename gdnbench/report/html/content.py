@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
@@ -14,6 +14,11 @@ from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.report.charts.selection import KernelChoice, time_parts
 from gdnbench.report.charts.theme import GLYPHS
 from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width, time_unit
+
+T = TypeVar("T")
+
+KERNEL_TITLE = "first block's start to last block's end (CUPTI), and its interval"
+STREAM_TITLE = "median over rounds, and its interval; launch included"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,18 +183,53 @@ def text_cell(text: str) -> HtmlCell:
     return HtmlCell(text=text, sort=text or None)
 
 
-def unit_of_rows(rows: Iterable[Measurement]) -> TimeUnit:
+def filled_table(
+    name: str,
+    caption: str,
+    items: Sequence[T],
+    columns: Sequence[tuple[HtmlColumn, Callable[[T], HtmlCell]]],
+    kind: Callable[[T], str] = lambda _: "",
+) -> HtmlTable:
+    """Makes a table with a row per item, without columns that no row fills."""
+    every = [(column, [fill(item) for item in items]) for column, fill in columns]
+    filled = [(column, cells) for column, cells in every if not items or any(cell.text for cell in cells)]
+    rows = (tuple(cells[place] for _, cells in filled) for place in range(len(items)))
+    return HtmlTable(
+        id=name,
+        caption=caption,
+        columns=tuple(column for column, _ in filled),
+        rows=tuple(HtmlRow(cells=cells, kind=kind(item)) for item, cells in zip(items, rows, strict=True)),
+    )
+
+
+def unit_of_rows(rows: Iterable[Measurement | None]) -> TimeUnit:
     """Returns the unit of a column of these rows' times."""
-    return time_unit(row.timing.time_us for row in rows if row.timing)
+    return time_unit(row.timing.time_us for row in rows if row and row.timing)
 
 
-def time_cell(row: Measurement, unit: TimeUnit = MICROSECONDS) -> HtmlCell:
+def time_cell(row: Measurement | None, unit: TimeUnit = MICROSECONDS) -> HtmlCell:
     """Makes a cell of a time with its interval; empty without a time. Rows sort by microseconds."""
-    timing = row.timing
+    timing = row.timing if row else None
     if timing is None:
         return HtmlCell(text="")
     text, aside = time_parts(timing.time_us, timing.time_lo_us, timing.time_hi_us, unit)
     return HtmlCell(text=text, aside=aside, sort=timing.time_us if text else None)
+
+
+def over_copy_cell(row: Measurement | None) -> HtmlCell:
+    """Makes a cell of a time over that of the run's copying floor, `1.029`."""
+    over = row.timing.over_copy if row and row.timing else math.nan
+    return HtmlCell(text="") if math.isnan(over) else HtmlCell(text=f"{over:.3f}", sort=over)
+
+
+def bound_cell(row: Measurement | None) -> HtmlCell:
+    """Makes a cell of the bound's time over this time, `91.7%`; empty for a floor."""
+    return share_cell(row.timing.sol if row and row.timing and row.role.does_the_work else math.nan)
+
+
+def bound_title(bound: str, *, by_kernel: bool) -> str:
+    """Returns the meaning of the heading `of bound`."""
+    return f"time of the {bound} / {'kernel time' if by_kernel else 'time, the launch in both'}"
 
 
 def speedup_cell(versus: Versus | None) -> HtmlCell:

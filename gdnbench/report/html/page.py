@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,16 +18,21 @@ from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
 from gdnbench.report.html.beside import Profiled, across_section, counters_section, published_section
 from gdnbench.report.html.content import (
+    KERNEL_TITLE,
+    STREAM_TITLE,
     HtmlCell,
     HtmlColumn,
     HtmlPage,
-    HtmlRow,
     HtmlSection,
     HtmlTable,
     ProvenanceFact,
+    bound_cell,
+    bound_title,
     control_cell,
-    share_cell,
+    filled_table,
+    over_copy_cell,
     speedup_cell,
+    text_cell,
     time_cell,
     unit_of_rows,
     verdict_cell,
@@ -35,7 +40,7 @@ from gdnbench.report.html.content import (
 from gdnbench.report.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.report.html.run_section import run_section
 from gdnbench.report.html.sweep_section import sweep_section
-from gdnbench.report.units import TimeUnit, flops_bind
+from gdnbench.report.units import flops_bind
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3
@@ -54,14 +59,19 @@ _ALWAYS = (
         "floor",
         "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
     ),
-    ("SOL", "Speed of light: {bound} / the kernel's time."),
+    ("of bound", "{bound} / the kernel's time: by kernel times where the run has them; else the launch is in both."),
     ("GB/s", "The least traffic that the op needs / time."),
     ("A/A", "The baseline, measured twice in the same run: what it reads against itself is the run's noise."),
     ("not told apart", "The paired rounds leave open which is faster, or say that they tie."),
     ("regs, spill, smem", "Registers a thread, bytes a thread that do not fit them, static shared memory a block."),
 )
-_COPY_BOUND = "the copying floor's time"
-_BOUND = "the time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
+_COPY_BOUND = "The copying floor's time"
+_BOUND = "The time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
+_KERNEL_TIMES = (
+    ("kernel µs", "Kernel time, by CUPTI: first block's start to last block's end, without the launch."),
+    ("stream µs", "What a stream pays, by NVBench: event to event, launch included. Speedups and verdicts are of it."),
+)
+_SEVERAL = (("/ copy", "Stream time over that of the same run's copying floor: both hold a launch of its host."),)
 _FLOPS = (("TFLOP/s", "The floating-point operations of the op / time."),)
 _SWEEP = (
     ("BEST, TIES", "The fastest point of a sweep, and those shown to lie within the margin of it."),
@@ -134,27 +144,19 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
-    """Makes a line per run and workload."""
+    """Makes a line per run and workload, without columns that no line fills.
+
+    Of several runs it has no stream times and no shares of bounds by them, which are comparable inside one run alone.
+    """
     lines = [
         line
         for number, run in enumerate(runs, start=1)
         for line in (_sweep_lines(run, f"run-{number}") if run.sweep else _run_lines(run, f"run-{number}"))
     ]
-    unit = unit_of_rows(line.row for line in lines)
     bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
-    table = HtmlTable(
-        id="summary-table",
-        caption="The fastest kernel of each run and workload",
-        columns=_summary_columns(unit, bound),
-        rows=tuple(_summary_row(line, unit) for line in lines),
-    )
-    return table if len({run.info.gpu for run in runs}) > 1 else _without(table, "GPU")
-
-
-def _without(table: HtmlTable, heading: str) -> HtmlTable:
-    place = next(place for place, column in enumerate(table.columns) if column.heading == heading)
-    rows = tuple(replace(row, cells=(*row.cells[:place], *row.cells[place + 1 :])) for row in table.rows)
-    return replace(table, columns=(*table.columns[:place], *table.columns[place + 1 :]), rows=rows)
+    columns = _summary_columns(lines, bound, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
+    caption = "The fastest kernel of each run and workload"
+    return filled_table("summary-table", caption, lines, columns)
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,10 @@ class _SummaryLine:
     row: Measurement
     tie: str
     link: str
+
+    @property
+    def kernel_time(self) -> Measurement | None:
+        return self.run.kernel_times.get(self.row.case.id)
 
 
 def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
@@ -193,41 +199,66 @@ def _ties(others: int) -> str:
     return f"{others} other{'s tie' if others > 1 else ' ties'}" if others else ""
 
 
-def _summary_row(line: _SummaryLine, unit: TimeUnit) -> HtmlRow:
-    run, workload, row = line.run, line.workload, line.row
-    timing, label = row.timing, row.case.label
-    verdict = row.versus.verdict if row.versus else ""
-    name, settings = label_parts(label)
-    is_baseline = row.role is Role.BASELINE
-    return HtmlRow(
-        cells=(
-            HtmlCell(text=str(workload), sort=str(workload)),
-            HtmlCell(text=run.info.gpu, sort=run.info.gpu),
-            HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=label),
-            time_cell(row, unit),
-            HtmlCell(text="1", sort=1.0) if is_baseline else speedup_cell(row.versus),
-            HtmlCell(text="baseline", sort="baseline", mark="role") if is_baseline else verdict_cell(verdict),
-            HtmlCell(text=run.info.baseline, sort=run.info.baseline),
-            share_cell(timing.sol if timing else math.nan),
-            control_cell(run.at(workload)),
-            HtmlCell(text=run.info.run_id[:START], sort=run.info.run_id, link=line.link),
-        )
+def _summary_columns(
+    lines: Sequence[_SummaryLine], bound: str, *, runs: int, gpus: int
+) -> list[tuple[HtmlColumn, Callable[[_SummaryLine], HtmlCell]]]:
+    by_kernel = any(line.kernel_time for line in lines)
+    unit, kernel_unit = unit_of_rows(line.row for line in lines), unit_of_rows(line.kernel_time for line in lines)
+    gpu = (HtmlColumn(heading="GPU", numeric=False), lambda line: text_cell(line.run.info.gpu))
+    stream = (
+        HtmlColumn(heading=f"{'stream' if by_kernel else 'time'} {unit.name}", title=STREAM_TITLE),
+        lambda line: time_cell(line.row, unit),
     )
+    over_copy = (
+        HtmlColumn(heading="/ copy", title="stream time over that of the same run's copying floor"),
+        lambda line: over_copy_cell(line.row),
+    )
+    of_bound = (
+        HtmlColumn(heading="of bound", title=bound_title(bound, by_kernel=by_kernel)),
+        lambda line: bound_cell(line.kernel_time if by_kernel else line.row),
+    )
+    return [
+        (HtmlColumn(heading="workload", numeric=False, title="axes with their sizes"), _workload),
+        *([gpu] if gpus > 1 else []),
+        (HtmlColumn(heading="fastest", numeric=False, folds=True), _fastest),
+        (
+            HtmlColumn(heading=f"kernel {kernel_unit.name}", title=KERNEL_TITLE),
+            lambda line: time_cell(line.kernel_time, kernel_unit),
+        ),
+        stream if runs == 1 else over_copy,
+        (HtmlColumn(heading="speedup", title="baseline time / time; above 1 is faster"), _speedup),
+        (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
+        (HtmlColumn(heading="baseline", numeric=False), lambda line: text_cell(line.run.info.baseline)),
+        *([of_bound] if by_kernel or runs == 1 else []),
+        (
+            HtmlColumn(heading="A/A", title="the baseline against itself: the run's noise"),
+            lambda line: control_cell(line.run.at(line.workload)),
+        ),
+        (HtmlColumn(heading="run", numeric=False), _run),
+    ]
 
 
-def _summary_columns(unit: TimeUnit, bound: str) -> tuple[HtmlColumn, ...]:
-    return (
-        HtmlColumn(heading="workload", numeric=False, title="axes with their sizes"),
-        HtmlColumn(heading="GPU", numeric=False),
-        HtmlColumn(heading="fastest", numeric=False, folds=True),
-        HtmlColumn(heading=f"time {unit.name}", title="median over rounds, and its interval"),
-        HtmlColumn(heading="speedup", title="baseline time / time; above 1 is faster"),
-        HtmlColumn(heading="verdict", numeric=False, title="against the baseline"),
-        HtmlColumn(heading="baseline", numeric=False),
-        HtmlColumn(heading="SOL", title=f"speed of light: time of the {bound} / time"),
-        HtmlColumn(heading="A/A", title="the baseline against itself: the run's noise"),
-        HtmlColumn(heading="run", numeric=False),
-    )
+def _workload(line: _SummaryLine) -> HtmlCell:
+    return text_cell(str(line.workload))
+
+
+def _fastest(line: _SummaryLine) -> HtmlCell:
+    name, settings = label_parts(line.row.case.label)
+    return HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=line.row.case.label)
+
+
+def _speedup(line: _SummaryLine) -> HtmlCell:
+    return HtmlCell(text="1", sort=1.0) if line.row.role is Role.BASELINE else speedup_cell(line.row.versus)
+
+
+def _verdict(line: _SummaryLine) -> HtmlCell:
+    if line.row.role is Role.BASELINE:
+        return HtmlCell(text="baseline", sort="baseline", mark="role")
+    return verdict_cell(line.row.versus.verdict if line.row.versus else "")
+
+
+def _run(line: _SummaryLine) -> HtmlCell:
+    return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
 
 
 def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
@@ -235,7 +266,9 @@ def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
     margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
     flops = any(flops_bind(run.rows) for run in runs)
-    words = (*_ALWAYS, *(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
+    by_kernel = any(run.kernel_times for run in runs)
+    words = (*(_KERNEL_TIMES if by_kernel else ()), *(_SEVERAL if len(runs) > 1 else ()), *_ALWAYS)
+    words += (*(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
     return tuple(
         (word, text.format(margin=margins, confidence=levels, bound=_BOUND if flops else _COPY_BOUND))
         for word, text in words

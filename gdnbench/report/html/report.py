@@ -30,7 +30,7 @@ from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.files import is_stored
 from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 from gdnbench.store.info import RunInfo
-from gdnbench.store.measurements import read_run
+from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.sweep import read_sweep
 from gdnbench.wording import plural
@@ -186,11 +186,15 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id."""
+    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id.
+
+    `rows` are by the run's own timer; `kernel_times` has those by CUPTI with a time, by case id.
+    """
 
     folder: Path
     info: RunInfo
     rows: tuple[Measurement, ...]
+    kernel_times: dict[str, Measurement]
     rounds: dict[str, FloatArray]
     builds: tuple[BuildRow, ...]
     sweep: Sweep | None
@@ -215,6 +219,10 @@ class ReportedRun:
         """Returns the rows of one workload."""
         return [row for row in self.rows if row.case.workload == workload]
 
+    def kernel_times_of(self, rows: Sequence[Measurement]) -> list[Measurement]:
+        """Returns the kernel times of some rows, without rows that have none."""
+        return [self.kernel_times[row.case.id] for row in rows if row.case.id in self.kernel_times]
+
 
 def read_stored(folder: Path) -> ReportedRun:
     """Reads a run's folder; raises UsageError for a step, RunFormatError, naming the file, for an unreadable run."""
@@ -223,6 +231,7 @@ def read_stored(folder: Path) -> ReportedRun:
         folder=folder,
         info=info,
         rows=tuple(rows),
+        kernel_times={row.case.id: row for row in read_clocks(folder).get("cupti", ()) if row.timing},
         rounds=read_rounds(folder) if is_stored(folder / ROUNDS) else {},
         builds=tuple(read_builds(folder)),
         sweep=read_sweep(folder),
