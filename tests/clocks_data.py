@@ -52,11 +52,12 @@ def rows_of(clock, labels=tuple(LABELS)):
 
 def _row(clock, of, own_us, against):
     label = of.variant.label
+    sol = time_us(clock, "decode-floor-copy", of.workload) / own_us
     host_us = HOST_US[list(LABELS).index(label)] if clock == "nvbench" else float("nan")
     return Measurement(
         case=of,
         status=Status.OK,
-        timing=timing(own_us, timer=clock, cpu_time_us=host_us),
+        timing=timing(own_us, timer=clock, cpu_time_us=host_us, sol=sol),
         versus=against,
         nbytes=0 if label == "decode-floor-empty" else 1_054_816,
         clock=None if clock == "nvbench" else clock,

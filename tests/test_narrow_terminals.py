@@ -60,5 +60,5 @@ def test_a_long_name_is_broken_between_its_parts(command_line):
 
 
 def test_what_had_no_room_is_told(command_line):
-    assert "no room here for MHz, GB/s, SOL" in " ".join(command_line(*VERBS["show"], columns="60")[1].split())
+    assert "no room here for MHz, GB/s, of bound" in " ".join(command_line(*VERBS["show"], columns="60")[1].split())
     assert "no room here" not in command_line(*VERBS["show"], columns="80")[1]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -89,6 +90,8 @@ def shown(tmp_path, command_line):
 
 def test_a_case_has_all_its_clocks_in_one_row_of_80_columns(shown):
     out = shown()
+    assert re.search("^decode-v4 +2.336 ±0.10% +452 +74.0% ", out, re.MULTILINE)
+    assert "no room here for MHz, stream µs" in out
     lines = out.splitlines()
     assert max(len(line) for line in lines if not line.startswith(("stored in", "next:"))) <= 80
     header = next(line for line in lines if line.startswith("µs"))
@@ -103,6 +106,16 @@ def test_a_wide_table_has_nvbenchs_interval_too(shown):
     out = shown(columns="160")
     cells = [line.split() for line in out.splitlines() if line.startswith("decode-v4 ")][1]
     assert cells[:3] == ["decode-v4", "4.600", "±0.10%"]
+
+
+def test_kernel_times_come_first_and_the_share_of_the_bound_is_theirs(shown):
+    lines = shown(columns="120").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("kernel "))
+    assert lines[at].split()[:7] == ["kernel", "kernel", "µs", "stream", "µs", "GB/s", "of"]
+    cells = next(line.split() for line in lines[at:] if line.startswith("decode-v4 "))
+    assert cells[1:] == ["2.336", "±0.10%", "4.600", "±0.10%", "452", "74.0%", "1.096x", "±0.10%", "FASTER", "1980"]
+    told = " ".join(lines)
+    assert "of bound: the fastest copying floor's time / the kernel's, by kernel times." in told
 
 
 def test_the_control_has_no_row_of_its_own(shown):
@@ -215,7 +228,6 @@ def test_compare_does_not_mix_clocks(tmp_path, command_line):
     "arguments",
     [
         ("compare", RUN_ID, "--cols", "label"),
-        ("plot", RUN_ID, "time"),
         ("plot", RUN_ID, "samples"),
         ("plot", RUN_ID, "rounds"),
     ],
@@ -243,13 +255,22 @@ def test_history_has_kernel_times_and_no_stream_times(tmp_path, command_line):
     assert (row["time_us"], row["kernel_us"]) == (4.6, 2.336)
 
 
-def test_a_report_of_a_run_with_three_clocks_is_of_nvbench(tmp_path, command_line):
+@pytest.mark.parametrize("chart", ["time", "sol"])
+def test_charts_of_times_and_shares_are_of_kernel_times(tmp_path, command_line, chart):
+    store_clocks(tmp_path)
+    out = command_line("plot", RUN_ID, chart, "--out", tmp_path)[1]
+    assert "kernel time" in out
+    assert "2.336" in out
+    assert "4.600" not in out
+
+
+def test_a_report_of_a_run_with_three_clocks_has_kernel_times_first(tmp_path, command_line):
     store_clocks(tmp_path)
     code, _, err = command_line("report", RUN_ID, "--output", tmp_path / "r.html", "--out", tmp_path)
     assert code == 0, err
     page = (tmp_path / "r.html").read_text()
-    assert "4.600" in page
-    assert "2.336" not in page
+    assert re.search(r"decode-v4</th>\s*<td[^>]*>2.336.*?<td[^>]*>4.600.*?<td[^>]*>74.0%", page, re.DOTALL)
+    assert "kernel time, µs (log)" in page
 
 
 def test_a_row_of_a_clock_without_a_time_comes_back(tmp_path):

@@ -222,7 +222,7 @@ def test_where_flops_bind_the_page_shows_their_rate_and_names_the_bound(tmp_path
     assert "68.0 68.7%" in seen
     assert "time ms" in seen
     assert "12.346" in seen
-    assert "Time of the bound: FLOPs at peak / time of the kernel." in seen
+    assert "Time of the bound: FLOPs at peak / time of the kernel, launch on both sides." in seen
     assert "the op's FLOPs at the GPU's peak, whichever takes longer" in seen
 
 

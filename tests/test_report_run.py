@@ -73,7 +73,7 @@ def test_no_cell_is_cut_and_no_number_is_wrapped(shown, columns):
 
 
 def test_what_would_settle_a_verdict_is_not_told_of_one_that_has_no_interval(shown):
-    lines = shown("200").splitlines()
+    lines = shown("210").splitlines()
     (unclear,) = (line for line in lines if line.startswith("decode-v1"))
     (of_one_round,) = (line for line in lines if line.startswith("decode-new"))
     assert "17 more rounds would settle" in unclear
@@ -245,7 +245,7 @@ def test_without_a_gpu_builds_are_shown_instead_of_times(stored, shown):
         assert line.count("49152") == line.count(" 32 ") == line.count(" 128 ") == line.count(" 256 ") == 2
         assert "passed" in line
     assert "MHz" not in text
-    assert "SOL" not in text
+    assert "of bound" not in text
 
 
 def test_without_a_gpu_a_build_says_why_its_products_are_serialized(stored, shown):
@@ -307,9 +307,9 @@ def test_where_flops_bind_their_rate_is_shown_and_the_legend_says_what_bounds(sh
     assert "TFLOP/s" in large
     (line,) = (line for line in large.splitlines() if line.startswith("decode-v4"))
     assert line.split()[1:6] == ["12.346", "±0.10%", "0", "68.0", "68.7%"]
-    assert "SOL: time of the bound / the kernel's." in text
+    assert "of bound: the bound's time / the kernel's, launch on both sides." in text
     assert "FLOPs of the op / time" in text
-    assert "fastest copying floor / the kernel's" not in text
+    assert "fastest copying floor's time / the kernel's" not in text
 
 
 @pytest.mark.parametrize(("here", "there"), [(1.5, 1.5), (1.5, 2.5)])
@@ -351,7 +351,7 @@ def test_where_copying_bounds_everything_there_are_no_flops(shown):
     text = shown("120")
     assert "FLOP" not in text
     assert "bound by" not in text
-    assert "SOL: time of the fastest copying floor / the kernel's." in text
+    assert "of bound: the fastest copying floor's time / the kernel's, launch on both sides." in text
 
 
 def test_long_times_are_in_milliseconds_and_always_in_microseconds_for_programs(shown, tmp_path_factory):

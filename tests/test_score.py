@@ -249,6 +249,7 @@ def test_it_has_every_part(document):
         "kernel_ratio",
         "time_us",
         "kernel_time_us",
+        "kernel_share_of_bound",
         "share_of_bound",
         "registers",
         "cause",

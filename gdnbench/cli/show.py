@@ -133,7 +133,7 @@ def plot(
 ) -> None:
     """Draw one chart of a stored run, the latest by default. Needs no GPU.
 
-    time: time against batch size or tokens. sol: share of the speed of light. samples:
+    time: time against batch size or tokens. sol: share of the bound. samples:
     how the samples lie. rounds: times over the rounds, which shows drift. sweep: its
     points.
     """

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from gdnbench.compare.cards import Card, Joint, join_runs
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.workload import Workload
 from gdnbench.origin import out_option
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
 from gdnbench.report.run.clocks import flat_rows as rows_of_run
-from gdnbench.report.run.table import Beneath, print_workload, rows_at
+from gdnbench.report.run.table import Beneath, has_times, print_workload, rows_at
 from gdnbench.report.run.text import legend
 from gdnbench.report.units import flops_bind
 from gdnbench.store.info import workload_titles
@@ -162,7 +160,7 @@ def _print_tables(joint: Joint, folders: Sequence[Path], *, by_card: bool) -> No
         console.print(Text(f"warning: {warning}", style="yellow"))
     for line in stray_lines(joint):
         console.print(Text(line, style="bold yellow"))
-    flops = flops_bind(joint.measurements)
+    flops, by_kernel = flops_bind(joint.measurements), has_times(joint.clocks)
     titles = workload_titles(info)
     beneath = _beneath(joint) if by_card else {}
     told_already: set[str] = set()
@@ -170,10 +168,13 @@ def _print_tables(joint: Joint, folders: Sequence[Path], *, by_card: bool) -> No
         here = rows_at(workload, joint.measurements)
         title = titles.get(workload, str(workload))
         rows = [*here, *rows_at(workload, joint.failed)]
-        print_workload(console, info, rows, title, flops=flops, beneath=beneath, told=told_already)
-        _print_clocks(console, joint, workload, here)
+        clocks = {clock: rows_at(workload, rows) for clock, rows in joint.clocks.items()}
+        kernel_times = clocks.get("cupti", ()) if by_kernel else None
+        print_workload(console, info, rows, title, kernel_times, flops=flops, beneath=beneath, told=told_already)
+        print_clocks(console, info, here, clocks)
     console.print()
-    told = [legend(info, flops=flops, over=legend_over(joint)), *map(Text, LEGEND if joint.clocks else ())]
+    first = legend(info, flops=flops, over=legend_over(joint), by_kernel=by_kernel)
+    told = [first, *map(Text, LEGEND if joint.clocks else ())]
     console.print(Text("\n").join(told), style="dim")
     for line in left_out_lines(joint):
         console.print(Text(line, style="dim"))
@@ -183,16 +184,12 @@ def _print_tables(joint: Joint, folders: Sequence[Path], *, by_card: bool) -> No
         print_next(console, [*show_words(folders), "--csv"])
 
 
-def _print_clocks(console: Console, joint: Joint, workload: Workload, here: Sequence[Measurement]) -> None:
-    clocks = {clock: rows_at(workload, rows) for clock, rows in joint.clocks.items()}
-    print_clocks(console, joint.info, here, clocks)
-
-
 def _beneath(joint: Joint) -> Beneath:
     """Returns each card's time and ratio, to stand beneath the case's row."""
     names = {card.uuid: card.name for card in joint.cards}
-    found: dict[str, list[tuple[str, Measurement]]] = {}
+    found: dict[str, list[tuple[str, Measurement, Measurement | None]]] = {}
     for uuid, own in joint.by_card.items():
+        kernel_times = {row.case.id: row for row in own.clocks.get("cupti", ()) if row.timing}
         for row in own.measurements:
-            found.setdefault(row.case.id, []).append((names[uuid], row))
+            found.setdefault(row.case.id, []).append((names[uuid], row, kernel_times.get(row.case.id)))
     return found

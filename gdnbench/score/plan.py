@@ -173,7 +173,7 @@ AnyVerdict = Verdict | NoVerdict | Status
 
 @dataclass(frozen=True)
 class WorkloadScore:
-    """A kernel at one workload, by the run's own timer and by CUPTI (`kernel_us`, microseconds); None without times.
+    """A kernel at one workload, by the run's own timer and by CUPTI (`kernel`); None without times.
 
     `speedup` is the baseline's time over the kernel's, with its interval.
     """
@@ -182,7 +182,7 @@ class WorkloadScore:
     status: Status
     reason: str = ""
     timing: Timing | None = None
-    kernel_us: float | None = None
+    kernel: Timing | None = None
     speedup: Comparison | None = None
 
 

@@ -206,7 +206,7 @@ def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
         status=row.status,
         reason=row.reason,
         timing=row.timing,
-        kernel_us=kernel.timing.time_us if kernel and kernel.timing else None,
+        kernel=kernel.timing if kernel else None,
         speedup=Comparison(Interval(versus.speedup, versus.low, versus.high), Verdict(versus.verdict))
         if versus
         else None,

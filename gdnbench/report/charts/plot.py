@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CHARTS = {
     "time": "time against the size of the workload",
-    "sol": "share of the speed of light",
+    "sol": "share of the bound",
     "samples": "how samples lie",
     "rounds": "times over the rounds, which shows drift",
     "sweep": "a sweep's points",
@@ -41,7 +41,7 @@ _MODULES = {"time": "times"}  # module names that differ from the chart's
 
 
 class ChartModule(Protocol):
-    """The interface of a chart's module.
+    """The interface of a chart's module. `KERNEL_TIMES` shows kernel times where the run has them.
 
     `EVERY_WORKLOAD` shows all workloads of a line by default, rather than one. `EMPTY_FLOOR` shows the floor that moves
     nothing by default; far from all others, it squeezes them.
@@ -49,6 +49,7 @@ class ChartModule(Protocol):
 
     EVERY_WORKLOAD: bool
     EMPTY_FLOOR: bool
+    KERNEL_TIMES: bool
 
     def draw(self, view: ChartView) -> alt.ConcatChart:
         """Draws the chart as a picture."""
@@ -138,7 +139,8 @@ def _open(
     from gdnbench.report.charts.selection import open_view
 
     module = cast(ChartModule, import_module(f"gdnbench.report.charts.{_MODULES.get(chart, chart)}"))
-    return module, open_view(folder, kernels, workloads, every=module.EVERY_WORKLOAD, empty=module.EMPTY_FLOOR)
+    shown = {"every": module.EVERY_WORKLOAD, "empty": module.EMPTY_FLOOR, "by_kernel": module.KERNEL_TIMES}
+    return module, open_view(folder, kernels, workloads, **shown)
 
 
 def _read_sweep(folder: Path, name: str) -> Sweep:

@@ -20,7 +20,7 @@ from gdnbench.stats import FloatArray
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_WORKLOAD, EMPTY_FLOOR = False, True
+EVERY_WORKLOAD, EMPTY_FLOOR, KERNEL_TIMES = False, True, False
 LEAST_PERCENT = 0.5  # the axis reaches at least this far, so that a quiet run looks quiet
 _FEWEST_BLOCKS, _NUMBERS = 10, 22  # columns in the terminal: least for the rounds, and for the numbers beside them
 

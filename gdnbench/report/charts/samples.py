@@ -24,7 +24,7 @@ from gdnbench.store.samples import SAMPLES, read_samples
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_WORKLOAD, EMPTY_FLOOR = False, False
+EVERY_WORKLOAD, EMPTY_FLOOR, KERNEL_TIMES = False, False, False
 SHARES = 49  # points per curve: thousands of samples lie on few ticks of the timer
 ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press all curves to one side
 MOST_BINS = 160

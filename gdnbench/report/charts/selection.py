@@ -15,7 +15,7 @@ from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
 from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_measurements
+from gdnbench.store.measurements import read_by_clock, read_measurements
 from gdnbench.store.samples import read_rounds
 from gdnbench.wording import did_you_mean
 
@@ -80,17 +80,18 @@ def open_view(
     *,
     every: bool = False,
     empty: bool = True,
+    by_kernel: bool = False,
 ) -> ChartView:
     """Reads a run and chooses what to show of it.
 
     `kernels` has names and globs separated by commas; by default the baseline, the floors, the empty one only with
     `empty`, and the fastest. `workloads` defaults to the first one, or with `every` to all of the first line that has
-    several. Raises RunFormatError if the run cannot be read, UnknownNameError for a kernel or workload that it has no
-    time of.
+    several. With `by_kernel` the times are kernel times (CUPTI) if the run has any. Raises RunFormatError if the run
+    cannot be read, UnknownNameError for a kernel or workload that it has no time of.
     """
-    info, measurements, rounds = read_info(folder), read_measurements(folder), read_rounds(folder)
-    rows = [row for row in measurements if row.role is not Role.CONTROL]
-    rows = [row for row in rows if row.timing and math.isfinite(row.timing.time_us)]
+    info, measured, rounds = read_info(folder), read_by_clock(folder), read_rounds(folder)
+    by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
+    rows = (by_clock.get("cupti") if by_kernel else None) or by_clock.get(None, [])
     known = list(dict.fromkeys(row.case.workload for row in rows))
     if not known:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
@@ -98,6 +99,10 @@ def open_view(
     here = [row for row in rows if row.case.workload in chosen]
     labels = _named(info, here, kernels) if kernels else _default_labels(here, empty=empty)
     return ChartView(folder=folder, info=info, rows=tuple(rows), rounds=rounds, labels=labels, workloads=chosen)
+
+
+def _is_shown(row: Measurement) -> bool:
+    return row.role is not Role.CONTROL and row.timing is not None and math.isfinite(row.timing.time_us)
 
 
 def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:

@@ -1,4 +1,7 @@
-"""The chart of shares of the speed of light: the time of the workload's bound over each kernel's, as bars."""
+"""The chart of shares of the bound: the time of the workload's bound over each kernel's, as bars.
+
+Where the run has kernel times they are by these; else the launch is on both sides.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from gdnbench.report.units import flops_bind
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_WORKLOAD, EMPTY_FLOOR = False, False
+EVERY_WORKLOAD, EMPTY_FLOOR, KERNEL_TIMES = False, False, True
 BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
 _ROOM, _WIDER_ROOM = 1.36, 1.45  # multiples of the longest bar, for a column of labels: of shares, and of times as well
 _PICTURE_WIDTH = 440  # pixels
@@ -30,7 +33,7 @@ _SHORTEST_BAR, _LONGEST_BAR = 16, 36  # columns in the terminal
 
 
 def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
-    """Returns the page's data: a bar per kernel whose speed of light is known."""
+    """Returns the page's data: a bar per kernel whose share of the bound is known."""
     return [_page_bar(row) for row in rows if row.role.does_the_work and not math.isnan(_sol(row))]
 
 
@@ -47,7 +50,7 @@ def sol_chart(bars: Sequence[Datum], colours: Theme, *, room: float = _ROOM) -> 
         axis=alt.Axis(title=None, format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
     )
     fills = {"baseline": colours.ink, "floor": colours.floor, "kernel": colours.bar}
-    tooltip = theme.tips(kernel="kernel", label="speed of light", time="time, µs", verdict="verdict")
+    tooltip = theme.tips(kernel="kernel", label="of bound", time="time, µs", verdict="verdict")
     return theme.layered(
         alt.Chart()
         .mark_bar(height=alt.RelativeBandSize(band=0.68), fill=expr(f"{fills}[datum.role]"))
@@ -74,7 +77,7 @@ def show(view: ChartView, console: Console) -> None:
         numbers = max(map(len, told.values()))
         named = NamedRows.of(console, list(told), _SHORTEST_BAR + numbers)
         whole = max(1, min(_LONGEST_BAR, named.room - numbers))
-        console.print(Text(f"share of the speed of light, {workload}", style="bold"))
+        console.print(Text(f"share of the bound, {_kind(shares)}, {workload}", style="bold"))
         for row, share in shares:
             bar = "█" * round(whole * min(share, 1.0))
             style = "dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "cyan"
@@ -109,9 +112,14 @@ def _panel(workload: Workload, shares: Sequence[tuple[Measurement, float]]) -> a
         for row, share in shares
     ]
     bound = "bound, FLOPs at peak," if flops_bind(row for row, _ in shares) else "copying floor"
-    title = theme.panel_title(f"share of the speed of light, {workload}", f"time of the {bound} / time of the kernel")
+    kind = _kind(shares)
+    title = theme.panel_title(f"share of the bound, {workload}", f"time of the {bound} / time of the kernel, {kind}")
     chart = sol_chart(bars, LIGHT, room=_WIDER_ROOM)
     return chart.properties(width=_PICTURE_WIDTH, height=BAR * len(bars), title=title)
+
+
+def _kind(shares: Sequence[tuple[Measurement, float]]) -> str:
+    return "by kernel times" if any(row.clock for row, _ in shares) else "launch on both sides"
 
 
 def _label(row: Measurement, share: float) -> str:
@@ -125,7 +133,7 @@ def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, floa
         return [(row, _sol(row)) for row in racing]
     floor = next((row for row in view.measured(workload) if row.role is Role.FLOOR and row.nbytes > 0), None)
     if floor is None:
-        message = f"{view.info.run_id} has no copying floor at {workload}, so no speed of light"
+        message = f"{view.info.run_id} has no copying floor at {workload}, so no share of it"
         asked = "its op has none" if view.info.on_gpu else "a run on the CPU measures none"
         raise UsageError(message, f"{asked}; `gdnbench plot {view.info.run_id} time` needs no floor")
     if not racing:

@@ -24,7 +24,7 @@ from gdnbench.report.terminal_chart import TerminalChart
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_WORKLOAD, EMPTY_FLOOR = True, True
+EVERY_WORKLOAD, EMPTY_FLOOR, KERNEL_TIMES = True, True, True
 ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
 FOOT = 22  # pixels below the lowest floor, for its name
 _WIDTH, _HEIGHT = 460, 420  # pixels of a panel of a picture
@@ -45,12 +45,17 @@ def above_floor(points: Sequence[Datum]) -> list[Datum]:
     return [point for point in points if "above" in point and (not point["floor"] or point["time_above"] == 1)]
 
 
-def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
+def kind_of(rows: Sequence[Measurement]) -> str:
+    """Returns what the times of some rows are: `kernel time` by CUPTI, `time` by the run's own timer."""
+    return "kernel time" if any(row.clock == "cupti" for row in rows) else "time"
+
+
+def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, kind: str) -> alt.LayerChart:
     """Draws times in microseconds for the page; its list of kernels chooses the lines."""
     import altair as alt
 
     scale = alt.Scale(type="log", nice=False, padding=FOOT)
-    axis = alt.Axis(title="time, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
+    axis = alt.Axis(title=f"{kind}, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
     layers = _layers(points, ABSOLUTE, titles, scale, axis, colours, floors_named=True)
     return theme.layered(*layers, data=points)
 
@@ -75,7 +80,7 @@ def draw(view: ChartView) -> alt.ConcatChart:
 def show(view: ChartView, console: Console) -> None:
     """Prints a chart per line of workloads."""
     for of, rows in _by_line(view).items():
-        title = f"time in µs by {_spec(rows).x_words}, {of}; both axes logarithmic"
+        title = f"{kind_of(rows)} in µs by {_spec(rows).x_words}, {of}; both axes logarithmic"
         with TerminalChart(console, title, _TERMINAL_LINES) as chart:
             for label, line in _lines(rows).items():
                 chart.line(
@@ -167,14 +172,14 @@ def _panel(of: str, rows: Sequence[Measurement]) -> alt.LayerChart:
     points = time_points(rows)
     low, high = _limits(rows)
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(title="time, µs (log)", format="~g", values=log_ticks(low, high))
+    axis = alt.Axis(title=f"{kind_of(rows)}, µs (log)", format="~g", values=log_ticks(low, high))
     layers = _layers(points, ABSOLUTE, _spec(rows), scale, axis, LIGHT, floors_named=False)
     largest = _along_x(rows)[-1].case.workload
     return theme.layered(*layers, *_end_names(rows, scale, axis), data=points).properties(
         width=_WIDTH,
         height=_height(rows),
         title=theme.panel_title(
-            f"time by {_spec(rows).x_words}, {of}",
+            f"{kind_of(rows)} by {_spec(rows).x_words}, {of}",
             f"dashed: floors; at the right: µs at {largest.x_term}",
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -222,6 +222,12 @@ class ReportedRun:
     def kernel_times_of(self, rows: Sequence[Measurement]) -> list[Measurement]:
         """Returns the kernel times of some rows, without rows that have none."""
         return [self.kernel_times[row.case.id] for row in rows if row.case.id in self.kernel_times]
+
+    def leading(self, rows: Sequence[Measurement]) -> list[Measurement]:
+        """Returns the kernel times of some rows, with the rows' verdicts; the rows themselves where none has one."""
+        verdicts = {row.case.id: row.versus for row in rows}
+        found = self.kernel_times_of(rows)
+        return [replace(row, versus=verdicts[row.case.id]) for row in found] or list(rows)
 
 
 def read_stored(folder: Path) -> ReportedRun:

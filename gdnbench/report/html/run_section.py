@@ -14,6 +14,8 @@ from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import choices_of, slots_of, timed
 from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
 from gdnbench.report.html.content import (
+    KERNEL_TITLE,
+    STREAM_TITLE,
     HtmlCell,
     HtmlChart,
     HtmlColumn,
@@ -21,10 +23,12 @@ from gdnbench.report.html.content import (
     HtmlRow,
     HtmlSection,
     HtmlTable,
+    bound_cell,
+    bound_title,
     control_line,
     count_cell,
     failures_of,
-    share_cell,
+    filled_table,
     speedup_cell,
     text_cell,
     time_cell,
@@ -33,7 +37,7 @@ from gdnbench.report.html.content import (
     whole_cell,
 )
 from gdnbench.report.html.report import ReportedRun, lead_line
-from gdnbench.report.units import TimeUnit, flops_bind, settling_notes, tflops_text, traffic
+from gdnbench.report.units import flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
 
@@ -66,7 +70,8 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     choices = choices_of(stored.rows, info.baseline)
     shown = slots_of([choice for choice in choices if choice.chosen])
     quantiles = samples.read_quantiles(stored.folder)
-    charts = times_charts(stored.rows, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
+    leading = stored.leading(stored.rows)
+    charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
     following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
     return HtmlSection(
@@ -94,14 +99,15 @@ def times_charts(
         if len({point["x"] for point in points}) < 2:
             continue
         params, slug = slot_params(shown, baseline), here[0].case.workload.line_slug
-        absolute = times.time_chart(points, titles, PAGE).add_params(*params)
+        kind = times.kind_of(here).capitalize()
+        absolute = times.time_chart(points, titles, PAGE, times.kind_of(here)).add_params(*params)
         found.append(
             HtmlChart(
                 id=f"{prefix}-times-{slug}",
-                title=f"Time against {titles.x_title}, {line}",
+                title=f"{kind} against {titles.x_title}, {line}",
                 note="Both axes logarithmic. Dashed: the floors, below which no kernel of this grid or traffic can "
                 "come. Bars are intervals; most are narrower than their point.",
-                spec=page_spec(absolute, TIMES_HEIGHT, f"Time against {titles.x_name}, {line}"),
+                spec=page_spec(absolute, TIMES_HEIGHT, f"{kind} against {titles.x_name}, {line}"),
                 height=TIMES_HEIGHT,
                 picker=picker,
             )
@@ -111,10 +117,10 @@ def times_charts(
             found.append(
                 HtmlChart(
                     id=f"{prefix}-above-{slug}",
-                    title=f"Time over the copying floor, {line}",
-                    note="The same times, divided by the copying floor's at the same one: 1 is the speed of light"
+                    title=f"{kind} over the copying floor, {line}",
+                    note="The same times, divided by the copying floor's at the same one: 1 is the bound"
                     f"{' where copying is the bound' if flops_bind(here) else ''}.",
-                    spec=page_spec(relative, TIMES_HEIGHT, f"Time over the copying floor, {line}"),
+                    spec=page_spec(relative, TIMES_HEIGHT, f"{kind} over the copying floor, {line}"),
                     height=TIMES_HEIGHT,
                     picker=picker,
                 )
@@ -132,7 +138,7 @@ def _part(
 ) -> HtmlPart:
     rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
     ordered = timed(rows)
-    bars = _bars(ordered, f"{name}-sol", workload)
+    bars = _bars(timed(stored.leading(ordered)), f"{name}-sol", workload)
     height = max(SAMPLES_LEAST, bars.height if bars else 0)
     points = samples.curve_points(ordered, quantiles)
     chart = samples.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
@@ -168,46 +174,57 @@ def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlCha
     height = sol.BAR * len(bars) + sol.AROUND
     return HtmlChart(
         id=name,
-        title="Speed of light",
-        note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel. "
+        title="Share of the bound",
+        note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel, "
+        f"{'by kernel times' if rows[0].clock else 'launch on both sides'}. "
         "The sign is the verdict against the baseline, the contrasting bar.",
-        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Speed of light of each kernel, {workload}"),
+        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
         height=height,
     )
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
     """Makes the table of one workload, without columns that no row fills."""
-    every = [(column, [fill(row) for row in rows]) for column, fill in _columns(stored, unit_of_rows(rows))]
-    filled = [(column, cells) for column, cells in every if any(cell.text for cell in cells)]
-    return HtmlTable(
-        id=name,
-        caption=f"{where}, fastest first",
-        columns=tuple(column for column, _ in filled),
-        rows=tuple(
-            HtmlRow(cells=tuple(cells[place] for _, cells in filled), kind=_kind(row)) for place, row in enumerate(rows)
-        ),
-    )
+    order = {row.case.id: place for place, row in enumerate(timed(stored.kernel_times_of(rows)))}
+    ordered = sorted(rows, key=lambda row: order.get(row.case.id, len(order)))
+    return filled_table(name, f"{where}, fastest first", ordered, _columns(stored, rows), _kind)
 
 
-def _columns(stored: ReportedRun, unit: TimeUnit) -> list[tuple[HtmlColumn, FillCell]]:
-    info, flops = stored.info, flops_bind(stored.rows)
+def _columns(stored: ReportedRun, rows: Sequence[Measurement]) -> list[tuple[HtmlColumn, FillCell]]:
+    """Returns the columns; where the run has kernel times they come first, and rates and shares are theirs."""
+    info, flops, by_kernel = stored.info, flops_bind(stored.rows), bool(stored.kernel_times)
     baseline, bound = info.baseline.removeprefix(f"{info.op}-"), "bound" if flops else "copying floor"
+    unit, kernel_unit = unit_of_rows(rows), unit_of_rows(stored.kernel_times_of(rows))
+    name, per = ("stream", "kernel time") if by_kernel else ("time" if info.on_gpu else "CPU time", "time")
+
+    def leading(row: Measurement) -> Measurement | None:
+        return stored.kernel_times.get(row.case.id) if by_kernel else row
+
     return [
         (HtmlColumn(heading="kernel", numeric=False), _name),
         (
-            HtmlColumn(
-                heading=f"{'' if info.on_gpu else 'CPU '}time {unit.name}", title="median over rounds, and its interval"
-            ),
-            lambda row: time_cell(row, unit),
+            HtmlColumn(heading=f"kernel {kernel_unit.name}", title=KERNEL_TITLE),
+            lambda row: time_cell(leading(row), kernel_unit) if by_kernel else HtmlCell(text=""),
         ),
-        (HtmlColumn(heading="GB/s", title="the least traffic of the op / time"), _bandwidth),
+        (HtmlColumn(heading=f"{name} {unit.name}", title=STREAM_TITLE), lambda row: time_cell(row, unit)),
+        (
+            HtmlColumn(heading="GB/s", title=f"the least traffic of the op / {per}"),
+            lambda row: _bandwidth(leading(row)),
+        ),
         *(
-            [(HtmlColumn(heading="TFLOP/s", title="the op's floating-point operations / time"), _tflops)]
+            [
+                (
+                    HtmlColumn(heading="TFLOP/s", title=f"the op's floating-point operations / {per}"),
+                    lambda row: _tflops(leading(row)),
+                )
+            ]
             if flops
             else []
         ),
-        (HtmlColumn(heading="SOL", title=f"speed of light: time of the {bound} / time"), _sol),
+        (
+            HtmlColumn(heading="of bound", title=bound_title(bound, by_kernel=by_kernel)),
+            lambda row: bound_cell(leading(row)),
+        ),
         (HtmlColumn(heading=f"vs {baseline}", title="baseline time / time; above 1 is faster"), _speedup),
         (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
         (HtmlColumn(heading="regs", title="registers a thread"), lambda row: count_cell(row.registers)),
@@ -227,17 +244,13 @@ def _name(row: Measurement) -> HtmlCell:
     return HtmlCell(text=row.case.label, sort=row.case.label)
 
 
-def _bandwidth(row: Measurement) -> HtmlCell:
-    return whole_cell(row.timing.bandwidth_gbs if row.timing else math.nan)
+def _bandwidth(row: Measurement | None) -> HtmlCell:
+    return whole_cell(row.timing.bandwidth_gbs if row and row.timing else math.nan)
 
 
-def _tflops(row: Measurement) -> HtmlCell:
-    tflops = row.timing.tflops if row.timing else math.nan
+def _tflops(row: Measurement | None) -> HtmlCell:
+    tflops = row.timing.tflops if row and row.timing else math.nan
     return HtmlCell(text="") if math.isnan(tflops) else HtmlCell(text=tflops_text(tflops), sort=tflops)
-
-
-def _sol(row: Measurement) -> HtmlCell:
-    return share_cell(row.timing.sol if row.timing and row.role.does_the_work else math.nan)
 
 
 def _speedup(row: Measurement) -> HtmlCell:

@@ -35,14 +35,27 @@ from gdnbench.report.run.text import (
     print_suite,
     speedup_text,
 )
-from gdnbench.report.units import TimeUnit, flops_bind, next_words, number, plus_minus, tflops_text, time_unit, traffic
+from gdnbench.report.units import (
+    MICROSECONDS,
+    MILLISECONDS,
+    TimeUnit,
+    flops_bind,
+    next_words,
+    number,
+    plus_minus,
+    tflops_text,
+    time_unit,
+    traffic,
+)
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
 
-Beneath = Mapping[str, Sequence[tuple[str, Measurement]]]
-"""Named rows by the id of the case that they stand beneath."""
+Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
+"""Named rows, each with its kernel time, by the id of the case that they stand beneath."""
 
+_BOUND = "of bound"
+STREAM_WIDTH = 15  # characters of a further column of times
 WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
 
 
@@ -90,7 +103,7 @@ def _print_tables(
     console.print(headline(info))
     for warning in info.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
-    flops = flops_bind(measurements)
+    flops, by_kernel = flops_bind(measurements), has_times(clocks)
     titles = workload_titles(info)
     not_reached: list[str] = []
     reasons: set[str] = set()
@@ -99,13 +112,15 @@ def _print_tables(
         if any(row.status is Status.NOT_RUN for row in here) and not any(row.timing for row in here):
             not_reached.append(title)
             continue
-        print_workload(console, info, here, title, flops=flops, told=reasons)
-        print_clocks(console, info, here, {clock: rows_at(workload, rows) for clock, rows in clocks.items()})
+        clocks_here = {clock: rows_at(workload, rows) for clock, rows in clocks.items()}
+        kernel_times = clocks_here.get("cupti", ()) if by_kernel else None
+        print_workload(console, info, here, title, kernel_times, flops=flops, told=reasons)
+        print_clocks(console, info, here, clocks_here)
     console.print()
     if not_reached:
         console.print(_not_reached_line(not_reached))
         console.print()
-    told = legend(info, flops=flops)
+    told = legend(info, flops=flops, by_kernel=by_kernel)
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
     console.print(Text("\n").join([told, *map(Text, below)]), style="dim")
@@ -121,6 +136,11 @@ def _not_reached_line(titles: Sequence[str]) -> Text:
     """Returns one line for the workloads at which nothing was measured when a run was stopped."""
     told = titles[0] if len(titles) == 1 else f"{len(titles)} workloads, {titles[0]} to {titles[-1]}"
     return Text.assemble((Status.NOT_RUN.value, "red"), f"  {told}: the run was stopped before their turn")
+
+
+def has_times(clocks: Clocks) -> bool:
+    """Whether there are kernel times (CUPTI) among the times of further clocks."""
+    return any(row.timing for row in clocks.get("cupti", ()))
 
 
 def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement]:
@@ -145,6 +165,7 @@ def print_workload(
     info: RunInfo,
     rows: list[Measurement],
     title: str,
+    kernel_times: Sequence[Measurement] | None,
     *,
     flops: bool,
     beneath: Beneath = MappingProxyType({}),
@@ -152,29 +173,37 @@ def print_workload(
 ) -> None:
     """Prints the rows of one workload, fastest first, and what qualifies them.
 
-    `flops` tells whether FLOPs bound some workload of the run; `beneath` has rows to print beneath a case's. `told` has
-    what was already printed in full, reasons for failures and, by sizes, dependence on the inputs; it is updated.
+    `kernel_times` has the workload's rows by CUPTI, None where the run has no such times: they come first; rates and
+    shares of the bound are theirs. `flops` tells whether FLOPs bound some workload of the run; `beneath` has rows to
+    print beneath a case's. `told` has what was already printed in full, reasons for failures and, by sizes, dependence
+    on the inputs; it is updated.
     """
     told = set() if told is None else told
     shown = [row for row in rows if row.timing and row.role is not Role.CONTROL]
-    shown.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
+    by_id = None if kernel_times is None else {row.case.id: row for row in kernel_times if row.timing}
+    shown.sort(key=lambda row: (_time_us(by_id.get(row.case.id)) if by_id else 0.0, _time_us(row)))
     console.print()
     bound = f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}" if flops and shown else ""
     console.print(Text(f"{title}  ({traffic(max(row.nbytes for row in rows))}{bound})", style="bold"))
     if shown:
-        beside = console.width >= WIDE_ENOUGH_FOR_NOTES
-        table = _table(info, shown, beside, beneath, flops=flops)
+        beside = console.width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if by_id else 0)
+        table = _table(info, shown, by_id, beside, beneath, flops=flops)
         # If the table has a column of notes, that column is folded.
-        table = (
-            table if beside or fits(console, table) else _table(info, shown, beside, beneath, flops=flops, broken=True)
-        )
-        console.print(table if beside else FittedTable(table, ("MHz", "GB/s", "TFLOP/s", "SOL", _versus_heading(info))))
+        if not beside and not fits(console, table):
+            table = _table(info, shown, by_id, beside, beneath, flops=flops, broken=True)
+        streams = [f"stream {unit.name}" for unit in (MICROSECONDS, MILLISECONDS)]
+        droppable = ("MHz", *streams, "GB/s", "TFLOP/s", _BOUND, _versus_heading(info))
+        console.print(table if beside else FittedTable(table, droppable))
         if not beside:
             _print_notes(console, shown)
     failed = [row for row in rows if row.status is not Status.OK and not _fails_with_baseline(row, rows)]
     inputs = _untold(inputs_lines(rows), rows[0].case.workload, told)
     for line in (*control_lines(rows), *inputs, *failure_lines(failed, told=told)):
         console.print(line)
+
+
+def _time_us(row: Measurement | None) -> float:
+    return row.timing.time_us if row and row.timing else math.inf
 
 
 def _untold(lines: Sequence[Text], workload: Workload, told: set[str]) -> list[Text]:
@@ -200,6 +229,7 @@ def _print_notes(console: Console, rows: Sequence[Measurement]) -> None:
 def _table(
     info: RunInfo,
     rows: Sequence[Measurement],
+    kernel_times: Mapping[str, Measurement] | None,
     notes: bool,
     beneath: Beneath,
     *,
@@ -207,39 +237,54 @@ def _table(
     broken: bool = False,
 ) -> Table:
     """Makes the table of a workload; `flops` adds their rate, `broken` puts a label's params on a line of their own."""
-    unit = time_unit(row.timing.time_us for row in rows if row.timing)
-    table = plain_table()
+    table, unit = plain_table(), time_unit(map(_time_us, rows))
     table.add_column("kernel", overflow="fold")
-    table.add_column(f"{'' if info.on_gpu else 'CPU '}time {unit.name}", justify="right", no_wrap=True)
+    if kernel_times is None:
+        headings = [f"{'' if info.on_gpu else 'CPU '}time {unit.name}"]
+    else:
+        kernel_unit = time_unit(map(_time_us, kernel_times.values()))
+        headings = [f"kernel {kernel_unit.name}", f"stream {unit.name}"]
     if info.on_gpu:
-        for heading in ("GB/s", *(("TFLOP/s",) if flops else ())):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("SOL", justify="right", no_wrap=True)
+        headings += ["GB/s", *(("TFLOP/s",) if flops else ()), _BOUND]
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(_versus_heading(info), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if info.on_gpu:
         table.add_column("MHz", justify="right", no_wrap=True)
     if notes:
         table.add_column("notes")
+
+    def cells(row: Measurement, kernel_time: Measurement | None, *, notes: bool, broken: bool) -> list[Text]:
+        times = [_time(row, unit)] if kernel_times is None else [_time(kernel_time, kernel_unit), _time(row, unit)]
+        rates = _rates(row if kernel_times is None else kernel_time, flops=flops) if info.on_gpu else []
+        rest = _verdict_cells(row, on_gpu=info.on_gpu, notes=notes)
+        return [name_cell(row, broken=broken), *times, *rates, *rest]
+
     for row in rows:
-        table.add_row(*_cells(row, unit, on_gpu=info.on_gpu, flops=flops, notes=notes, broken=broken))
-        for name, other in beneath.get(row.case.id, ()):
-            cells = _cells(other, unit, on_gpu=info.on_gpu, flops=flops, notes=False, broken=False)
-            table.add_row(Text(f"  {name}"), *cells[1:], style="dim")
+        table.add_row(*cells(row, (kernel_times or {}).get(row.case.id), notes=notes, broken=broken))
+        for name, other, kernel_time in beneath.get(row.case.id, ()):
+            own = cells(other, kernel_time, notes=False, broken=False)
+            table.add_row(Text(f"  {name}"), *own[1:], style="dim")
     return table
 
 
-def _cells(row: Measurement, unit: TimeUnit, *, on_gpu: bool, flops: bool, notes: bool, broken: bool) -> list[Text]:
-    timing = row.timing
-    assert timing
-    cells = [name_cell(row, broken=broken), Text(unit.text(timing.time_us) + plus_minus(timing.relative_half_width))]
+def _time(row: Measurement | None, unit: TimeUnit) -> Text:
+    timing = row.timing if row else None
+    return Text(unit.text(timing.time_us) + plus_minus(timing.relative_half_width) if timing else "")
+
+
+def _rates(row: Measurement | None, *, flops: bool) -> list[Text]:
+    if row is None or row.timing is None:
+        return [Text("")] * (3 if flops else 2)
+    rates = [number(row.timing.bandwidth_gbs), *([tflops_text(row.timing.tflops)] if flops else [])]
+    return [*map(Text, rates), Text(number(row.timing.sol, ".1%") if row.role.does_the_work else "")]
+
+
+def _verdict_cells(row: Measurement, *, on_gpu: bool, notes: bool) -> list[Text]:
+    cells = [_versus(row), _verdict(row)]
     if on_gpu:
-        sol = number(timing.sol, ".1%") if row.role.does_the_work else ""
-        rates = [number(timing.bandwidth_gbs), *([tflops_text(timing.tflops)] if flops else [])]
-        cells += [*map(Text, rates), Text(sol)]
-    cells += [_versus(row), _verdict(row)]
-    if on_gpu:
-        cells.append(Text(number(timing.sm_mhz)))
+        cells.append(Text(number(row.timing.sm_mhz if row.timing else math.nan)))
     return [*cells, Text("; ".join(notes_of(row)))] if notes else cells
 
 

@@ -79,27 +79,32 @@ def inputs_text(effect: InputsEffect) -> str:
 _ROUNDS = "rounds"
 
 
-def legend(info: RunInfo, *, flops: bool, over: str = "") -> Text:
+def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = False) -> Text:
     """Returns the meanings of the columns of a run's table.
 
-    `flops` tells whether FLOPs bound some workload; intervals are over `over`, by default rounds, and processes if
-    several.
+    `flops` tells whether FLOPs bound some workload, `by_kernel` whether the run has kernel times. Intervals are over
+    `over`, by default rounds, and processes if several.
     """
     settings = info.settings
     over = over or ("rounds and processes" if process_count(info) > 1 else _ROUNDS)
     cards = "" if "cards" in over or not info.on_gpu else "; cards not sampled are not in it"
     interval = f"±: {settings['confidence']:.0%} interval over {over}"
-    ratio = "vs: baseline time / kernel time, paired by round;"
+    ratio = "vs: baseline time / the kernel's, paired by round;"
     lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
     lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for all comparisons.")
-    if info.on_gpu and flops:
-        lines += [
-            "SOL: time of the bound / the kernel's. The bound: the fastest copying floor, or the op's FLOPs at the",
-            "GPU's peak, whichever takes longer. GB/s, TFLOP/s: least traffic and FLOPs of the op / time.",
-        ]
-    elif info.on_gpu:
-        shares = ["SOL: time of the fastest copying floor / the kernel's.", "GB/s: least traffic of the op / time."]
-        lines += [" ".join(shares)] if over == _ROUNDS else shares
+    if by_kernel:
+        lines.append("kernel: kernel time (CUPTI). stream: event to event (NVBench), launch included;")
+        lines.append("vs and verdict are of stream times.")
+    if info.on_gpu:
+        what = "kernel time" if by_kernel else "time"
+        bound = "the bound" if flops else "the fastest copying floor"
+        launch = ", by kernel times" if by_kernel else ", launch on both sides"
+        lines.append(f"of bound: {bound}'s time / the kernel's{launch}.")
+        if flops:
+            lines.append("The bound: the fastest copying floor, or the op's FLOPs at the GPU's peak, without launch,")
+            lines.append(f"whichever takes longer. GB/s, TFLOP/s: least traffic and FLOPs of the op / {what}.")
+        else:
+            lines.append(f"GB/s: least traffic of the op / {what}.")
     if info.calibration:
         lines.append(f"Calibrated {in_words(info.calibration)}.")
     return Text("\n".join(lines))

@@ -69,7 +69,8 @@ def _times(score: WorkloadScore) -> dict[str, Any]:
         return {}
     return {
         "time_us": _digits(timing.time_us),
-        "kernel_time_us": _digits(score.kernel_us) if score.kernel_us else None,
+        "kernel_time_us": _digits(score.kernel.time_us) if score.kernel else None,
+        "kernel_share_of_bound": _digits(score.kernel.sol) if score.kernel and score.kernel.bound else None,
         "share_of_bound": _digits(timing.sol) if timing.bound else None,
         "bound": timing.bound or None,
     }

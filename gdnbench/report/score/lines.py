@@ -93,10 +93,11 @@ def _times(score: WorkloadScore) -> str:
     told = [str(score.workload)]
     if score.timing:
         told.append(f"{time_text(score.timing.time_us)} µs")
-        if score.kernel_us:
-            told.append(f"kernel {time_text(score.kernel_us)} µs")
-        if score.timing.bound:
-            told.append(f"{percent(score.timing.sol)} of SOL ({score.timing.bound})")
+        if score.kernel:
+            told.append(f"kernel {time_text(score.kernel.time_us)} µs")
+        leading, by = (score.kernel, "by kernel times") if score.kernel else (score.timing, "launch on both sides")
+        if leading.bound:
+            told.append(f"{percent(leading.sol)} of the bound ({leading.bound}), {by}")
     return ", ".join(told)
 
 
