@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from gdnbench.verbs import VERBS
+
 VARIABLE = "GDNBENCH_ASKED"
 
 
@@ -67,9 +69,6 @@ CALIBRATIONS = "calibration"
 
 CACHE_VARIABLE = "GDNBENCH_CACHE"
 
-GPU_VERBS = ("calibrate", "doctor", "ncu", "phases", "proton", "run", "step", "sweep", "verify")
-"""The verbs that need a GPU, and may run on a target that has one."""
-
 
 def calibrations_folder() -> Path:
     """Returns the folder of the last calibration of each host and GPU model, in the user's state folder."""
@@ -116,7 +115,7 @@ def on_option(command: Sequence[str]) -> tuple[str, ...]:
     It is empty if the command needs no GPU, or this command runs on the machine where it was requested.
     """
     elsewhere = command_origin()
-    named = elsewhere.target if elsewhere and command[0] == "gdnbench" and command[1] in GPU_VERBS else ""
+    named = elsewhere.target if elsewhere and command[0] == "gdnbench" and VERBS[command[1]].gpu else ""
     return ("--on", named) if named else ()
 
 
@@ -143,10 +142,6 @@ def ledger_option(ledger: Path) -> tuple[str, ...]:
 
 def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:
     """Adds the options of these folders of runs and profiles to a gdnbench command."""
-    verb = command[1] if command[:1] == ("gdnbench",) else ""
-    out = out_option(results) if verb in _OF_RUNS else ()
-    return (*command, *out, *(profiles_option(profiles) if verb in _OF_PROFILES else ()))
-
-
-_OF_RUNS = {"compare", "explain", "history", "list", "plot", "report", "run", "show", "step", "sweep"}
-_OF_PROFILES = {"explain", "ncu", "nsys", "phases", "proton"}
+    row = VERBS[command[1]] if command[:1] == ("gdnbench",) else None
+    out = out_option(results) if row and row.runs else ()
+    return (*command, *out, *(profiles_option(profiles) if row and row.profiles else ()))

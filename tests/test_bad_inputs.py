@@ -9,8 +9,9 @@ from exchange_data import DECODE, GOLDEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gdnbench.cli.app import VERBS
+from gdnbench.cli.verb import Listed
 from gdnbench.errors import ExitCode, UsageError
+from gdnbench.verbs import VERBS
 
 pytestmark = pytest.mark.slow
 
@@ -95,8 +96,8 @@ BASE = {
 
 
 def _commands():
-    for verb in VERBS:
-        command = verb.with_options()
+    for verb in VERBS.values():
+        command = Listed(verb).with_options()
         yield verb.name, command
         for inner, nested in getattr(command, "commands", {}).items():
             yield f"{verb.name} {inner}", nested

@@ -14,12 +14,12 @@ from run_data import case, measured, store
 
 from gdnbench import __version__
 from gdnbench.catalog.catalog import default_roots
-from gdnbench.cli import app as cli
 from gdnbench.cli.moved import MOVED
+from gdnbench.cli.verb import GpuVerb, Listed
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
+from gdnbench.verbs import VERBS
 
-VERBS = sorted(verb.name for verb in cli.VERBS)
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 
 
@@ -48,8 +48,15 @@ def test_every_verb_explains_itself(run, verb):
 def test_the_help_names_every_verb_and_every_exit_code(run):
     code, out, _ = run("--help")
     assert code == 0
-    assert all(verb in out for verb in VERBS)
+    assert all(row.name in out and row.panel in out for row in VERBS.values() if row.panel)
     assert all(f"{code.value}: {code.meaning}" in out for code in ExitCode)
+
+
+@pytest.mark.parametrize("row", VERBS.values(), ids=lambda row: row.name)
+def test_the_table_says_of_a_verb_what_its_function_does(row):
+    command = Listed(row).with_options()
+    assert " ".join(command.help.split("\n\n")[0].split()) == row.help
+    assert isinstance(command, GpuVerb) is row.gpu
 
 
 def test_without_a_verb_the_help_is_shown(run):

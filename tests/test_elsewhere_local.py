@@ -460,11 +460,3 @@ def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
     with held(kept), pytest.raises(UsageError, match="still running"):
         take_up(jobs / "2" / "out", RUN)
     assert take_up(jobs / "2" / "out", RUN).name == RUN
-
-
-def test_every_verb_that_needs_a_gpu_and_no_other_may_run_elsewhere():
-    from gdnbench.cli.app import VERBS
-    from gdnbench.cli.verb import GpuVerb
-    from gdnbench.origin import GPU_VERBS
-
-    assert {verb.name for verb in VERBS if isinstance(verb.with_options(), GpuVerb)} == set(GPU_VERBS)

@@ -12,8 +12,8 @@ from typing import Any
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.cli.cards import run_and_tell
-from gdnbench.cli.merge import print_merged
 from gdnbench.cli.options import sizes, terms
+from gdnbench.cli.runs import print_merged
 from gdnbench.elsewhere.job import GivenOption, words_that_travel
 from gdnbench.elsewhere.targets import NamedTarget
 from gdnbench.errors import ExitCode
@@ -23,8 +23,8 @@ from gdnbench.model.case import Part
 from gdnbench.origin import out_option
 from gdnbench.report.console import message_console
 from gdnbench.store.info import read_info
+from gdnbench.verbs import VERBS
 
-_VERBS = ("run", "sweep")
 _WHOLE = ("part", "resume", "dry_run", "inputs")
 """Of commands that are not split: of a part, of a run that was begun, of files, or such as measure nothing."""
 
@@ -43,7 +43,7 @@ def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
     Raises:
         GdnbenchError: for kernels, workloads or a suite that do not exist.
     """
-    if verb not in _VERBS or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
+    if not VERBS[verb].splits or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
         return 1
     catalog = load_catalog()
     names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from importlib import import_module
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.cli.complete import complete_targets
 from gdnbench.errors import UsageError
+from gdnbench.verbs import VerbRow
 
 MARKUP: Literal["markdown"] = "markdown"
 
@@ -102,45 +101,27 @@ def _on_option() -> Any:
 
 
 class Listed(TyperCommand):
-    """A verb's name and help; its options are made when it is called.
+    """A verb as its row of the table has it; its module is imported, and its options are made, when it is called."""
 
-    To make those of all verbs takes 80 ms, which `--help` and each verb would have to wait for.
+    def __init__(self, row: VerbRow) -> None:
+        super().__init__(
+            row.name, help=row.help, rich_markup_mode=MARKUP, hidden=not row.panel, rich_help_panel=row.panel
+        )
+        self._row = row
 
-    Args:
-        name: the verb.
-        told: its help.
-        make: gives the verb with its options.
-        hidden: whether `--help` leaves it out.
-    """
-
-    def __init__(self, name: str, told: str, make: Callable[[], Any], *, hidden: bool = False) -> None:
-        super().__init__(name, help=told, rich_markup_mode=MARKUP, hidden=hidden)
-        self.with_options = make
+    def with_options(self) -> Any:
+        """Makes the verb with its options: those of a group, or a function's parameters."""
+        module, _, name = (self._row.path or f"{self._row.name}:{self._row.name}").partition(":")
+        made = getattr(import_module(f"gdnbench.cli.{module}"), name)
+        if isinstance(made, typer.Typer):
+            return typer.main.get_command(made)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+        alone.command(self._row.name, cls=GpuVerb if self._row.gpu else Verb)(made)
+        return typer.main.get_command(alone)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the verb with its options; Click asks for it when the verb is called or completed."""
         return self.with_options().make_context(info_name, args, parent=parent, **extra)
-
-
-def listed_verb(
-    function: Callable[..., None], name: str = "", *, cls: type[Verb] = Verb, hidden: bool = False
-) -> Listed:
-    """A verb whose help is the function's docstring, and whose options are its parameters.
-
-    Args:
-        function: is called with the options.
-        name: the function's by default.
-        cls: what it is a command of: a `GpuVerb` may run elsewhere.
-        hidden: whether `--help` leaves it out.
-    """
-    called = name or function.__name__
-
-    def make() -> Any:
-        alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-        alone.command(called, cls=cls)(function)
-        return typer.main.get_command(alone)
-
-    return Listed(called, inspect.getdoc(function) or "", make, hidden=hidden)
 
 
 def make_group(name: str, told: str) -> typer.Typer:
@@ -158,8 +139,3 @@ def make_group(name: str, told: str) -> typer.Typer:
         add_completion=False,
         rich_markup_mode=MARKUP,
     )
-
-
-def listed_group(group: typer.Typer) -> Listed:
-    """A verb that has verbs of its own; Typer knows its name and help."""
-    return Listed(group.info.name or "", group.info.help or "", partial(typer.main.get_command, group))

@@ -31,6 +31,7 @@ from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, out_option
+from gdnbench.verbs import VERBS
 
 _QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
 
@@ -67,10 +68,6 @@ class SlurmEngine:
     def _waiting(self, line: str) -> str:
         queued = _QUEUED.search(line)
         return f"job {queued[1]} waits in the queue of {self.ready.host.name}" if queued else ""
-
-
-_RESUMED = ("run", "sweep")
-"""The verbs whose run `run --resume` finishes."""
 
 
 @dataclass
@@ -168,7 +165,7 @@ class Forwarded:
         """What to do for what is finished there and is not here."""
         if not self.named.keeps:
             return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
-        if not self.runs or self.job.verb not in _RESUMED:
+        if not self.runs or not VERBS[self.job.verb].splits:
             return f"run it again; what it left there is in {self.kept}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]
         own += ["--inputs", self.job.inputs] if self.job.inputs else []

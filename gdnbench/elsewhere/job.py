@@ -17,12 +17,13 @@ from msgspec import Meta
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.origin import GPU_VERBS, RESULTS
+from gdnbench.origin import RESULTS
 from gdnbench.regular_file import read_regular
 from gdnbench.store.files import JOURNAL, PARTIAL
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
 from gdnbench.store.schema import GitDocument, TextLine
+from gdnbench.verbs import GPU_VERBS
 
 SCHEMA: Literal[1] = 1
 JOB = "job.json"
