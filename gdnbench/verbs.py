@@ -41,7 +41,6 @@ _PANELS = {
         VerbRow("verify", "Hold kernels against a float64 oracle.", gpu=True),
         VerbRow("ready", "Check whether a kernel is ready to be sent to a contest or into a library.", "verify:ready"),
         VerbRow("score", "Build, check and measure one kernel against one other until the verdict is clear."),
-        VerbRow("watch", "Score a kernel each time that its sources are saved, one line each."),
         VerbRow("try", "Write an experiment down before it is measured: why, and what is expected.", "ledger:try_"),
         VerbRow("ledger", "List the experiments that `gdnbench try` wrote down, show one, or close one."),
     ),

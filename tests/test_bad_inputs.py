@@ -82,7 +82,6 @@ BASE = {
     "calibrate": ["--gpu", "cpu"],
     "step": ["decode-v9"],
     "score": ["decode-v4"],
-    "watch": ["decode-v4", "--turns", "1"],
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],

@@ -108,7 +108,7 @@ def test_an_error_comes_with_a_hint(run):
 
 @pytest.mark.parametrize("word", MOVED)
 def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(run, word):
-    code, out, err = run(word, "--some", "thing")
+    code, out, err = run(*word.split(), "--some", "thing")
     assert (code, out) == (ExitCode.USAGE, "")
     assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
 

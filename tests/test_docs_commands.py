@@ -98,7 +98,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     words = list(_files(words))
     if words[0] == "new":
         words += [] if "--to" in words else ["--to", str(tmp_path)]
-    if words[0] in {"lint", "verify", "run", "inspect", "watch"} and any(
+    if words[0] in {"lint", "verify", "run", "inspect", "score"} and any(
         name in " ".join(words) for name in ("decode-mine", "decode-theirs", "decode-next", "prefill-mine")
     ):
         pytest.skip("is of the kernel that the reader made, or imported")

@@ -1,4 +1,4 @@
-"""`gdnbench watch` as its users use it: a line a save, keys in a terminal, documents in a pipe."""
+"""`gdnbench score --watch` as its users use it: a line a save, keys in a terminal, documents in a pipe."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Project:
         )
 
     def start(self, *options, **streams):
-        words = ("watch", "decode-mine", "--against", "decode-v8", "--gpu", "b200", *options)
+        words = ("score", "--watch", "decode-mine", "--against", "decode-v8", "--gpu", "b200", *options)
         return subprocess.Popen([sys.executable, "-m", "gdnbench", *words], env=self.environment, **streams)
 
     def save(self, text):
@@ -128,7 +128,7 @@ def test_a_kernel_that_is_not_there_is_refused(project):
     done = project.start("--turns", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     done.communicate(timeout=LIMIT_S)
     assert done.returncode == 0
-    words = [sys.executable, "-m", "gdnbench", "watch", "nothing-such", "--gpu", "b200"]
+    words = [sys.executable, "-m", "gdnbench", "score", "--watch", "nothing-such", "--gpu", "b200"]
     refused = subprocess.run(words, env=project.environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "there is no kernel nothing-such" in refused.stderr

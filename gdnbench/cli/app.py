@@ -27,7 +27,7 @@ class _Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb that was typed; raises UnknownNameError for one that was removed or renamed."""
-        check_moved(args[0])
+        check_moved(args)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

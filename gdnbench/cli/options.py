@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -198,11 +198,36 @@ def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -
     Raises:
         UsageError: for the first parameter that is not allowed.
     """
+    for param, told in _typed(ctx):
+        if param not in allowed:
+            raise UsageError(f"--{name} does not go with {told}: {why}", f"leave {told} out, or start a new run")
+
+
+def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection[str] = ()) -> None:
+    """Refuses options that a flag and its absence do not share.
+
+    Args:
+        ctx: the command's.
+        mode: the parameter of the flag, which is also its spelling.
+        own: the parameters that mean something with the flag alone.
+        others: those that mean something without it alone.
+
+    Raises:
+        UsageError: for the first parameter that does not fit.
+    """
+    for param, told in _typed(ctx):
+        if ctx.params[mode] and param in others:
+            raise UsageError(f"--{mode} does not go with {told}", f"leave {told} out")
+        if not ctx.params[mode] and param in own:
+            raise UsageError(f"{told} is of --{mode}", f"add --{mode}, or leave {told} out")
+
+
+def _typed(ctx: Context) -> Iterator[tuple[str, str]]:
+    """The parameters that were typed, and how each is spelt."""
     for param in ctx.command.params:
         given = param.name and ctx.get_parameter_source(param.name)
-        if given and given.name == "COMMANDLINE" and param.name not in allowed:
-            told = max(param.opts, key=len) if param.param_type_name == "option" else f"a {param.name}"
-            raise UsageError(f"--{name} does not go with {told}: {why}", f"leave {told} out, or start a new run")
+        if param.name and given and given.name == "COMMANDLINE":
+            yield param.name, max(param.opts, key=len) if param.param_type_name == "option" else f"a {param.name}"
 
 
 def confirm_builds(outlook: Outlook, *, yes: bool) -> None:

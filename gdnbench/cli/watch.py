@@ -1,4 +1,4 @@
-"""`gdnbench watch`: a score on every save."""
+"""`gdnbench score --watch`: a score on every save."""
 
 from __future__ import annotations
 
@@ -12,29 +12,15 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from gdnbench.cli.options import (
-    GpuOption,
-    KernelArgument,
-    KernelsOption,
-    MarginOption,
-    OpOption,
-    QuietOption,
-    ShapesOption,
-    SuiteOption,
-    one_term,
-    sizes,
-)
-from gdnbench.cli.score import AgainstOption, FreshOption, ScoreBudgetOption, ScoreStepLimitOption
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
+    from gdnbench.model.gpu import Gpu
+    from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.sources import WatchedSources
     from gdnbench.score.turns import StopOnChange, Turn, Turns
 
@@ -43,55 +29,21 @@ _POLL_S = 0.2
 _KEYS = "d diff of the machine code, o open the source, e explain, s score again, h history, q stop"
 
 
-def watch(
-    kernels: KernelArgument = None,
-    kernel: KernelsOption = None,
-    against: AgainstOption = "",
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
-    suite: SuiteOption = "",
-    margin: MarginOption = 0.005,
-    budget: ScoreBudgetOption = "6s",
-    step_limit: ScoreStepLimitOption = 10.0,
-    fresh: FreshOption = False,
-    turns: Annotated[int, typer.Option(min=0, metavar="N", help="Stop after so many scores; 0 for none.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON document a line instead.")] = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Score a kernel each time that its sources are saved, one line each.
+def score_on_save(asked: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool, json: bool, quiet: bool) -> None:
+    """Scores the kernel each time that its sources are saved, until that is stopped or `most` scores; 0 for any number.
 
-    What is compared, and what a score rests on, is as with `gdnbench score`. A save
-    in the middle of a score begins it anew. In a terminal, keys show the difference
-    of the machine code from the turn before, open the source where an error or a
-    late load is (in $VISUAL or $EDITOR), explain, list all turns, and stop.
+    Raises:
+        GdnbenchError: as `Turns.take`.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measuring.sweep_request import parse_duration
     from gdnbench.report.console import data_console
-    from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.sources import sources_of
     from gdnbench.score.turns import Turns
 
-    label = one_term(kernels, kernel, "gdnbench watch decode-mine --against decode-v9")
-    asked = ScoreRequest(
-        kernel=label,
-        op=op,
-        against=against,
-        axes=sizes(shape),
-        suite=suite,
-        margin=margin,
-        budget_s=parse_duration(budget),
-        step_limit_s=step_limit,
-    )
-    found = select_gpu(gpu, list_gpus())
-    sources = sources_of(load_catalog(), label)
+    sources = sources_of(load_catalog(), asked.kernel)
+    turns = Turns(asked, gpu, sources.folder, warm=warm)
     with read_keys() as keys:
-        loop = _Loop(
-            Turns(asked, found, sources.folder, warm=not fresh), sources, keys, data_console(), json=json, quiet=quiet
-        )
-        loop.run(turns)
+        _Loop(turns, sources, keys, data_console(), json=json, quiet=quiet).run(most)
 
 
 @dataclass
