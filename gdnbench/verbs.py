@@ -9,9 +9,10 @@ class VerbRow(NamedTuple):
     """One verb; `gdnbench --help` prints rows without importing what they name.
 
     `help` is the first paragraph of the verb's docstring. `path` is "module:function" in `gdnbench.cli`, by default the
-    name twice, or "module:group" for a verb that has verbs of its own. A verb with `gpu` needs a GPU, and may run on a
-    target. One with `splits` may be split in parts on a cluster, and its runs may be resumed. `runs` and `profiles`
-    say whether it takes the folder of runs as `--out` and the one of profiles as `--profiles`.
+    name twice, or "module:group" for a verb that has verbs of its own. A name of two words is not listed by `--help`. A
+    verb with `gpu` needs a GPU, and may run on a target. One with `splits` may be split in parts on a cluster, and its
+    runs may be resumed. `runs` says whether it takes the folder of runs as `--out`, and `profiles` names the folders in
+    that of profiles which it reads or writes: it takes that one as `--profiles`.
     """
 
     name: str
@@ -20,7 +21,7 @@ class VerbRow(NamedTuple):
     gpu: bool = False
     splits: bool = False
     runs: bool = False
-    profiles: bool = False
+    profiles: tuple[str, ...] = ()
     panel: str = ""
 
 
@@ -41,8 +42,10 @@ _PANELS = {
         VerbRow("verify", "Hold kernels against a float64 oracle.", gpu=True),
         VerbRow("ready", "Check whether a kernel is ready to be sent to a contest or into a library.", "verify:ready"),
         VerbRow("score", "Build, check and measure one kernel against one other until the verdict is clear."),
-        VerbRow("try", "Write an experiment down before it is measured: why, and what is expected.", "ledger:try_"),
-        VerbRow("ledger", "List the experiments that `gdnbench try` wrote down, show one, or close one."),
+        VerbRow("ledger", "Write experiments down, list them, show one, or close one by a stored run."),
+        VerbRow(
+            "ledger add", "Write an experiment down before it is measured: why, and what is expected.", "ledger:add"
+        ),
     ),
     "Measure": (
         VerbRow(
@@ -75,30 +78,36 @@ _PANELS = {
     ),
     "Explain": (
         VerbRow(
-            "explain", "Say what takes a kernel's time, and what to try next. Needs no GPU.", runs=True, profiles=True
+            "explain",
+            "Say what takes a kernel's time, and what to try next. Needs no GPU.",
+            runs=True,
+            profiles=("ncu", "phases", "proton"),
         ),
         VerbRow("inspect", "Show what the compiler made of kernels, for any architecture. Needs no GPU."),
         VerbRow(
-            "ncu", "Put the hardware counters of kernels side by side, with Nsight Compute.", gpu=True, profiles=True
+            "ncu",
+            "Put the hardware counters of kernels side by side, with Nsight Compute.",
+            gpu=True,
+            profiles=("ncu",),
         ),
         VerbRow(
             "nsys",
             "Record a timeline of launches with Nsight Systems, where that is installed.",
             "ncu:nsys",
-            profiles=True,
+            profiles=("nsys",),
         ),
         VerbRow(
             "proton",
             "Show where inside a Triton kernel the time goes, by Proton's instrumentation.",
             gpu=True,
-            profiles=True,
+            profiles=("proton",),
         ),
         VerbRow(
             "phases",
             "Show how long each warp of a CUDA kernel spends in each of its phases.",
             "proton:phases",
             gpu=True,
-            profiles=True,
+            profiles=("phases",),
         ),
     ),
     "Manage": (

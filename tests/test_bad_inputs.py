@@ -77,7 +77,7 @@ BASE = {
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],
     "sweep": ["decode-v4", "-p", "WARPS=4"],
-    "try": ["it is faster", "-k", "decode-v4", "--expect", "time <= 9us at B=1"],
+    "ledger add": ["it is faster", "-k", "decode-v4", "--expect", "time <= 9us at B=1"],
     "ledger": [],
     "calibrate": ["--gpu", "cpu"],
     "step": ["decode-v9"],

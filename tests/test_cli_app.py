@@ -39,7 +39,7 @@ def results(tmp_path):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(run, verb):
-    code, out, err = run(verb, "--help")
+    code, out, err = run(*verb.split(), "--help")
     assert (code, err) == (0, "")
     assert verb in out
     assert "--help" in out
@@ -48,7 +48,7 @@ def test_every_verb_explains_itself(run, verb):
 def test_the_help_names_every_verb_and_every_exit_code(run):
     code, out, _ = run("--help")
     assert code == 0
-    assert all(row.name in out and row.panel in out for row in VERBS.values() if row.panel)
+    assert all(row.name in out and row.panel in out for row in VERBS.values() if row.panel and " " not in row.name)
     assert all(f"{code.value}: {code.meaning}" in out for code in ExitCode)
 
 

@@ -57,7 +57,9 @@ def begin(command_line):
 
     def call(*expected, kernel="decode-v10", code=0, more=()):
         words = [word for text in expected for word in ("--expect", text)]
-        got, out, err = command_line("try", "bulk stores leave sooner", "--kernel", kernel, *words, *more, "--json")
+        got, out, err = command_line(
+            "ledger", "add", "bulk stores leave sooner", "--kernel", kernel, *words, *more, "--json"
+        )
         assert got == code, err
         return json.loads(out) if not got else err
 
@@ -168,7 +170,7 @@ def test_what_cannot_be_tried_leaves_no_entry(home, begin, kernel, expected, why
 
 @pytest.mark.parametrize("text", ["\x1b[31m", "a\nb", "\udcff", "x" * 10_001, " "])
 def test_a_hypothesis_that_is_no_line_is_refused(home, command_line, text):
-    code, _, err = command_line("try", text, "-k", "decode-v10", "--expect", SLOWER)
+    code, _, err = command_line("ledger", "add", text, "-k", "decode-v10", "--expect", SLOWER)
     assert code == ExitCode.USAGE
     assert "error:" in err
     assert read_ledger(home / "ledger.jsonl") == {}
@@ -255,7 +257,7 @@ def test_a_run_without_the_workload_is_refused_and_says_how_to_measure_it(home, 
 def test_the_run_that_is_proposed_has_the_workload_of_every_expectation(home, command_line):
     expected = ("vs decode-v8 >= 1.02 at B=1", "vs decode-v9 >= 1.02 at B=8 heads=qk16_v32", "time <= 9us at B=8")
     words = [word for text in expected for word in ("--expect", text)]
-    code, out, _ = command_line("try", "it is so", "-k", "decode-v10", *words)
+    code, out, _ = command_line("ledger", "add", "it is so", "-k", "decode-v10", *words)
     assert code == 0
     shapes = "--shape B=1,8 --shape heads=qk4_v8,qk16_v32"
     kernels = "decode-v10,decode-v8,decode-v9"
@@ -269,7 +271,9 @@ def test_what_was_refuted_is_not_tried_again_unless_asked_for(home, begin, close
     assert "entry 1 refuted" in begin(SLOWER, code=ExitCode.USAGE)
     assert "still the code that entry 1 was refuted with" in begin("time <= 1us at B=64", code=ExitCode.USAGE)
     begin(SLOWER, kernel="decode-v9")
-    code, _, err = command_line("try", "once more", "-k", "decode-v10", "--expect", SLOWER, "--again", "--after", 1)
+    code, _, err = command_line(
+        "ledger", "add", "once more", "-k", "decode-v10", "--expect", SLOWER, "--again", "--after", 1
+    )
     assert code == 0
     assert "again: entry 1 refuted" in err
     assert read_ledger(home / "ledger.jsonl")[3].opened.after == 1
@@ -281,7 +285,7 @@ def test_an_entry_follows_one_that_there_is(home, begin):
 
 def test_the_list_and_one_in_full(home, begin, close, command_line):
     keep_run(home)
-    assert command_line("ledger")[1].endswith("next: gdnbench try --help\n")
+    assert command_line("ledger")[1].endswith("next: gdnbench ledger add --help\n")
     begin(SLOWER)
     begin("time <= 1us at B=64", kernel="decode-v9")
     close()
@@ -365,7 +369,7 @@ def test_a_damaged_line_is_told_with_its_number(home, begin, close, command_line
     path = home / "ledger.jsonl"
     path.write_text("\n".join(damage(*path.read_text().splitlines())) + "\n")
     before = path.read_bytes()
-    for words in (["ledger"], ["try", "more", "-k", "decode-v9", "--expect", SLOWER]):
+    for words in (["ledger"], ["ledger", "add", "more", "-k", "decode-v9", "--expect", SLOWER]):
         code, _, err = command_line(*words)
         assert code == ExitCode.USAGE
         assert f"ledger.jsonl line {number}: " in err
@@ -391,7 +395,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("verb", ["try", "close"])
+@pytest.mark.parametrize("verb", ["add", "close"])
 @pytest.mark.parametrize("room", [0, 1, 300])
 def test_a_disk_that_fills_leaves_the_ledger_as_it_was(home, begin, close, verb, room):
     keep_run(home)
@@ -399,7 +403,7 @@ def test_a_disk_that_fills_leaves_the_ledger_as_it_was(home, begin, close, verb,
     begin(SLOWER)
     before = path.read_bytes()
     words = {
-        "try": ["try", "more", "-k", "decode-v9", "--expect", SLOWER],
+        "add": ["ledger", "add", "more", "-k", "decode-v9", "--expect", SLOWER],
         "close": ["ledger", "close", "1", RUN],
     }[verb]
     filled = subprocess.run(

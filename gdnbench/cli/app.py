@@ -26,8 +26,10 @@ class _Verbs(TyperGroup):
         super().__init__(**{**attributes, "commands": [Listed(row) for row in VERBS.values()]})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed; raises UnknownNameError for one that was removed or renamed."""
+        """The verb that was typed, of one word or two; raises UnknownNameError for one that was removed or renamed."""
         check_moved(args)
+        if (two := " ".join(args[:2])) in self.commands:
+            return two, self.commands[two], args[2:]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`gdnbench ledger`: lists the experiments, shows one, and closes one by a stored run."""
+"""`gdnbench ledger`: writes experiments down, lists them, shows one, and closes one by a stored run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from gdnbench.cli.complete import complete_kernels
 from gdnbench.cli.options import JsonOption, LedgerOption, OpOption, ResultsOption
 from gdnbench.origin import LEDGER, RESULTS
 
-_FORMS = "gdnbench ledger, gdnbench ledger 3, or gdnbench ledger close 3 RUN"
+_FORMS = "gdnbench ledger, gdnbench ledger 3, gdnbench ledger close 3 RUN, or gdnbench ledger add …"
 
 
 def ledger(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID | close ID RUN]", help="An entry to show, or to close by a stored run.", show_default=False
+            metavar="[ID | close ID RUN | add …]",
+            help="An entry to show, or to close by a stored run.",
+            show_default=False,
         ),
     ] = None,
     learned: Annotated[str, typer.Option(metavar="TEXT", help="With close: what was learned, in a sentence.")] = "",
@@ -27,8 +29,9 @@ def ledger(
     every: Annotated[bool, typer.Option("--all", help="List all entries, not the newest 100 alone.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List the experiments that `gdnbench try` wrote down, show one, or close one.
+    """Write experiments down, list them, show one, or close one by a stored run.
 
+    `gdnbench ledger add` writes one down before it is measured, and has its own help.
     `gdnbench ledger 3` shows entry 3 in full, with what it changed in the kernel's
     sources: up to the run that closed it, else up to now. `gdnbench ledger close 3 RUN`
     holds a run against its expectations: confirmed where the whole interval lies on the
@@ -83,7 +86,7 @@ def _close(wanted: str, run: str, learned: str, results: Path, ledger: Path, *, 
     print_closed(entries[closed.id], entries, ledger, json=json)
 
 
-def try_(
+def add(
     hypothesis: Annotated[str, typer.Argument(metavar="HYPOTHESIS", help="Why it should be so, in a sentence.")],
     kernel: Annotated[
         str,

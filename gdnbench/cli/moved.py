@@ -8,6 +8,7 @@ from gdnbench.errors import UnknownNameError
 
 MOVED = {
     "project": "",
+    "try": "ledger add",
     "watch": "score --watch",
 }
 """By the old spelling, the words that do the same now; empty where nothing does."""

@@ -105,7 +105,11 @@ class Listed(TyperCommand):
 
     def __init__(self, row: VerbRow) -> None:
         super().__init__(
-            row.name, help=row.help, rich_markup_mode=MARKUP, hidden=not row.panel, rich_help_panel=row.panel
+            row.name,
+            help=row.help,
+            rich_markup_mode=MARKUP,
+            hidden=not row.panel or " " in row.name,
+            rich_help_panel=row.panel,
         )
         self._row = row
 

@@ -84,7 +84,7 @@ def find_entry(entries: Entries, wanted: str, path: Path) -> LedgerEntry:
     """
     number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 8 else 0
     if number not in entries:
-        there = f"it has 1 to {max(entries)}" if entries else "it has none yet: see gdnbench try --help"
+        there = f"it has 1 to {max(entries)}" if entries else "it has none yet: see gdnbench ledger add --help"
         raise UnknownNameError(f"no entry {wanted} in {path}", there)
     return entries[number]
 

@@ -48,7 +48,9 @@ def closed_event(entry: LedgerEntry, folder: Path, current: CatalogEntry | None,
     """
     opened = entry.opened
     if entry.is_decided:
-        raise UsageError(f"entry {opened.id} is {entry.state} already", "open a further one: gdnbench try --after …")
+        raise UsageError(
+            f"entry {opened.id} is {entry.state} already", "open a further one: gdnbench ledger add --after …"
+        )
     info, measurements = read_run(folder)
     source = _check_run(opened, info, current)
     findings = [

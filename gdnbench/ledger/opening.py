@@ -85,7 +85,7 @@ def plan_try(
         UnknownNameError: for a kernel that there is not.
     """
     if not hypothesis.strip():
-        raise UsageError("the hypothesis is empty", "say why: gdnbench try 'bulk stores leave sooner' …")
+        raise UsageError("the hypothesis is empty", "say why: gdnbench ledger add 'bulk stores leave sooner' …")
     if not expected:
         raise UsageError("nothing is expected, so that nothing could refute it", f"--expect: {EXAMPLES}")
     typed = [parse_expectation(text) for text in expected]

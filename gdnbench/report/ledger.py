@@ -41,7 +41,7 @@ def print_ledger(entries: Entries, ledger: Path, results: Path, *, json: bool, e
     console = data_console()
     if not entries:
         console.print(f"{ledger} has no entries", markup=False)
-        print_next(console, ["gdnbench", "try", "--help"])
+        print_next(console, ["gdnbench", "ledger", "add", "--help"])
         return
     shown = list(entries) if every else list(entries)[-SHOWN:]
     console.print(_table([(entries[number], gates[number]) for number in shown]))

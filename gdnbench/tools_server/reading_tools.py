@@ -252,7 +252,7 @@ class Try(Tool, frozen=True):
     def words(self) -> Words:
         """As `Tool.words`."""
         check_ledger()
-        words = Words(self.name).option("kernel", self.kernel).option("op", self.op).option("after", self.after)
+        words = Words("ledger add").option("kernel", self.kernel).option("op", self.op).option("after", self.after)
         for bound in self.expect:
             words.text("expect", check_text(bound, "expect"))
         for number in self.gate:

@@ -38,7 +38,7 @@ class Words:
     @property
     def line(self) -> list[str]:
         """The words behind `gdnbench`: options as one word each, then arguments behind `--`, which ends the options."""
-        return [self._verb, *self._options, *(("--", *self._arguments) if self._arguments else ())]
+        return [*self._verb.split(), *self._options, *(("--", *self._arguments) if self._arguments else ())]
 
     def flag(self, name: str, *, wanted: bool = True) -> Words:
         """Adds an option without a value."""
