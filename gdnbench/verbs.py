@@ -98,16 +98,9 @@ _PANELS = {
         ),
         VerbRow(
             "proton",
-            "Show where inside a Triton kernel the time goes, by Proton's instrumentation.",
+            "Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.",
             gpu=True,
-            profiles=("proton",),
-        ),
-        VerbRow(
-            "phases",
-            "Show how long each warp of a CUDA kernel spends in each of its phases.",
-            "proton:phases",
-            gpu=True,
-            profiles=("phases",),
+            profiles=("proton", "phases"),
         ),
     ),
     "Manage": (

@@ -70,7 +70,6 @@ BASE = {
     "export": ["decode-v4", "--to", "set"],
     "import": [DEFINITION, "--to", "kernels"],
     "ncu": ["decode-v4"],
-    "phases": ["decode-v4"],
     "proton": ["decode-triton"],
     "nsys": ["decode-v4"],
     "lint": ["decode-v4"],

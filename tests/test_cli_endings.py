@@ -114,7 +114,6 @@ LIMITS = ("1e19", "1e308", "inf", "nan", "-1", "0", "1000001")
         ("sweep", "decode-triton", "--step-limit"),
         ("ncu", "decode-v4", "--limit"),
         ("nsys", "decode-v4", "--limit"),
-        ("phases", "decode-v4", "--limit"),
         ("proton", "decode-v4", "--limit"),
     ],
     ids=lambda words: words[0],

@@ -102,7 +102,6 @@ def test_notes_stand_under_the_table(command_line, tmp_path):
     [
         (("--import", "none.json"), ExitCode.PROFILER, "none.json"),
         (("--import", CUPTI), ExitCode.PROFILER, "not a trace of Proton's instrumentation"),
-        (("decode-v4",), ExitCode.USAGE, "gdnbench phases decode-v4"),
         (("decode-triton", "--shape", "B=1,8"), ExitCode.USAGE, "2 workloads"),
         (("decode-triton", "--shape", "B=256"), ExitCode.USAGE, "smaller B than 256"),
         (("decode-none",), ExitCode.USAGE, "no kernel decode-none"),

@@ -56,7 +56,7 @@ def stored_profile(mine):
 def stored_stamps(mine):
     path = mine.home / "a.npz"
     replace(stamps(launches=3, warps=5), about=about(label="decode-mine:WARPS=4", source=mine.source())).write(path)
-    return path, ("phases", "--import")
+    return path, ("proton", "--import")
 
 
 def _case(mine):
@@ -167,7 +167,7 @@ def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_li
 
     monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", stamped)
     monkeypatch.setattr("gdnbench.profilers.proton.recording.run_worker", recorded)
-    code, out, err = command_line("phases", "decode-mine", "--profiles", mine.profiles, "--json")
+    code, out, err = command_line("proton", "decode-mine", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     assert json.loads(out)[0]["code"] == "current"
     [path] = (mine.profiles / "phases" / "decode-mine").glob("*.npz")

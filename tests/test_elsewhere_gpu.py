@@ -66,7 +66,7 @@ def test_a_run_on_a_gpu_through_ssh_is_as_one_here(tmp_path):
 
 
 def test_a_profile_comes_home(laptop):
-    done = laptop("phases", "decode-v4", "--on", "here", "--launches", "20")
+    done = laptop("proton", "decode-v4", "--on", "here", "--launches", "20")
     assert done.code == 0, done.err
     assert len(list((laptop.home / "profiles" / "phases").rglob("*.npz"))) == 1
 

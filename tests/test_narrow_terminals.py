@@ -15,7 +15,7 @@ VERBS = {
     "runs": ("runs", "--out", RESULTS),
     "list": ("list", "--out", RESULTS),
     "ncu": ("ncu", "--import", *sorted(PROFILES.glob("ncu/*/*.csv"))),
-    "phases": ("phases", "--import", *sorted(PROFILES.glob("phases/decode-v4/*.npz"))),
+    "phases": ("proton", "--import", *sorted(PROFILES.glob("phases/decode-v4/*.npz"))),
     "proton": ("proton", "--import", *sorted(PROFILES.glob("proton/*/*.json"))),
     "cache": ("cache",),
     "lint": ("lint", "decode-v9", "decode-triton"),

@@ -18,7 +18,7 @@ from gdnbench.codegen.sass import read_instructions
 from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
-from gdnbench.profilers.phases.collect import check_is_cuda, marked_launches
+from gdnbench.profilers.phases.collect import marked_launches
 
 pytestmark = pytest.mark.slow
 
@@ -198,12 +198,3 @@ def test_a_launch_that_a_kernel_does_not_make_is_refused_with_those_it_makes(tmp
     with pytest.raises(UsageError, match="gemm-split has no launch sum") as caught:
         marked_launches(entry, Case(entry.default, entry.op.default), "sm_90", "sum")
     assert "partial_sums, add_sums" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("name", "instead"), [("decode-triton", "gdnbench proton decode-triton"), ("decode-reference", "gdnbench ncu")]
-)
-def test_a_kernel_that_is_not_in_cuda_is_sent_elsewhere(name, instead):
-    with pytest.raises(UsageError) as caught:
-        check_is_cuda(CATALOG.entries[name], name)
-    assert instead in caught.value.hint

@@ -191,7 +191,7 @@ def without_gpu(done):
 
 
 @pytest.mark.parametrize(
-    ("verb", "kernel"), [("ncu", "cuda"), ("phases", "cuda"), ("nsys", "torch"), ("proton", "triton")]
+    ("verb", "kernel"), [("ncu", "cuda"), ("proton", "cuda"), ("nsys", "torch"), ("proton", "triton")]
 )
 @pytest.mark.parametrize("op", AXES)
 def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op, verb, kernel):
@@ -199,7 +199,7 @@ def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op,
     without_gpu(bench(verb, f"{op}-{kernel}", "--gpu", "cpu"))
 
 
-@pytest.mark.parametrize("verb", ["ncu", "phases", "nsys", "explain"])
+@pytest.mark.parametrize("verb", ["ncu", "proton", "nsys", "explain"])
 def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
     gpu = () if verb == "explain" else ("--gpu", "cpu")
     done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
@@ -255,7 +255,7 @@ def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs, 
     assert "did you mean gemm-torch" in done.err
 
 
-@pytest.mark.parametrize("verb", ["run", "verify", "inspect", "sweep", "ncu", "phases"])
+@pytest.mark.parametrize("verb", ["run", "verify", "inspect", "sweep", "ncu", "proton"])
 def test_kernels_of_two_ops_are_refused_with_the_ops(bench, verb):
     gpu = () if verb == "inspect" else ("--gpu", "cpu")
     done = bench(verb, "gemm-cuda", "-k", "ragged-cuda", *gpu)

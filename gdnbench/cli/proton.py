@@ -1,9 +1,9 @@
-"""`gdnbench proton`: where inside a Triton kernel does the time go?"""
+"""`gdnbench proton`: where inside a kernel does the time go?"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,19 +13,22 @@ from gdnbench.cli.options import (
     GpuOption,
     JsonOption,
     KernelLimitOption,
-    KernelsArgument,
     KernelsOption,
-    LimitOption,
     OpOption,
     ProfilesOption,
     QuietOption,
     ShapesOption,
     joined,
-    one_term,
     sizes,
-    terms,
+    some_terms,
 )
 from gdnbench.origin import PROFILES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gdnbench.catalog.catalog import Catalog
+    from gdnbench.model.case import Case
 
 
 def proton(
@@ -33,7 +36,7 @@ def proton(
         list[str] | None,
         typer.Argument(
             metavar="KERNEL",
-            help="A name, with params after colons; with --import, a file.",
+            help="Names or globs of CUDA kernels, or one Triton kernel, params after colons; with --import, files.",
             autocompletion=complete_kernels,
             show_default=False,
         ),
@@ -42,112 +45,125 @@ def proton(
     op: OpOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
-    launches: Annotated[int, typer.Option(min=1, help="Launches to trace.")] = 8,
+    launch: Annotated[
+        str,
+        typer.Option(
+            metavar="ENTRY", help="Of a CUDA kernel of several launches, this one; all with marks by default."
+        ),
+    ] = "",
+    launches: Annotated[
+        int | None, typer.Option(min=1, help="Launches to trace, 8 by default, or to stamp cold, 200 by default.")
+    ] = None,
     stored: Annotated[
-        bool, typer.Option("--import", help="Show a stored .json, or a .chrome_trace of Proton's; needs no GPU.")
+        bool,
+        typer.Option("--import", help="Show stored .npz or .json files, or a .chrome_trace of Proton's; needs no GPU."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
-    profiles: ProfilesOption = PROFILES,
-    limit: LimitOption = 120.0,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Show where inside a Triton kernel the time goes, by Proton's instrumentation.
-
-    Each warp of each launch notes the SM's clock at the borders of the kernel's
-    scopes (`with trace.scope("update")`). What that costs shows beside the kernel's
-    plain time. The trace stays in profiles/proton, for Perfetto.
-    """
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.cli.progress import watch
-    from gdnbench.profilers.proton.recording import load_profile
-    from gdnbench.report.proton import print_profile
-
-    name = one_term(kernels, kernel, "gdnbench proton decode-triton")
-    catalog = load_catalog()
-    if stored:
-        print_profile(load_profile(Path(name)), catalog.code_state, json=json, csv=csv)
-        return
-    from gdnbench.catalog.resolve import resolve_op
-    from gdnbench.measuring.observer import alone_on
-    from gdnbench.profilers.process import Instrumentation, choose_case, choose_gpu, make_assignment
-    from gdnbench.profilers.proton.recording import check_is_no_cuda, limit_launches, record_trace
-
-    case = choose_case(catalog, resolve_op(catalog, op, [name]), name, axes=sizes(shape), gpu=gpu)
-    check_is_no_cuda(catalog, case)
-    with watch(quiet=quiet) as observer:
-        count = limit_launches(catalog, case, launches, observer.note)
-        chosen = choose_gpu(gpu, "a trace", "gdnbench proton --import FILE shows a stored one")
-        with alone_on(chosen, observer):
-            path = record_trace(
-                make_assignment(catalog, case, Instrumentation.PROTON, seed=seed, launches=count),
-                chosen,
-                profiles,
-                limit_s=limit,
-            )
-    print_profile(load_profile(path), catalog.code_state, json=json, csv=csv)
-
-
-def phases(
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
-    launch: Annotated[
-        str, typer.Option(metavar="ENTRY", help="Of a kernel of several launches, this one; all with marks by default.")
-    ] = "",
-    launches: Annotated[int, typer.Option(min=1, help="Cold launches to stamp.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
-    stored: Annotated[
-        list[Path] | None,
-        typer.Option("--import", metavar="FILE", help="Show stored stamps; needs no GPU; repeatable."),
-    ] = None,
     profiles: ProfilesOption = PROFILES,
     limit: KernelLimitOption = 120.0,
     json: JsonOption = False,
     csv: CsvOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show how long each warp of a CUDA kernel spends in each of its phases.
+    """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.
 
-    The kernel is compiled again with its marks as clock reads, checked against the
+    Of a Triton kernel, each warp of each launch notes the SM's clock at the borders of
+    the kernel's scopes (`with trace.scope("update")`). What that costs shows beside the
+    kernel's plain time. The trace stays in profiles/proton, for Perfetto.
+
+    A CUDA kernel is compiled again with its marks as clock reads, checked against the
     oracle, launched cold, and timed beside itself without them: what stamping costs
     is shown. Marks are lines of <gdnbench/phases.cuh> in the kernel; else they are
     nothing. Of a kernel of several launches, each is stamped by itself, in whole
-    calls. For Triton kernels, see `gdnbench proton`.
+    calls. The stamps stay in profiles/phases.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.cli.progress import watch
     from gdnbench.errors import UsageError
-    from gdnbench.profilers.phases.stamps import read_stamps
-    from gdnbench.report.phases import print_profiles
 
-    names = terms(kernels, kernel)
-    if bool(names) == bool(stored):
-        raise UsageError("name kernels, or files to --import", "as in `gdnbench phases decode-v4`")
+    names = some_terms(kernels, kernel, "gdnbench proton decode-triton")
     catalog = load_catalog()
-    found = {path: read_stamps(path) for path in stored or []}
-    if names:
-        from gdnbench.catalog.resolve import resolve_op
-        from gdnbench.catalog.select import select_variants
-        from gdnbench.measuring.observer import alone_on
-        from gdnbench.profilers.phases.collect import check_is_cuda, collect_stamps
-        from gdnbench.profilers.process import choose_case, choose_gpu
+    files = [Path(name) for name in names] if stored else []
+    cases = [] if stored else _cases(catalog, op, names, sizes(shape), gpu)
+    by_stamps = all(file.suffix == ".npz" for file in files) and all(_is_cuda(catalog, case) for case in cases)
+    if not by_stamps and (launch or len(files or cases) > 1):
+        told = "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
+        raise UsageError(told, "name one Triton kernel, as in gdnbench proton decode-triton")
+    if cases and by_stamps:
+        files = _stamp(catalog, cases, gpu, profiles, launch, seed, launches or 200, limit, quiet=quiet)
+    elif cases:
+        files = [_trace(catalog, cases[0], gpu, profiles, seed, launches or 8, limit, quiet=quiet)]
+    if by_stamps:
+        from gdnbench.profilers.phases.stamps import read_stamps
+        from gdnbench.report.phases import print_profiles
 
-        op = resolve_op(catalog, op, names)
-        cases = [
-            choose_case(catalog, op, variant.label, axes=sizes(shape), gpu=gpu)
-            for variant in select_variants(catalog, op, joined(names))
-        ]
+        print_profiles({file: read_stamps(file) for file in files}, catalog.code_state, profiles, json=json, csv=csv)
+    else:
+        from gdnbench.profilers.proton.recording import load_profile
+        from gdnbench.report.proton import print_profile
+
+        print_profile(load_profile(files[0]), catalog.code_state, json=json, csv=csv)
+
+
+def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
+    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.select import select_variants
+    from gdnbench.profilers.process import choose_case
+
+    op = resolve_op(catalog, op, names)
+    variants = select_variants(catalog, op, joined(names))
+    return [choose_case(catalog, op, variant.label, axes=axes, gpu=gpu) for variant in variants]
+
+
+def _is_cuda(catalog: Catalog, case: Case) -> bool:
+    from gdnbench.model.kernel import CudaKernel
+
+    return isinstance(catalog.entries[case.variant.kernel].kernel, CudaKernel)
+
+
+_STORED = "`gdnbench proton --import FILE` shows what is stored"
+
+
+def _stamp(
+    catalog: Catalog,
+    cases: Sequence[Case],
+    gpu: str,
+    profiles: Path,
+    launch: str,
+    seed: int,
+    launches: int,
+    limit: float,
+    *,
+    quiet: bool,
+) -> list[Path]:
+    """Collects the stamps of CUDA kernels; gives their files."""
+    from gdnbench.cli.progress import watch
+    from gdnbench.measuring.observer import alone_on
+    from gdnbench.profilers.phases.collect import collect_stamps
+    from gdnbench.profilers.process import choose_gpu
+
+    chosen = choose_gpu(gpu, "stamping", _STORED)
+    files: list[Path] = []
+    with watch(quiet=quiet) as observer, alone_on(chosen, observer):
         for case in cases:
-            check_is_cuda(catalog.entries[case.variant.kernel], case.label)
-        chosen = choose_gpu(gpu, "stamping", "`gdnbench phases --import FILE.npz` shows stored stamps")
-        with watch(quiet=quiet) as observer, alone_on(chosen, observer):
-            for case in cases:
-                observer.note(f"stamping {case.label} at {case.workload}")
-                found |= collect_stamps(
-                    catalog, case, chosen, profiles, launch=launch, seed=seed, launches=launches, limit_s=limit
-                )
-    print_profiles(found, catalog.code_state, profiles, json=json, csv=csv)
+            observer.note(f"stamping {case.label} at {case.workload}")
+            files += collect_stamps(
+                catalog, case, chosen, profiles, launch=launch, seed=seed, launches=launches, limit_s=limit
+            )
+    return files
+
+
+def _trace(
+    catalog: Catalog, case: Case, gpu: str, profiles: Path, seed: int, launches: int, limit: float, *, quiet: bool
+) -> Path:
+    """Records a trace of a kernel that is not in CUDA; gives its file."""
+    from gdnbench.cli.progress import watch
+    from gdnbench.measuring.observer import alone_on
+    from gdnbench.profilers.process import Instrumentation, choose_gpu, make_assignment
+    from gdnbench.profilers.proton.recording import limit_launches, record_trace
+
+    with watch(quiet=quiet) as observer:
+        count = limit_launches(catalog, case, launches, observer.note)
+        chosen = choose_gpu(gpu, "a trace", _STORED)
+        with alone_on(chosen, observer):
+            task = make_assignment(catalog, case, Instrumentation.PROTON, seed=seed, launches=count)
+            return record_trace(task, chosen, profiles, limit_s=limit)

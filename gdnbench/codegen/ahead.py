@@ -35,7 +35,7 @@ class Job:
     Attributes:
         workload: its run-time axes matter only to the kernel's `warps` or `stages`.
         launch: the entry of the launch; empty for the kernel's first.
-        stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench phases` needs.
+        stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs.
         disassembled: whether the widest load is read from its code; not needed to see whether it compiles.
     """
 

@@ -69,7 +69,7 @@ def compile_cuda(
     """Compiles a CUDA kernel for a target such as `sm_90`; `launch` is a launch's entry, by default the first one's.
 
     Args:
-        stamped: whether its marks read the clock, for `gdnbench phases`; else they do nothing.
+        stamped: whether its marks read the clock, for `gdnbench proton`; else they do nothing.
 
     Raises:
         BuildError: if the compiler rejects the kernel, with its message, or the source is not UTF-8.

@@ -1,4 +1,4 @@
-"""Prints `gdnbench phases`: a line per phase of a CUDA kernel, the launch, and the cost of stamping."""
+"""Prints `gdnbench proton` of CUDA kernels: a line per phase of a CUDA kernel, the launch, and the cost of stamping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Marks that tell `gdnbench phases` where inside a kernel time goes. Without -DGDNBENCH_PHASES every macro is empty, and
+// Marks that tell `gdnbench proton` where inside a kernel time goes. Without -DGDNBENCH_PHASES every macro is empty, and
 // the kernel is compiled as if it had none.
 //
 //   GDNBENCH_PHASE_NAMES(load, update, store);            at file scope: the phases, in the order of the report

@@ -13,21 +13,13 @@ from gdnbench.codegen.cubin import disassemble
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.model.case import Build, Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel
 from gdnbench.profilers.files import make_folder, profile_name
 from gdnbench.profilers.phases.stamps import Stamps, read_stamps
 from gdnbench.profilers.process import Instrumentation, check_left, make_assignment, run_worker
 
 _NAMES = b"gdnbench_phase_names"  # defined by GDNBENCH_PHASE_NAMES, in the code of each launch
 _CLOCK = "SR_CLOCKLO"  # read by each mark
-
-
-def check_is_cuda(entry: CatalogEntry, label: str) -> None:
-    """Raises UsageError for a kernel that cannot be stamped, as it is not in CUDA C++."""
-    if isinstance(entry.kernel, TritonKernel):
-        raise UsageError(f"{label} is a Triton kernel, whose phases Proton records", f"gdnbench proton {label}")
-    if not isinstance(entry.kernel, CudaKernel):
-        raise UsageError(f"{label} is reached through Python, and has no source to stamp", f"gdnbench ncu {label}")
 
 
 def collect_stamps(
@@ -44,8 +36,8 @@ def collect_stamps(
     """Builds a kernel with and without its marks, launches both, and stores the stamps of each launch in a file.
 
     The files are `profiles/phases/<kernel>/<run>.npz`; of several launches each is stamped in calls of its own, whose
-    other launches are plain, and the file's name ends with its entry. Raises UsageError if the kernel is not in CUDA
-    C++, lacks the launch, or has no marks in it; BuildError if it does not build; ProfilerError if a worker failed.
+    other launches are plain, and the file's name ends with its entry. Raises UsageError if the kernel lacks the
+    launch, or has no marks in it; BuildError if it does not build; ProfilerError if a worker failed.
 
     Args:
         launch: the entry of the launch to stamp; if empty, each launch that has marks.
@@ -53,7 +45,6 @@ def collect_stamps(
         limit_s: time limit of a worker.
     """
     entry = catalog.entries[case.variant.kernel]
-    check_is_cuda(entry, case.label)
     marked = marked_launches(entry, case, gpu.arch, launch)
     several = isinstance(entry.kernel, CudaKernel) and len(entry.kernel.launches) > 1
     found = {}

@@ -42,7 +42,7 @@ UNWRITTEN = 0xFFFF_FFFF
 
 _SCHEMA = 1
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_HINT = "give --import an .npz file that `gdnbench phases` wrote"
+_HINT = "give --import an .npz file that `gdnbench proton` wrote"
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def read_stamps(path: Path) -> Stamps:
     except (ValueError, ShapeError) as error:
         raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error
     if not records.size:
-        raise ProfilerError(f"{path} holds no launch", "stamp the kernel again with `gdnbench phases`")
+        raise ProfilerError(f"{path} holds no launch", "stamp the kernel again with `gdnbench proton`")
     return stamps
 
 

@@ -18,7 +18,7 @@ from gdnbench.codec import SchemaError, Text, Word
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.model.kernel import TritonKernel
 from gdnbench.profilers.files import (
     CaseFields,
     DurationMicroseconds,
@@ -282,13 +282,6 @@ def _totals(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[int, in
 
 # Six scopes are 1.5 KB of trace for each warp of each launch: 100 MB in all before gzip.
 _MOST_WARPS = 65536
-
-
-def check_is_no_cuda(catalog: Catalog, case: Case) -> None:
-    """Raises UsageError for a CUDA kernel: Proton instruments what Triton compiles."""
-    kernel, label = catalog.entries[case.variant.kernel].kernel, case.label
-    if isinstance(kernel, CudaKernel):
-        raise UsageError(f"{label} is written in CUDA, and Proton sees into Triton kernels", f"gdnbench phases {label}")
 
 
 def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
