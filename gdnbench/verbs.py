@@ -88,13 +88,7 @@ _PANELS = {
             "ncu",
             "Put the hardware counters of kernels side by side, with Nsight Compute.",
             gpu=True,
-            profiles=("ncu",),
-        ),
-        VerbRow(
-            "nsys",
-            "Record a timeline of launches with Nsight Systems, where that is installed.",
-            "ncu:nsys",
-            profiles=("nsys",),
+            profiles=("ncu", "nsys"),
         ),
         VerbRow(
             "proton",

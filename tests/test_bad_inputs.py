@@ -71,7 +71,6 @@ BASE = {
     "import": [DEFINITION, "--to", "kernels"],
     "ncu": ["decode-v4"],
     "proton": ["decode-triton"],
-    "nsys": ["decode-v4"],
     "lint": ["decode-v4"],
     "verify": ["decode-v4"],
     "run": ["-k", "decode-v4"],

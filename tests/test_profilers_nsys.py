@@ -81,7 +81,7 @@ def test_the_newest_nsys_is_found(tmp_path, monkeypatch):
 
 def test_a_machine_without_a_gpu_says_so(command_line, monkeypatch):
     monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
-    code, out, err = command_line("nsys", "decode-v4")
+    code, out, err = command_line("ncu", "decode-v4", "--timeline")
     assert code == 5
     assert out == ""
     assert "needs a GPU" in err

@@ -191,18 +191,18 @@ def without_gpu(done):
 
 
 @pytest.mark.parametrize(
-    ("verb", "kernel"), [("ncu", "cuda"), ("proton", "cuda"), ("nsys", "torch"), ("proton", "triton")]
+    ("verb", "kernel"), [("ncu", "cuda"), ("proton", "cuda"), ("ncu --timeline", "torch"), ("proton", "triton")]
 )
 @pytest.mark.parametrize("op", AXES)
 def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op, verb, kernel):
     """Their default suites hold several workloads, or a list instead of axes."""
-    without_gpu(bench(verb, f"{op}-{kernel}", "--gpu", "cpu"))
+    without_gpu(bench(*verb.split(), f"{op}-{kernel}", "--gpu", "cpu"))
 
 
-@pytest.mark.parametrize("verb", ["ncu", "proton", "nsys", "explain"])
+@pytest.mark.parametrize("verb", ["ncu", "proton", "ncu --timeline", "explain"])
 def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
     gpu = () if verb == "explain" else ("--gpu", "cpu")
-    done = bench(verb, "gemm-cuda", "--shape", "M=64,128", *gpu)
+    done = bench(*verb.split(), "gemm-cuda", "--shape", "M=64,128", *gpu)
     assert done.code == 2
     assert "2 workloads are given" in done.err
     assert "as in --shape M=64" in done.err

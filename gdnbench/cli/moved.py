@@ -8,6 +8,7 @@ from gdnbench.errors import UnknownNameError
 
 MOVED = {
     "project": "",
+    "nsys": "ncu --timeline",
     "phases": "proton",
     "try": "ledger add",
     "watch": "score --watch",

@@ -40,7 +40,6 @@ def _check_limit(limit_s: float) -> float:
     return limit_s
 
 
-LimitOption = Annotated[float, typer.Option(help="Seconds that it may take.", callback=_check_limit)]
 KernelLimitOption = Annotated[float, typer.Option(help="Seconds that one kernel may take.", callback=_check_limit)]
 MarginOption = Annotated[float, typer.Option(help="Relative difference that counts as none.")]
 SuiteOption = Annotated[

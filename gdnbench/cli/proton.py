@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,13 +25,14 @@ from gdnbench.cli.options import (
 from gdnbench.origin import PROFILES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gdnbench.catalog.catalog import Catalog
     from gdnbench.model.case import Case
 
 
 def proton(
+    ctx: typer.Context,
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
@@ -89,9 +90,9 @@ def proton(
         told = "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
         raise UsageError(told, "name one Triton kernel, as in gdnbench proton decode-triton")
     if cases and by_stamps:
-        files = _stamp(catalog, cases, gpu, profiles, launch, seed, launches or 200, limit, quiet=quiet)
+        files = _stamp(catalog, cases, ctx.params)
     elif cases:
-        files = [_trace(catalog, cases[0], gpu, profiles, seed, launches or 8, limit, quiet=quiet)]
+        files = [_trace(catalog, cases[0], ctx.params)]
     if by_stamps:
         from gdnbench.profilers.phases.stamps import read_stamps
         from gdnbench.report.phases import print_profiles
@@ -123,47 +124,41 @@ def _is_cuda(catalog: Catalog, case: Case) -> bool:
 _STORED = "`gdnbench proton --import FILE` shows what is stored"
 
 
-def _stamp(
-    catalog: Catalog,
-    cases: Sequence[Case],
-    gpu: str,
-    profiles: Path,
-    launch: str,
-    seed: int,
-    launches: int,
-    limit: float,
-    *,
-    quiet: bool,
-) -> list[Path]:
+def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -> list[Path]:
     """Collects the stamps of CUDA kernels; gives their files."""
     from gdnbench.cli.progress import watch
     from gdnbench.measuring.observer import alone_on
     from gdnbench.profilers.phases.collect import collect_stamps
     from gdnbench.profilers.process import choose_gpu
 
-    chosen = choose_gpu(gpu, "stamping", _STORED)
+    chosen = choose_gpu(params["gpu"], "stamping", _STORED)
     files: list[Path] = []
-    with watch(quiet=quiet) as observer, alone_on(chosen, observer):
+    with watch(quiet=params["quiet"]) as observer, alone_on(chosen, observer):
         for case in cases:
             observer.note(f"stamping {case.label} at {case.workload}")
             files += collect_stamps(
-                catalog, case, chosen, profiles, launch=launch, seed=seed, launches=launches, limit_s=limit
+                catalog,
+                case,
+                chosen,
+                params["profiles"],
+                launch=params["launch"],
+                seed=params["seed"],
+                launches=params["launches"] or 200,
+                limit_s=params["limit"],
             )
     return files
 
 
-def _trace(
-    catalog: Catalog, case: Case, gpu: str, profiles: Path, seed: int, launches: int, limit: float, *, quiet: bool
-) -> Path:
+def _trace(catalog: Catalog, case: Case, params: Mapping[str, Any]) -> Path:
     """Records a trace of a kernel that is not in CUDA; gives its file."""
     from gdnbench.cli.progress import watch
     from gdnbench.measuring.observer import alone_on
     from gdnbench.profilers.process import Instrumentation, choose_gpu, make_assignment
     from gdnbench.profilers.proton.recording import limit_launches, record_trace
 
-    with watch(quiet=quiet) as observer:
-        count = limit_launches(catalog, case, launches, observer.note)
-        chosen = choose_gpu(gpu, "a trace", _STORED)
+    with watch(quiet=params["quiet"]) as observer:
+        count = limit_launches(catalog, case, params["launches"] or 8, observer.note)
+        chosen = choose_gpu(params["gpu"], "a trace", _STORED)
         with alone_on(chosen, observer):
-            task = make_assignment(catalog, case, Instrumentation.PROTON, seed=seed, launches=count)
-            return record_trace(task, chosen, profiles, limit_s=limit)
+            task = make_assignment(catalog, case, Instrumentation.PROTON, seed=params["seed"], launches=count)
+            return record_trace(task, chosen, params["profiles"], limit_s=params["limit"])
