@@ -64,10 +64,6 @@ _PANELS = {
         VerbRow(
             "show", "Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.", runs=True
         ),
-        VerbRow("plot", "Draw one chart of a stored run, the latest by default. Needs no GPU.", "show:plot", runs=True),
-        VerbRow(
-            "contest", "Score the kernels of a stored run as the FlashInfer contest does. Needs no GPU.", "show:contest"
-        ),
         VerbRow("compare", "Set runs, GPUs, commits, kernels or published figures side by side.", runs=True),
         VerbRow("history", "Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.", runs=True),
         VerbRow(

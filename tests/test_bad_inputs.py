@@ -56,15 +56,13 @@ HOSTILE = (
 )
 DEFINITION = str(GOLDEN / "set" / "definitions" / "decode" / f"{DECODE}.json")
 BASE = {
-    "show": ["main"],
+    "show": ["main", "--chart", "time"],
     "report": ["main", "-o", "r.html"],
     "compare": ["main", "hopper"],
     "history": ["decode-v4"],
-    "plot": ["main", "time"],
     "explain": ["decode-v4"],
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
-    "contest": ["hopper"],
     "ready": ["decode-v4", "--arch", "sm_90"],
     "merge": ["part1of4"],
     "export": ["decode-v4", "--to", "set"],

@@ -50,7 +50,7 @@ def asked(shell, *words):
         ),
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
-        (["plot", "main", "sa"], {"samples"}, {"time"}),
+        (["show", "main", "--chart", "sa"], {"samples"}, {"time"}),
         (["runs", "del"], {"delete"}, {"prune"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],

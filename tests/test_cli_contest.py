@@ -1,4 +1,4 @@
-"""`gdnbench contest` on committed runs, with scores worked out here from their files; and on runs that are amiss."""
+"""`gdnbench show --contest` on committed runs, with scores worked out here from their files; and on damaged runs."""
 
 import csv
 import io
@@ -57,7 +57,7 @@ def decode_weights(batches=BATCHES):
 @pytest.fixture
 def ask(command_line):
     def call(*words, results=RESULTS, columns="80"):
-        code, out, err = command_line("contest", *words, "--out", results, columns=columns)
+        code, out, err = command_line("show", "--contest", *words, "--out", results, columns=columns)
         assert "Traceback" not in err
         return code, out, err
 
@@ -435,7 +435,7 @@ def measured(tmp_path_factory):
 
 
 def test_a_new_run_keeps_what_the_tolerance_says(measured):
-    done = answer("contest", "--out", "results", "--json", folder=measured)
+    done = answer("show", "--contest", "--out", "results", "--json", folder=measured)
     kernels = {kernel["label"]: kernel for kernel in json.loads(done.out)["runs"][0]["kernels"]}
     found = {label: (kernel["tolerance"], kernel["gates"], kernel["score"]) for label, kernel in kernels.items()}
     assert found == {
@@ -451,7 +451,7 @@ def test_a_new_run_keeps_what_the_tolerance_says(measured):
 
 
 def test_in_words_and_the_run_is_shown_as_ever(measured):
-    said = " ".join(answer("contest", "--out", "results", folder=measured, COLUMNS="80").out.split())
+    said = " ".join(answer("show", "--contest", "--out", "results", folder=measured, COLUMNS="80").out.split())
     assert "test-rounded passes the contest's tolerance and fails our gates" in said
     assert "test-zero is outside the contest's tolerance at B=1 qk4_v8" in said
     assert "10 of the 54 workloads of contest" in said

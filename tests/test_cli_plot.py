@@ -1,4 +1,4 @@
-"""`gdnbench plot` as a user meets it."""
+"""`gdnbench show --chart` as a user meets it."""
 
 import os
 import sys
@@ -13,10 +13,10 @@ from gdnbench.report.charts import plot
 
 @pytest.fixture
 def run(command_line):
-    """Runs `gdnbench plot ARGUMENTS` in this process; gives exit code, stdout, and stderr in one line."""
+    """Runs `gdnbench show ARGUMENTS` in this process; gives exit code, stdout, and stderr in one line."""
 
     def call(*arguments):
-        code, out, err = command_line("plot", *arguments)
+        code, out, err = command_line("show", *arguments)
         return code, out, " ".join(err.split())
 
     return call
@@ -31,7 +31,7 @@ def results(tmp_path):
 
 
 def test_the_latest_run_is_drawn_into_a_file(run, results, tmp_path):
-    code, out, err = run("rounds", "-o", tmp_path / "chart.svg", "--out", results)
+    code, out, err = run("--chart", "rounds", "-o", tmp_path / "chart.svg", "--out", results)
     assert (code, out) == (0, "")
     assert "chart.svg" in err
     text = (tmp_path / "chart.svg").read_text()
@@ -40,7 +40,7 @@ def test_the_latest_run_is_drawn_into_a_file(run, results, tmp_path):
 
 
 def test_without_a_file_the_terminal_is_drawn_into(run, results):
-    code, out, err = run("20260102", "time", "--out", results)
+    code, out, err = run("20260102", "--chart", "time", "--out", results)
     assert (code, err) == (0, "")
     assert "20260102-030405-h200-decode" in out
     assert max(map(len, out.splitlines())) <= 80
@@ -49,12 +49,12 @@ def test_without_a_file_the_terminal_is_drawn_into(run, results):
 @pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
 def test_colours_come_only_where_they_are_wanted(run, results, monkeypatch, colour):
     monkeypatch.setenv(colour, "1")
-    assert ("\x1b[3" in run("sol", "--out", results)[1]) == (colour == "FORCE_COLOR")
-    assert ("\x1b" in run("time", "--out", results)[1]) == (colour == "FORCE_COLOR")
+    assert ("\x1b[3" in run("--chart", "sol", "--out", results)[1]) == (colour == "FORCE_COLOR")
+    assert ("\x1b" in run("--chart", "time", "--out", results)[1]) == (colour == "FORCE_COLOR")
 
 
 def test_kernels_and_workloads_can_be_chosen(run, results):
-    _, out, _ = run("rounds", "-k", "decode-x", "--shape", "B=8", "--out", results)
+    _, out, _ = run("--chart", "rounds", "-k", "decode-x", "--shape", "B=8", "--out", results)
     assert "B=8 qk4_v8" in out
     assert KERNEL in out
     assert "decode-fla" not in out
@@ -62,46 +62,47 @@ def test_kernels_and_workloads_can_be_chosen(run, results):
 
 def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
     store_run(tmp_path, 0, workload=decode_at(B=4, HQ=16, HV=32))
-    assert "B=4 qk16_v32" in run("rounds", "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
+    assert "B=4 qk16_v32" in run("--chart", "rounds", "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
 @pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
 def test_a_recorded_run_is_shown(run, chart):
-    code, out, _ = run("20261122-215641-h200-decode-processes", chart, "--out", RECORDED)
+    code, out, _ = run("20261122-215641-h200-decode-processes", "--chart", chart, "--out", RECORDED)
     assert code == 0
     assert "decode-floor-copy" in out
 
 
 def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
-    code, out, _ = run("time", "20261124-044724-h200-layer", "--shape", "B=1", "--out", RECORDED)
+    code, out, _ = run("--chart", "time", "20261124-044724-h200-layer", "--shape", "B=1", "--out", RECORDED)
     assert code == 0
     assert "8.295" in out
 
 
 def test_a_recorded_sweep_is_shown(run):
-    assert "decode-triton" in run("20261121-180525", "sweep", "--out", RECORDED)[1]
+    assert "decode-triton" in run("20261121-180525", "--chart", "sweep", "--out", RECORDED)[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["tmie"], "did you mean time"),
-        (["h200", "pie"], "the charts are time, sol"),
-        (["nowhere", "time"], "no run nowhere"),
-        (["time", "-k", "decode-xy"], "did you mean decode-x"),
-        (["time", "--shape", "B=5"], "there are B=8 qk4_v8"),
-        (["rounds", "--shape", "heads=qk16_v32"], "there are B=8 qk4_v8"),
-        (["time", "--shape", "5"], "sets no axis"),
-        (["sweep"], "has no swept times"),
-        (["sweep", "-k", "decode-x"], "leave out --kernel"),
-        (["time", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
-        (["time", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
-        (["time", "-o", "."], "is a folder"),
-        (["time", "-o", "/dev/full"], "-o /dev/full: the name ends in .png"),
-        (["a", "b", "time"], "name a run"),
-        (["time", "published/b200"], "gdnbench compare RUN published/b200"),
-        (["published/b200", "sol"], "published/b200 is a table of published figures, and no run"),
-        (["published/b200"], "published/b200 is a table of published figures, and no run"),
+        (["--chart", "tmie"], "did you mean time"),
+        (["h200", "--chart", "pie"], "the charts are time, sol"),
+        (["nowhere", "--chart", "time"], "no run nowhere"),
+        (["--chart", "time", "-k", "decode-xy"], "did you mean decode-x"),
+        (["--chart", "time", "--shape", "B=5"], "there are B=8 qk4_v8"),
+        (["--chart", "rounds", "--shape", "heads=qk16_v32"], "there are B=8 qk4_v8"),
+        (["--chart", "time", "--shape", "5"], "sets no axis"),
+        (["--chart", "sweep"], "has no swept times"),
+        (["--chart", "sweep", "-k", "decode-x"], "leave out --kernel"),
+        (["--chart", "time", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
+        (["--chart", "time", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
+        (["--chart", "time", "-o", "."], "is a folder"),
+        (["--chart", "time", "-o", "/dev/full"], "-o /dev/full: the name ends in .png"),
+        (["a", "b", "--chart", "time"], "name one run"),
+        (["--chart", "time", "published/b200"], "gdnbench compare RUN published/b200"),
+        (["published/b200", "--chart", "sol"], "published/b200 is a table of published figures, and no run"),
+        (["-o", "chart.png"], "--output is of --chart"),
+        (["--chart", "time", "--json"], "--chart does not go with --json"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
@@ -113,24 +114,24 @@ def test_what_cannot_be_is_refused_with_what_can(run, results, arguments, told):
 
 def test_without_the_libraries_that_draw_the_terminal_still_works(run, results, monkeypatch, tmp_path):
     monkeypatch.setattr(plot, "find_spec", lambda _name: None)
-    code, _, err = run("time", "-o", tmp_path / "chart.png", "--out", results)
+    code, _, err = run("--chart", "time", "-o", tmp_path / "chart.png", "--out", results)
     assert code == 5
     assert "-o needs altair, vl_convert" in err
-    assert run("time", "--out", results)[0] == 0
+    assert run("--chart", "time", "--out", results)[0] == 0
 
 
 def test_where_the_chart_cannot_be_drawn_it_is_an_error_with_a_hint(run, results, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotext", None)
-    code, _, err = run("time", "--out", results)
+    code, _, err = run("--chart", "time", "--out", results)
     assert code == 5
     assert "ModuleNotFoundError" in err
     assert "hint: pip install 'plotext" in err
-    assert run("sol", "--out", results)[0] == 0
+    assert run("--chart", "sol", "--out", results)[0] == 0
 
 
 @pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
 def test_a_file_that_cannot_be_written_is_an_error_with_a_hint(run, results, tmp_path, monkeypatch, chart):
-    code, out, err = run(chart, "-o", "/proc/chart.png", "--out", results)
+    code, out, err = run("--chart", chart, "-o", "/proc/chart.png", "--out", results)
     assert (code, out) == (5, "")
     assert "cannot write /proc/chart.png" in err
 
@@ -140,7 +141,7 @@ def test_a_file_that_cannot_be_written_is_an_error_with_a_hint(run, results, tmp
     (tmp_path / "chart.pdf").write_text("the last one")
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr("pathlib.Path.replace", full)
-    code, out, err = run(chart, "-o", tmp_path / "chart.pdf", "--out", results)
+    code, out, err = run("--chart", chart, "-o", tmp_path / "chart.pdf", "--out", results)
     assert (code, out) == (5, "")
     assert "No space left on device" in err
     assert "hint:" in err
@@ -150,23 +151,23 @@ def test_a_file_that_cannot_be_written_is_an_error_with_a_hint(run, results, tmp
 
 def test_a_link_is_followed_and_a_pipe_refused(run, results, tmp_path):
     (tmp_path / "latest.svg").symlink_to("chart-of-monday.svg")
-    assert run("time", "-o", tmp_path / "latest.svg", "--out", results)[0] == 0
+    assert run("--chart", "time", "-o", tmp_path / "latest.svg", "--out", results)[0] == 0
     assert (tmp_path / "latest.svg").is_symlink()
     assert KERNEL in (tmp_path / "chart-of-monday.svg").read_text()
     os.mkfifo(tmp_path / "pipe.png")
-    code, _, err = run("time", "-o", tmp_path / "pipe.png", "--out", results)
+    code, _, err = run("--chart", "time", "-o", tmp_path / "pipe.png", "--out", results)
     assert code == 2
     assert "no regular file" in err
 
 
 def test_a_damaged_run_is_named(run, results):
     (results / "20260103-030405-h200-decode-later" / "rounds.csv").write_text("")
-    code, _, err = run("time", "--out", results)
+    code, _, err = run("--chart", "time", "--out", results)
     assert code == 2
     assert "rounds.csv" in err
 
 
 def test_a_folder_without_runs_is_an_error(run, tmp_path):
-    code, _, err = run("time", "--out", tmp_path)
+    code, _, err = run("--chart", "time", "--out", tmp_path)
     assert code == 2
     assert "no runs in" in err

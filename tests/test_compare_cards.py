@@ -223,7 +223,7 @@ def test_json_and_csv_have_all_cards_and_each(runs, command_line):
     assert "run_id" not in rows[0]
 
 
-@pytest.mark.parametrize("option", [("--suite", "contest"), ("--plot", "a.png"), ("--emit-dispatch",)])
+@pytest.mark.parametrize("option", [("--suite", "contest"), ("--errors",), ("--emit-dispatch",)])
 def test_what_is_for_one_run_is_refused_for_several(runs, command_line, option):
     code, out, err = command_line("show", *runs((0, {}), (1, {})), *option)
     assert (code, out) == (ExitCode.USAGE, "")

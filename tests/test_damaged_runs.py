@@ -67,11 +67,11 @@ VERBS = {
     "compare a GPU": ("compare", "h200", OLDER, "--csv"),
     "history": ("history", "decode-k1"),
     "history --json": ("history", "decode-k1", "--json"),
-    "plot time": ("plot", "{run}", "time"),
-    "plot rounds": ("plot", "{run}", "rounds"),
-    "plot samples": ("plot", "{run}", "samples"),
-    "plot sol": ("plot", "{run}", "sol"),
-    "plot sweep": ("plot", "{run}", "sweep"),
+    "show time": ("show", "{run}", "--chart", "time"),
+    "show rounds": ("show", "{run}", "--chart", "rounds"),
+    "show samples": ("show", "{run}", "--chart", "samples"),
+    "show sol": ("show", "{run}", "--chart", "sol"),
+    "show sweep": ("show", "{run}", "--chart", "sweep"),
     "report": ("report", "{run}", "-o", "r.html"),
     "report the latest": ("report", "-o", "r.html"),
     "runs": ("runs",),
@@ -240,7 +240,7 @@ def test_beside_damaged_runs_whole_ones_are_read(results, command_line, verb):
     """The newest of each kind is damaged; what was asked of the older one is answered."""
     for run in (RUN, SWEEP):
         cut(0.5)(results / run / "measurements.csv")
-    if verb in {"resume", "plot sweep", "emit dispatch"}:
+    if verb in {"resume", "show sweep", "emit dispatch"}:
         pytest.skip("asks for a run that is stopped, or for a sweep")
     words = [word.format(run=OLDER) for word in VERBS[verb]]
     if verb == "compare":

@@ -143,8 +143,8 @@ OF_RUNS = (
     ("history", "decode-k1"),
     ("compare", OLDER, RUN),
     ("report", RUN, "-o", "r.html"),
-    ("plot", RUN, "samples"),
-    ("plot", RUN, "rounds"),
+    ("show", RUN, "--chart", "samples"),
+    ("show", RUN, "--chart", "rounds"),
     ("export", RUN, "--to", "set"),
     ("run", "--resume", RUN),
 )

@@ -16,7 +16,7 @@ from sweep_data import JOINT, store_sweep
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
 from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
-from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart, split_words
+from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us
 from gdnbench.report.charts.theme import BASELINE_MARKER, DARK, LIGHT, MARKERS
 from gdnbench.store.files import read_file
@@ -292,26 +292,6 @@ def test_a_sweep_that_was_made_up_is_shown(tmp_path):
     assert "% slower than the best" in shown("sweep", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        (["time"], ("", "time")),
-        (["h200", "time"], ("h200", "time")),
-        (["time", "h200"], ("h200", "time")),
-        (["time", "sol"], ("time", "sol")),
-    ],
-)
-def test_the_run_may_be_left_out_or_come_second(given, meant):
-    assert split_words(given) == meant
-
-
-@pytest.mark.parametrize("given", [[], ["tim"], ["h200", "x"], ["h200", "time", "sol"]])
-def test_a_chart_that_does_not_exist_is_refused(given):
-    with pytest.raises(UsageError) as caught:
-        split_words(given)
-    assert "time" in caught.value.hint
-
-
 def test_the_kernels_that_are_shown_by_default_have_markers_of_their_own():
     view = open_view(KERNELS, every=True)
     assert len(view.labels) == 8
@@ -390,4 +370,4 @@ def test_blocks_are_as_high_as_their_values():
 def test_a_recorded_run_that_kept_no_samples_says_so_and_what_needs_none():
     with pytest.raises(RunFormatError, match=r"samples\.parquet is missing") as caught:
         shown("samples", DISPATCH)
-    assert caught.value.hint == "gdnbench plot rounds needs no samples"
+    assert caught.value.hint == "gdnbench show --chart rounds needs no samples"

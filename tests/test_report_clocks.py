@@ -228,8 +228,8 @@ def test_compare_does_not_mix_clocks(tmp_path, command_line):
     "arguments",
     [
         ("compare", RUN_ID, "--cols", "label"),
-        ("plot", RUN_ID, "samples"),
-        ("plot", RUN_ID, "rounds"),
+        ("show", RUN_ID, "--chart", "samples"),
+        ("show", RUN_ID, "--chart", "rounds"),
     ],
     ids=lambda arguments: "-".join(arguments[:1] + arguments[2:3]),
 )

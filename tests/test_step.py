@@ -194,7 +194,7 @@ def stored(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("words", [("compare", RUN), ("report",), ("show", RUN), ("contest",)], ids=str)
+@pytest.mark.parametrize("words", [("compare", RUN), ("report",), ("show", RUN), ("show", "--contest")], ids=str)
 def test_a_step_is_not_taken_for_a_damaged_run(stored, command_line, words):
     code, _, err = command_line(*words, STEP, "--out", stored)
     assert code == 2
@@ -215,7 +215,7 @@ def test_the_table_of_a_step_fits_and_cuts_no_number_and_no_name(stored, command
 
 
 def test_a_plot_of_the_latest_run_is_of_one_with_times(stored, command_line):
-    code, out, err = command_line("plot", "time", "--out", stored)
+    code, out, err = command_line("show", "--chart", "time", "--out", stored)
     assert code == 0, err
     assert "decode-v9" in out
 

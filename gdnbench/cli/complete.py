@@ -44,8 +44,8 @@ def complete_targets(ctx: Any, incomplete: str) -> list[str]:
 
 
 def complete_charts(ctx: Any, incomplete: str) -> list[str]:
-    """The charts of `plot`, and stored runs."""
-    return _offered(ctx, incomplete, lambda ctx, word: ("time", "sol", "samples", "rounds", "sweep", *_runs(ctx, word)))
+    """The charts of `show --chart`."""
+    return _offered(ctx, incomplete, lambda *_: ("time", "sol", "samples", "rounds", "sweep"))
 
 
 def _offered(ctx: Any, incomplete: str, candidates: Callable[[Any, str], Iterable[str]]) -> list[str]:

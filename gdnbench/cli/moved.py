@@ -8,8 +8,11 @@ from gdnbench.errors import UnknownNameError
 
 MOVED = {
     "project": "",
+    "contest": "show --contest",
     "nsys": "ncu --timeline",
     "phases": "proton",
+    "plot": "show --chart",
+    "show --plot": "show --chart sweep --output",
     "try": "ledger add",
     "watch": "score --watch",
 }

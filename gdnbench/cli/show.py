@@ -1,7 +1,8 @@
-"""`gdnbench show`: prints a stored run or sweep."""
+"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or one of its charts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from gdnbench.cli.options import (
     RunsArgument,
     ShapesOption,
     SuiteOption,
+    check_mode,
     joined,
     sizes,
 )
@@ -23,9 +25,9 @@ from gdnbench.origin import RESULTS
 
 
 def show(
+    ctx: typer.Context,
     runs: RunsArgument = None,
     results: ResultsOption = RESULTS,
-    plot: Annotated[Path | None, typer.Option(help="Of a sweep: also draw it into a PNG, SVG or PDF file.")] = None,
     emit_dispatch: Annotated[
         bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each workload as a declaration.")
     ] = False,
@@ -43,6 +45,33 @@ def show(
     errors: Annotated[
         bool, typer.Option("--errors", help="Also each kernel's largest errors against the oracle.")
     ] = False,
+    contest: Annotated[
+        bool,
+        typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
+    ] = False,
+    chart: Annotated[
+        str,
+        typer.Option(
+            metavar="CHART",
+            help="Draw this instead: time, sol, samples, rounds or sweep.",
+            autocompletion=complete_charts,
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Of a chart: a PNG, SVG or PDF file, not the terminal."),
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            "-k",
+            metavar="KERNEL,…",
+            help="Of a chart: names or globs, or all; the baseline, floors and five fastest.",
+            autocompletion=complete_kernels,
+        ),
+    ] = None,
+    shape: ShapesOption = None,
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
@@ -57,11 +86,22 @@ def show(
     each workload, and says at how many a kernel is slower, and where most. Of a run
     with several distributions of inputs a kernel's mean is its worst over them, and
     `--profile never` has that of one.
+
+    With `--contest`, the scores of the FlashInfer contest: the arithmetic mean of the
+    speedups, each workload counted as often as the contest lists it, and 0 if any
+    number is outside its tolerance of 1e-2. Beside it: our gates, which are stricter,
+    and our geometric mean with its interval. `--suite` is contest then, `--over`
+    FlashInfer's kernel, else the run's baseline, and the run the latest one that
+    measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
+    also the score of both together.
+
+    With `--chart`: time is time against batch size or tokens; sol, the share of the
+    bound; samples, how the samples lie; rounds, times over the rounds, which
+    shows drift; sweep, its points.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
     from gdnbench.report.cards import print_joint
-    from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.run.clocks import print_errors
     from gdnbench.report.run.table import print_run
     from gdnbench.report.step import print_step
@@ -71,10 +111,18 @@ def show(
     from gdnbench.store.step import is_step
     from gdnbench.store.sweep import read_sweep
 
+    check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
+    check_mode(ctx, "contest", (), _NO_CONTEST)
+    if chart:
+        _draw(runs or [""], results, chart, joined(kernel), sizes(shape), output)
+        return
+    if contest:
+        _score(runs or [""], results, suite, joined(over), json=json, csv=csv)
+        return
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
-        if suite or over or plot or emit_dispatch or errors or profile:
-            alone = "--suite, --over, --profile, --plot, --emit-dispatch and --errors"
+        if suite or over or emit_dispatch or errors or profile:
+            alone = "--suite, --over, --profile, --emit-dispatch and --errors"
             raise UsageError(f"{alone} are for one run", "name one run")
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return
@@ -84,13 +132,11 @@ def show(
         raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
     folder = folders[0]
     if is_step(folder):
-        if suite or over or plot or emit_dispatch or errors or profile:
+        if suite or over or emit_dispatch or errors or profile:
             raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
         print_step(folder, json=json, csv=csv)
         return
-    if plot:
-        check_picture(plot)
-    if plot or emit_dispatch or read_sweep(folder):
+    if emit_dispatch or read_sweep(folder):
         if suite or over:
             raise UsageError(
                 "a sweep is not summed up over a suite: it races the points of a kernel", "leave --suite out"
@@ -102,51 +148,25 @@ def show(
         print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
     if errors:
         print_errors(read_info(folder))
-    if plot:
-        draw_sweep(folder, plot)
 
 
-def plot(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[RUN] CHART",
-            help="A run as `show` takes it; time, sol, samples, rounds or sweep.",
-            autocompletion=complete_charts,
-        ),
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A PNG, SVG or PDF file, not the terminal.")
-    ] = None,
-    kernel: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kernel",
-            "-k",
-            metavar="KERNEL,…",
-            help="Names or globs, or all; the baseline, floors and five fastest.",
-            autocompletion=complete_kernels,
-        ),
-    ] = None,
-    shape: ShapesOption = None,
-    results: ResultsOption = RESULTS,
-) -> None:
-    """Draw one chart of a stored run, the latest by default. Needs no GPU.
+_NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
 
-    time: time against batch size or tokens. sol: share of the bound. samples:
-    how the samples lie. rounds: times over the rounds, which shows drift. sweep: its
-    points.
-    """
-    from gdnbench.report.charts.plot import check_choice, check_picture, draw_chart, print_chart, split_words
+
+def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
+    from gdnbench.errors import UsageError
+    from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
     from gdnbench.report.charts.selection import asked_workloads
     from gdnbench.report.console import data_console, message_console
     from gdnbench.store.find import find_run, has_times
 
-    run, chart = split_words(words)
+    check_chart(chart)
+    if len(runs) > 1:
+        raise UsageError("a chart is of one run", "name one run")
     if output:
         check_picture(output, option="-o")
-    folder = find_run(results, run, serves=None if run else has_times)
-    workloads, kernels = asked_workloads(folder, sizes(shape)), joined(kernel)
+    folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
+    workloads = asked_workloads(folder, axes)
     check_choice(chart, kernels, workloads)
     if output:
         draw_chart(output, chart, folder, kernels, workloads)
@@ -155,42 +175,18 @@ def plot(
         print_chart(data_console(), chart, folder, kernels, workloads)
 
 
-def contest(
-    runs: RunsArgument = None,
-    results: ResultsOption = RESULTS,
-    suite: Annotated[
-        str, typer.Option(metavar="NAME", help="The op's suite that has the contest's workloads.")
-    ] = "contest",
-    over: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KERNEL,…",
-            help="Speedups over the fastest of these; by default FlashInfer's kernel, else the run's baseline.",
-            show_default=False,
-        ),
-    ] = None,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-) -> None:
-    """Score the kernels of a stored run as the FlashInfer contest does. Needs no GPU.
-
-    The score is the arithmetic mean of the speedups, each workload counted as often
-    as the contest lists it, and 0 if any number is outside its tolerance of 1e-2.
-    Beside it: our gates, which are stricter, and our geometric mean with its interval.
-
-    By default of the latest run that measured any of the contest's workloads. Of a
-    run of `decode` and one of `prefill`, also the score of both together.
-    """
+def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
     from gdnbench.compare.contest import contest_of_run, has_workloads
+    from gdnbench.model.declaration import CONTEST_SUITE
     from gdnbench.report.contest import print_contest
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
 
-    catalog = load_catalog()
-    references = [label for label in joined(over).split(",") if label]
+    catalog, suite = load_catalog(), suite or CONTEST_SUITE
+    references = [label for label in over.split(",") if label]
     serves = partial(has_workloads, ops=catalog.ops, suite=suite)
-    folders = [find_run(results, run, serves=serves) for run in runs or [""]]
+    folders = [find_run(results, run, serves=serves) for run in runs]
     scored = [contest_of_run(folder, find_op(catalog, read_info(folder).op), suite, references) for folder in folders]
     print_contest(scored, json=json, csv=csv)

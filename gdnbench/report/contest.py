@@ -1,4 +1,4 @@
-"""Prints `gdnbench contest`: the contest's verdict and score of each kernel, beside gdnbench's."""
+"""Prints `gdnbench show --contest`: the contest's verdict and score of each kernel, beside gdnbench's."""
 
 from __future__ import annotations
 

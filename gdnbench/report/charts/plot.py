@@ -17,7 +17,6 @@ from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
 from gdnbench.report.console import check_output_file, write_output_file
-from gdnbench.store.find import PUBLISHED_FOLDER
 from gdnbench.store.info import read_info
 from gdnbench.store.sweep import read_sweep
 from gdnbench.wording import did_you_mean
@@ -58,20 +57,11 @@ class ChartModule(Protocol):
         """Prints the chart."""
 
 
-def split_words(words: Sequence[str]) -> tuple[str, str]:
-    """Returns run (may be empty) and chart, in any order; raises UsageError, or UnknownNameError with the nearest."""
-    told = ", ".join(CHARTS)
-    if not 1 <= len(words) <= 2:
-        raise UsageError("name a run, if not the latest, and a chart", f"the charts are {told}")
-    run, chart = ("", *words)[-2:]
-    if chart not in CHARTS and run in CHARTS:
-        run, chart = chart, run
-    if not run and Path(chart).parent.name == PUBLISHED_FOLDER:
-        return chart, next(iter(CHARTS))  # the caller reports that this is not a run
+def check_chart(chart: str) -> None:
+    """Raises UnknownNameError, with the nearest name, for a chart that there is not."""
     if chart not in CHARTS:
-        hint = did_you_mean(chart, CHARTS, f"the charts are {told}", most=1)
+        hint = did_you_mean(chart, CHARTS, f"the charts are {', '.join(CHARTS)}", most=1)
         raise UnknownNameError(f"there is no chart {chart}", hint)
-    return run, chart
 
 
 def check_choice(chart: str, kernels: str, workloads: Sequence[Workload] | None) -> None:

@@ -178,12 +178,12 @@ def _samples(view: ChartView, workload: Workload) -> KernelSamples:
     try:
         by_case = read_samples(view.folder, by_id)
     except RunFormatError as error:
-        raise RunFormatError(error.message, "gdnbench plot rounds needs no samples") from error
+        raise RunFormatError(error.message, "gdnbench show --chart rounds needs no samples") from error
     found = [(row, by_case[name]) for name, row in by_id.items() if name in by_case]
     if not found:
         raise UsageError(
             f"{view.folder / SAMPLES} has no samples of {', '.join(by_id) or 'these kernels'}",
-            "try gdnbench plot rounds",
+            "try gdnbench show --chart rounds",
         )
     return found
 
