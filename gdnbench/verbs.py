@@ -94,11 +94,7 @@ _PANELS = {
         ),
     ),
     "Manage": (
-        VerbRow("runs", "List stored runs; delete or prune them."),
-        VerbRow("cache", "Show the build cache; clean it.", "runs:cache"),
-        VerbRow(
-            "merge", "Make one run of the parts that it was measured in, and print it. Needs no GPU.", "runs:merge"
-        ),
+        VerbRow("runs", "List stored runs; delete, prune or merge them; show or clean the build cache."),
         VerbRow("targets", "List the machines that commands can run on; check one, add one."),
         VerbRow(
             "export", "Write kernels, their op, workloads and runs as files of flashinfer-bench.", "exchange:export"

@@ -28,7 +28,7 @@ VERBS = {
     "list": (("list",), "gdnbench.report.catalog.print_kernels"),
     "lint": (("lint", "decode-v4"), "gdnbench.catalog.catalog.load_catalog"),
     "runs": (("runs",), "gdnbench.store.overview.overview"),
-    "cache": (("cache", "clean"), "gdnbench.codegen.cache.clean"),
+    "cache": (("runs", "cache", "clean"), "gdnbench.codegen.cache.clean"),
     "doctor": (("doctor", "--gpu", "cpu"), "gdnbench.doctor.checks.run_checks"),
 }
 

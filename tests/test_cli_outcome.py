@@ -145,7 +145,7 @@ def test_a_terminal_of_ten_million_columns_takes_no_longer():
     ("words", "said"),
     [
         (["runs", "--json", "--csv"], "--json and --csv are two formats"),
-        (["cache", "--json", "--csv"], "--json and --csv are two formats"),
+        (["runs", "cache", "--json", "--csv"], "--json and --csv are two formats"),
         (["targets", "--json", "--csv"], "--json and --csv are two formats"),
         (["report", "main", "--profiles", "missing"], "there is no folder missing"),
     ],

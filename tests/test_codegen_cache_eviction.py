@@ -136,9 +136,9 @@ def test_what_is_no_size_is_refused(monkeypatch, text):
 
 def test_the_verb_shows_and_cleans(command_line):
     keep("one", 1)
-    code, out, _ = command_line("cache")
+    code, out, _ = command_line("runs", "cache")
     assert (code, "compiled kernels  1" in out) == (0, True)
-    assert command_line("cache", "clean")[1].startswith("freed ")
+    assert command_line("runs", "cache", "clean")[1].startswith("freed ")
     assert not there(["one"])
 
 

@@ -18,7 +18,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"step", "calibrate", "proton", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on", "lint-c2-bad")  # a gate's answer is an answer
-OF_ONES_OWN = {"show", "history", "compare", "report", "merge"}  # runs by no name, a GPU's, or one of the reader's
+OF_ONES_OWN = {"show", "history", "compare", "report", "runs"}  # runs by no name, a GPU's, or one of the reader's
 PLACEHOLDERS = re.compile(r"…|\b(FILE|ID|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
 ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader has
@@ -42,7 +42,7 @@ def commands():
 
 def _is_mention(words):
     """A verb's name, with or without an option that is talked about: no command."""
-    return words[0] not in {"list", "show", "runs", "cache"} and all(word.startswith("-") for word in words[1:])
+    return words[0] not in {"list", "show", "runs"} and all(word.startswith("-") for word in words[1:])
 
 
 COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}

@@ -161,7 +161,7 @@ def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
         assert resume in stopped.err
         assert laptop(*resume.split()[1:]).code == 0
     in_order = sorted((run.name for run in laptop.runs), key=lambda name: name.rpartition("-")[2])
-    merge = f"gdnbench merge {' '.join(in_order)}"
+    merge = f"gdnbench runs merge {' '.join(in_order)}"
     assert f"once all parts are complete: {merge}" in stopped.err
     done = laptop(*merge.split()[1:], "--json")
     assert done.code == 0, done.err

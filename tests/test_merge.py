@@ -118,7 +118,7 @@ def test_a_suite_is_summed_up_when_it_is_whole(tmp_path, capsys):
     shown = answer("show", str(parts[0]), folder=tmp_path)
     assert "part 1 of 2" in shown.out
     assert "suite contest" not in shown.out
-    done = answer("merge", "part1of2", "part2of2", "--out", str(tmp_path), folder=tmp_path)
+    done = answer("runs", "merge", "part1of2", "part2of2", "--out", str(tmp_path), folder=tmp_path)
     assert done.code == 0, done.err
     assert "suite contest" in done.out
 

@@ -17,7 +17,7 @@ VERBS = {
     "ncu": ("ncu", "--import", *sorted(PROFILES.glob("ncu/*/*.csv"))),
     "phases": ("proton", "--import", *sorted(PROFILES.glob("phases/decode-v4/*.npz"))),
     "proton": ("proton", "--import", *sorted(PROFILES.glob("proton/*/*.json"))),
-    "cache": ("cache",),
+    "cache": ("runs", "cache"),
     "lint": ("lint", "decode-v9", "decode-triton"),
     "lint rules": ("lint", "--rules"),
     "dry run": ("run", "--kernel", "all", "--gpu", "cpu", "--dry-run", "--quick"),

@@ -8,7 +8,9 @@ from gdnbench.errors import UnknownNameError
 
 MOVED = {
     "project": "",
+    "cache": "runs cache",
     "contest": "show --contest",
+    "merge": "runs merge",
     "nsys": "ncu --timeline",
     "phases": "proton",
     "plot": "show --chart",

@@ -95,5 +95,5 @@ def _tell_what_is_left(named: NamedTarget, outcomes: Sequence[RunOutcome], resul
             words = ["gdnbench", "run", "--resume", each.folder.name, *own]
             console.print(f"{each.name}: finish it: {shlex.join(words)}", markup=False, soft_wrap=True)
     runs = [each.folder.name if each.folder else each.name.upper().replace(" ", "") for each in outcomes]
-    words = ["gdnbench", "merge", *runs, *out_option(results)]
+    words = ["gdnbench", "runs", "merge", *runs, *out_option(results)]
     console.print(f"once all parts are complete: {shlex.join(words)}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`gdnbench runs`: lists stored runs, and deletes some."""
+"""`gdnbench runs`: lists stored runs, deletes some, makes one run of its parts, and cleans the build cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdnbench.cli.verb import Verb, make_group
 from gdnbench.errors import ExitCode
 from gdnbench.origin import RESULTS
 
-runs = make_group("runs", "List stored runs; delete or prune them.")
+runs = make_group("runs", "List stored runs; delete, prune or merge them; show or clean the build cache.")
 
 
 @runs.callback()
@@ -24,7 +24,8 @@ def list_stored(
     """List stored runs, newest first; also those that were stopped or cannot be read.
 
     `gdnbench runs delete` removes runs by name, `gdnbench runs prune` by age, GPU
-    or state.
+    or state. `gdnbench runs merge` makes one run of its parts. `gdnbench runs cache`
+    shows the build cache.
     """
     if ctx.invoked_subcommand:
         return
@@ -85,6 +86,7 @@ def prune(
 
 
 cache = make_group("cache", "Show the build cache; clean it.")
+runs.add_typer(cache)
 
 
 @cache.callback()
@@ -92,7 +94,7 @@ def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = Fa
     """Show what the build cache holds: compiled kernels, and kernels of other git revisions.
 
     It stays within `GDNBENCH_CACHE_LIMIT`, 1G by default: the least recently used
-    is removed first. `gdnbench cache clean` empties it.
+    is removed first. `gdnbench runs cache clean` empties it.
     """
     if ctx.invoked_subcommand:
         return
@@ -114,6 +116,7 @@ def clean(
     print_freed(remove(parse_age(older) or 0.0))
 
 
+@runs.command(cls=Verb)
 def merge(
     parts: Annotated[
         list[str],

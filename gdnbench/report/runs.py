@@ -108,7 +108,7 @@ def print_cache(use: CacheUse, *, json: bool, csv: bool) -> None:
         table.add_row("git revisions", str(use.revisions), megabytes(use.revision_bytes))
         table.add_row("total", "", f"{megabytes(use.total_bytes)} of {megabytes(use.limit_bytes)}")
         console.print(table)
-        print_next(console, ["gdnbench", "cache", "clean", "--older", "30d"])
+        print_next(console, ["gdnbench", "runs", "cache", "clean", "--older", "30d"])
 
 
 def print_freed(freed_bytes: int) -> None:
