@@ -35,7 +35,6 @@ _PANELS = {
         ),
         VerbRow("new", "Make a new kernel out of another, ready to verify and run."),
         VerbRow("doctor", "Check whether this machine is fit to measure, and say how to fix what is not.", gpu=True),
-        VerbRow("calibrate", "Measure how often this machine's verdicts are right.", "doctor:calibrate", gpu=True),
     ),
     "Write": (
         VerbRow("lint", "Read kernels' sources for known mistakes. Needs no GPU, runs nothing."),

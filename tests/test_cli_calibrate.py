@@ -1,4 +1,4 @@
-"""`gdnbench calibrate` on a machine that is simulated: what it measures, prints, keeps and forgets."""
+"""`gdnbench doctor --calibrate` on a machine that is simulated: what it measures, prints, keeps and forgets."""
 
 import json
 
@@ -12,7 +12,7 @@ from gdnbench.measuring.request import Settings
 from gdnbench.store.calibration import calibration_path, last_calibration, read_calibration, write_calibration
 from gdnbench.store.find import list_runs
 
-ARGUMENTS = ("calibrate", "--shape", "B=1,8", "--runs", "3", "--rounds", "12")
+ARGUMENTS = ("doctor", "--calibrate", "--shape", "B=1,8", "--runs", "3", "--rounds", "12")
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_case_that_is_lost_in_a_run_is_told_by_the_exit_code(sessions, command
 
 def test_without_a_gpu_there_is_nothing_to_calibrate(command_line, monkeypatch):
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    code, _, err = command_line("calibrate")
+    code, _, err = command_line("doctor", "--calibrate")
     assert code == ExitCode.ENVIRONMENT
     assert "needs a GPU" in err
     assert "gdnbench doctor" in err
@@ -143,7 +143,7 @@ def test_without_a_gpu_there_is_nothing_to_calibrate(command_line, monkeypatch):
     ],
 )
 def test_what_cannot_be_calibrated_with_is_refused_before_anything_is_measured(sessions, command_line, arguments, told):
-    code, _, err = command_line("calibrate", *arguments)
+    code, _, err = command_line("doctor", "--calibrate", *arguments)
     assert code in {ExitCode.USAGE, ExitCode.ENVIRONMENT}
     assert told in " ".join(err.split())
     assert not sessions[0]
@@ -153,7 +153,19 @@ def test_what_cannot_be_calibrated_with_is_refused_before_anything_is_measured(s
 def test_a_tiny_calibration_on_a_gpu(command_line, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     code, out, err = command_line(
-        "calibrate", "--shape", "B=1", "--runs", "2", "--processes", "2", "--rounds", "8", "--json", "--out", tmp_path
+        "doctor",
+        "--calibrate",
+        "--shape",
+        "B=1",
+        "--runs",
+        "2",
+        "--processes",
+        "2",
+        "--rounds",
+        "8",
+        "--json",
+        "--out",
+        tmp_path,
     )
     assert code == 0, err
     document = json.loads(out)

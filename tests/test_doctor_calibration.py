@@ -36,7 +36,7 @@ def check(driver=DRIVER):
 
 def test_without_one_it_says_how_to_make_one():
     assert check().level is Level.OK
-    assert check().remedy == "gdnbench calibrate --gpu h200"
+    assert check().remedy == "gdnbench doctor --calibrate --gpu h200"
 
 
 def test_it_tells_date_false_claims_and_the_smallest_slowdown():
@@ -50,7 +50,7 @@ def test_it_tells_date_false_claims_and_the_smallest_slowdown():
 def test_one_of_another_driver_is_to_be_made_anew():
     keep()
     assert f"with driver {DRIVER}" in check("590.1").finding
-    assert check("590.1").remedy == "gdnbench calibrate --gpu h200"
+    assert check("590.1").remedy == "gdnbench doctor --calibrate --gpu h200"
 
 
 @pytest.mark.parametrize(("claims", "level"), [(8, Level.OK), (24, Level.WARN)])
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_read_is_a_warning():
     path = calibration_path("rack-1", "h200")
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    assert (check().level, check().remedy) == (Level.WARN, "gdnbench calibrate --gpu h200")
+    assert (check().level, check().remedy) == (Level.WARN, "gdnbench doctor --calibrate --gpu h200")
     assert str(path) in check().finding
 
 

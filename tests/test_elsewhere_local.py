@@ -409,7 +409,7 @@ def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
     there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
     there.parent.mkdir(parents=True)
     there.write_text("{}")
-    bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("calibrate"))
+    bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("doctor", calibrates=True))
     assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
 
 

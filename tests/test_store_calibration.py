@@ -50,7 +50,7 @@ def test_what_is_no_calibration_is_refused_with_what_to_do(path, text, told):
     path.write_text(text)
     with pytest.raises(RunFormatError, match=told) as caught:
         last_calibration("rack-1", "h200")
-    assert "gdnbench calibrate" in caught.value.hint
+    assert "gdnbench doctor --calibrate" in caught.value.hint
 
 
 def test_a_share_out_of_its_range_is_refused(path):

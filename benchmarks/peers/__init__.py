@@ -2,8 +2,8 @@
 
 A trial is what a user of a tool does once: measure kernel A and kernel B at the tool's defaults, and decide in the way
 that the tool's users decide. What is true of A and B is known: B is A under another name, or A with a chain of
-dependent additions planted in it, as `gdnbench calibrate` plants them. `README.md` says how to run it and how to read
-its table.
+dependent additions planted in it, as `gdnbench doctor --calibrate` plants them. `README.md` says how to run it and
+how to read its table.
 
 What a verdict on B is worth:
 

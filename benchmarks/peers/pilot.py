@@ -48,7 +48,7 @@ class Rung:
 
 
 def wanted_chains(pilot: Analysis) -> dict[Workload, dict[int, float]]:
-    """The chains that `gdnbench calibrate` would choose, of this benchmark's slowdowns alone.
+    """The chains that `gdnbench doctor --calibrate` would choose, of this benchmark's slowdowns alone.
 
     Raises:
         MachineError: if a chain of the pilot has no time.

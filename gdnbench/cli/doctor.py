@@ -1,4 +1,4 @@
-"""`gdnbench doctor`: is this machine fit to measure?"""
+"""`gdnbench doctor`: is this machine fit to measure, and what are its verdicts worth?"""
 
 from __future__ import annotations
 
@@ -7,17 +7,29 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.cli.options import GpuOption, JsonOption, QuietOption, ResultsOption, ShapesOption, sizes
+from gdnbench.cli.options import QuietOption, ShapesOption, check_mode, sizes
 from gdnbench.errors import ExitCode
-from gdnbench.origin import RESULTS
 
 
 def doctor(
+    ctx: typer.Context,
     gpu: Annotated[str, typer.Option(help="auto, cpu, an index, a model (h200, b200) or a GPU-… UUID.")] = "auto",
     results: Annotated[Path, typer.Option("--out", help="The folder that runs are to be written to.")] = Path(
         "results"
     ),
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON list of findings.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure instead how often verdicts are right here.")
+    ] = False,
+    shape: ShapesOption = None,
+    runs: Annotated[int, typer.Option(help="With --calibrate: runs, of a fresh seed and fresh processes each.")] = 6,
+    processes: Annotated[
+        int | None, typer.Option(help="With --calibrate: processes that share the rounds of a run; 3 by default.")
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="With --calibrate: rounds of a run, after burn-ins; 42 by default.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of findings, or the calibration.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Check whether this machine is fit to measure, and say how to fix what is not.
 
@@ -25,7 +37,19 @@ def doctor(
     (clocks, temperature, other processes), the profilers and their
     permissions, and room for results. Changes nothing. Exits with 5 if
     nothing can be measured.
+
+    --calibrate measures how often this machine's verdicts are right: runs as
+    `gdnbench run` makes them, at B=1, 8 and 64 unless --shape says otherwise, of
+    kernels whose differences are known: one decode kernel under other names, and the
+    same with a few dependent additions planted in it. Says how often equal kernels
+    were called different, whether intervals hold what they promise, and how small a
+    slowdown is found. `doctor` and the runs that follow name the last calibration of
+    their GPU. Stopped, it keeps the runs that it has.
     """
+    check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds", "quiet"))
+    if calibrate:
+        _calibrate(gpu, sizes(shape), runs, processes, rounds, results, json=json, quiet=quiet)
+        return
     from gdnbench.cli.progress import waiting
     from gdnbench.doctor.checks import run_checks
     from gdnbench.report.machine import print_checks
@@ -37,31 +61,21 @@ def doctor(
         raise typer.Exit(ExitCode.ENVIRONMENT)
 
 
-def calibrate(
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
-    runs: Annotated[int, typer.Option(help="Runs, of a fresh seed and fresh processes each.")] = 6,
-    processes: Annotated[
-        int | None, typer.Option(help="Processes that share the rounds of a run; 3 by default.")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of a run, after burn-ins; 42 by default.")] = None,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+def _calibrate(
+    gpu: str,
+    axes: str,
+    runs: int,
+    processes: int | None,
+    rounds: int | None,
+    results: Path,
+    *,
+    json: bool,
+    quiet: bool,
 ) -> None:
-    """Measure how often this machine's verdicts are right.
-
-    Runs as `gdnbench run` makes them, at B=1, 8 and 64 unless --shape says
-    otherwise, of kernels whose differences are known: one decode kernel under
-    other names, and the same with a few dependent additions planted in it. Says
-    how often equal kernels were called different, whether intervals hold what they
-    promise, and how small a slowdown is found. `doctor` and the runs that follow
-    name the last calibration of their GPU. Stopped, it keeps the runs that it has.
-    """
-    from gdnbench.calibrate.measure import calibrate as measure
+    from gdnbench.calibrate.measure import calibrate
     from gdnbench.calibrate.plan import choose_subject
     from gdnbench.cli.progress import watch
-    from gdnbench.errors import ExitCode, MachineError
+    from gdnbench.errors import MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measuring.exit_code import exit_code_of_statuses
     from gdnbench.report.machine import plan_line, print_calibration
@@ -69,10 +83,10 @@ def calibrate(
     found = select_gpu(gpu, list_gpus())
     if found is None:
         raise MachineError("a calibration needs a GPU, and there is none here", "see `gdnbench doctor`")
-    subject = choose_subject(found, axes=sizes(shape), runs=runs, processes=processes, rounds=rounds)
+    subject = choose_subject(found, axes=axes, runs=runs, processes=processes, rounds=rounds)
     with watch(quiet=quiet) as observer:
         observer.note(plan_line(subject))
-        outcome = measure(subject, results, observer)
+        outcome = calibrate(subject, results, observer)
     if outcome.calibration:
         print_calibration(outcome.calibration, gpu, json=json)
     if outcome.interrupted:

@@ -9,6 +9,7 @@ from gdnbench.errors import UnknownNameError
 MOVED = {
     "project": "",
     "cache": "runs cache",
+    "calibrate": "doctor --calibrate",
     "contest": "show --contest",
     "merge": "runs merge",
     "nsys": "ncu --timeline",

@@ -47,9 +47,7 @@ SuiteOption = Annotated[
 ]
 PartOption = Annotated[
     str,
-    typer.Option(
-        metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them."
-    ),
+    typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them."),
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")

@@ -12,7 +12,7 @@ _CALIBRATION = "calibration"
 
 def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
     """Checks the last whole calibration of a GPU model on a host; `driver` is today's version, or None if unknown."""
-    calibrate = f"gdnbench calibrate --gpu {gpu.slug}"
+    calibrate = f"gdnbench doctor --calibrate --gpu {gpu.slug}"
     try:
         found = last_calibration(host, gpu.slug)
     except RunFormatError as error:
@@ -27,7 +27,7 @@ def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
             _CALIBRATION,
             Level.WARN,
             f"{told}: equal kernels are called different too often",
-            "measure on a quieter machine, or with more --processes; then gdnbench calibrate",
+            "measure on a quieter machine, or with more --processes; then gdnbench doctor --calibrate",
         )
     if found.driver != driver:
         return MachineCheck(_CALIBRATION, Level.OK, f"{told}, with driver {found.driver or 'unknown'}", calibrate)

@@ -51,10 +51,12 @@ class ExpectedOutput:
     Attributes:
         verb: the command's.
         kernels: names and globs, params after colons; none for every kernel.
+        calibrates: whether it leaves the runs of a calibration.
     """
 
     verb: str = "run"
     kernels: tuple[str, ...] = ()
+    calibrates: bool = False
 
     def has_profile(self, profiler: str, folder: str) -> bool:
         """Whether a profiler's folder of a kernel, `decode-v4_WARPS=8`, is of one that was named."""
@@ -148,7 +150,7 @@ class _Settling:
             if _is_run(path):
                 self._homes.results.mkdir(parents=True, exist_ok=True)
                 runs.append(_settle_run(path, self._homes.results))
-            elif path.name == CALIBRATIONS and path.is_dir() and self._asked.verb == "calibrate":
+            elif path.name == CALIBRATIONS and path.is_dir() and self._asked.calibrates:
                 _settle_new(path, self._homes.results / CALIBRATIONS)
             else:
                 self._left.append(f"{RESULTS}/{path.name}")

@@ -118,7 +118,8 @@ class Forwarded:
             self._note_folders(outcome.folders)
             if outcome.folders:
                 listener.step(f"fetching from {host.name}")
-                fetch(host, f"{self.kept}/{OUT}", self.homes, asked=ExpectedOutput(self.job.verb, self.kernels))
+                expected = ExpectedOutput(self.job.verb, self.kernels, self.job.calibrates)
+                fetch(host, f"{self.kept}/{OUT}", self.homes, asked=expected)
         except GdnbenchError as error:
             raise self._with_way_out(error) from error
         run_there(host, ["rm", "-rf", "--", self.kept])

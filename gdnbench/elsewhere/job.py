@@ -82,6 +82,11 @@ class RemoteJob:
         """What is to be done."""
         return self.words[0]
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether it is a calibration."""
+        return self.verb == "doctor" and "--calibrate" in self.words
+
     def to_json(self) -> str:
         """The file's text."""
         return json.dumps(asdict(self), indent=2) + "\n"

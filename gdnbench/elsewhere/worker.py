@@ -91,7 +91,7 @@ def _check_gpu(job: RemoteJob) -> None:
     Raises:
         GpuNotFoundError: if so, or there is none. `doctor` finds that out by itself.
     """
-    if not job.models or job.gpu.strip().lower() == CPU or job.verb == "doctor":
+    if not job.models or job.gpu.strip().lower() == CPU or (job.verb == "doctor" and not job.calibrates):
         return
     wanted = f"{job.target or 'this machine'} is to have a GPU of model {' or '.join(job.models)}"
     gpus = list_gpus()

@@ -219,9 +219,9 @@ def read_calibration(path: Path) -> Calibration:
     except UnreadableError:
         raise
     except RunFormatError as error:
-        raise RunFormatError(error.message, "gdnbench calibrate writes a new one") from error
+        raise RunFormatError(error.message, "gdnbench doctor --calibrate writes a new one") from error
     message = f"{path} is of schema version {version}; this gdnbench reads {SCHEMA_VERSION}"
-    raise RunFormatError(message, "gdnbench calibrate writes a new one")
+    raise RunFormatError(message, "gdnbench doctor --calibrate writes a new one")
 
 
 def last_calibration(host: str, gpu: str) -> Calibration | None:
