@@ -39,7 +39,6 @@ _PANELS = {
     "Write": (
         VerbRow("lint", "Read kernels' sources for known mistakes. Needs no GPU, runs nothing."),
         VerbRow("verify", "Hold kernels against a float64 oracle.", gpu=True),
-        VerbRow("ready", "Check whether a kernel is ready to be sent to a contest or into a library.", "verify:ready"),
         VerbRow("score", "Build, check and measure one kernel against one other until the verdict is clear."),
         VerbRow("ledger", "Write experiments down, list them, show one, or close one by a stored run."),
         VerbRow(

@@ -63,7 +63,6 @@ BASE = {
     "explain": ["decode-v4"],
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
-    "ready": ["decode-v4", "--arch", "sm_90"],
     "runs merge": ["part1of4"],
     "export": ["decode-v4", "--to", "set"],
     "import": [DEFINITION, "--to", "kernels"],

@@ -231,7 +231,7 @@ VERBS = {
     "lint": (("lint", "decode-v4"), ""),
     "verify": (("verify", "decode-first", "--gpu", "cpu"), "decode-first"),
     "inspect": (("inspect", "decode-v4"), "decode-v4"),
-    "ready": (("ready", "decode-first", "--gpu", "cpu"), "decode-first"),
+    "ready": (("verify", "--ready", "decode-first", "--gpu", "cpu"), "decode-first"),
     "run": (("run", "--kernel", "decode-first", "--gpu", "cpu", "--dry-run"), "decode-first"),
     "history": (("history", "decode-v4"), ""),
 }

@@ -111,7 +111,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
         assert "gdnbench run --kernel all" in said
     elif words[:2] == ["targets", "check"]:
         assert PLANNED in said, err
-    elif words[0] in {"run", "sweep", "score", "verify", "ready"} and "--dry-run" not in words:
+    elif words[0] in {"run", "sweep", "score", "verify"} and "--dry-run" not in words:
         told = (
             "no second clock without a GPU", "No GPU here", "cannot run here: it needs a GPU",
             "compute-sanitizer needs a GPU", "nothing that was asked for can be measured here",

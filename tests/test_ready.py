@@ -1,4 +1,4 @@
-"""`gdnbench ready` as a user meets it, on a machine without a GPU and on one that is made up."""
+"""`gdnbench verify --ready` as a user meets it, on a machine without a GPU and on one that is made up."""
 
 import json
 import os
@@ -44,13 +44,15 @@ def stored(tmp_path, root):
 
 @pytest.fixture
 def ready(command_line, monkeypatch, tmp_path, root):
-    """Runs `gdnbench ready KERNEL --json`; gives the exit code and the document, its checks by name."""
+    """Runs `gdnbench verify KERNEL --ready --json`; gives the exit code and the document, its checks by name."""
     monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
     monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda *_: ())
 
     def call(kernel, *arguments):
-        code, out, err = command_line("ready", kernel, "--out", tmp_path / "results", "--json", "-q", *arguments)
+        code, out, err = command_line(
+            "verify", "--ready", kernel, "--out", tmp_path / "results", "--json", "-q", *arguments
+        )
         assert out, err
         document = json.loads(out)
         checks = {check.pop("name"): check for check in document["checks"]}
@@ -108,7 +110,7 @@ def test_with_a_gpu_it_is_ready(ready, command_line, stored, verified, monkeypat
     code, document = ready("gemm-good")
     assert (code, document["ready"]) == (ExitCode.OK, True)
     assert "by memcheck, synccheck, initcheck, racecheck" in document["checks"]["sanitizer"]["what"]
-    code, out, _ = command_line("ready", "gemm-good", "--out", tmp_path / "results")
+    code, out, _ = command_line("verify", "--ready", "gemm-good", "--out", tmp_path / "results")
     assert code == ExitCode.OK
     assert "ready" in out.splitlines()
     assert out.count("✓") == len(NAMES)
@@ -263,14 +265,14 @@ def test_the_contest_is_the_suite_where_the_op_has_one(ready, verified):
     ],
 )
 def test_what_makes_no_sense_is_refused(ready, command_line, verified, words, said):
-    code, out, err = command_line("ready", *words)
+    code, out, err = command_line("verify", "--ready", *words)
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in " ".join(err.split())
 
 
 @pytest.mark.parametrize("columns", ["44", "80", "160"])
 def test_a_line_for_each_check_and_a_command_that_can_be_copied(ready, command_line, verified, tmp_path, columns):
-    code, out, _ = command_line("ready", "gemm-good", "--out", tmp_path / "results", columns=columns)
+    code, out, _ = command_line("verify", "--ready", "gemm-good", "--out", tmp_path / "results", columns=columns)
     lines = out.splitlines()
     assert code == ExitCode.PARTIAL
     assert [line.split()[1] for line in lines if line[:1] in SIGNS.values()] == NAMES
@@ -280,6 +282,6 @@ def test_a_line_for_each_check_and_a_command_that_can_be_copied(ready, command_l
 
 
 def test_where_the_encoding_has_no_signs_there_are_words(ready, verified, root):
-    done = answer("ready", "gemm-nobuild", "-q", encoding="ascii", GDNBENCH_KERNELS=str(root))
+    done = answer("verify", "--ready", "gemm-nobuild", "-q", encoding="ascii", GDNBENCH_KERNELS=str(root))
     assert done.code == ExitCode.BUILD
     assert [line.split()[0] for line in done.out.splitlines()[1:] if line[:1] not in {"", " "}][:2] == ["ok", "FAIL"]

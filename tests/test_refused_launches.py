@@ -59,7 +59,7 @@ def test_lint_tells_what_source_and_declaration_tell(ask):
 
 @pytest.mark.parametrize("name", ["bounds-macro", "triton-grid", "good-either"])
 def test_ready_counts_it_as_a_failed_build(ask, tmp_path, name):
-    _, document = ask("ready", f"twice-{name}", "--out", tmp_path)
+    _, document = ask("verify", "--ready", f"twice-{name}", "--out", tmp_path)
     build = next(check for check in document["checks"] if check["name"] == "build")
     told = KERNELS[name].told
     assert build["status"] == ("failed" if told else "passed")

@@ -25,6 +25,8 @@ from gdnbench.origin import PROFILES, RESULTS, is_folder
 from gdnbench.report.console import without_commands
 from gdnbench.store.schema import GitDocument
 
+_LOCAL = {"stored": "--import", "ready": "--ready"}
+"""By parameter, the options that read files of this machine."""
 _STAY = {"on", "results", "profiles", "plot", "resume", "inputs"}
 """Parameters that this machine understands; what is left of them travels in another form."""
 
@@ -44,9 +46,10 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
         GdnbenchError: if there is no such target, or the command cannot be run there.
     """
     params = ctx.params
-    if params.get("stored"):  # files of this machine, which need no GPU
+    local = next((option for name, option in _LOCAL.items() if params.get(name)), "")
+    if local:
         if on:
-            raise UsageError("--import does not go with --on: it reads files here", "leave --on out")
+            raise UsageError(f"{local} does not go with --on: it reads files here", "leave --on out")
         return None
     if is_a_job() and not on:
         return None

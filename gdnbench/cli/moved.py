@@ -15,6 +15,7 @@ MOVED = {
     "nsys": "ncu --timeline",
     "phases": "proton",
     "plot": "show --chart",
+    "ready": "verify --ready",
     "show --plot": "show --chart sweep --output",
     "try": "ledger add",
     "watch": "score --watch",

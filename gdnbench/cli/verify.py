@@ -1,8 +1,8 @@
-"""`gdnbench verify`: is it right?"""
+"""`gdnbench verify`: is it right, and ready to be sent?"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,16 +11,15 @@ from gdnbench.cli.options import (
     GpuOption,
     InputsOption,
     JsonOption,
-    KernelArgument,
     KernelsArgument,
     KernelsOption,
-    OpOption,
     OpOrDecodeOption,
     ProfileOption,
     QuietOption,
     ResultsOption,
     ShapesOption,
     StepLimitOption,
+    check_mode,
     joined,
     one_term,
     op_meant,
@@ -29,15 +28,23 @@ from gdnbench.cli.options import (
 )
 from gdnbench.origin import RESULTS
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def verify(
+    ctx: typer.Context,
     kernels: KernelsArgument = None,
     kernel: KernelsOption = None,
     op: OpOrDecodeOption = "",
     gpu: GpuOption = "auto",
     shape: ShapesOption = None,
     suite: Annotated[
-        str, typer.Option(metavar="NAME", help="The workloads of a suite: contest; by default the op's for verifying.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The workloads of a suite: contest; by default the op's for verifying, or with --ready contest.",
+        ),
     ] = "",
     profile: ProfileOption = None,
     inputs: InputsOption = None,
@@ -47,6 +54,19 @@ def verify(
         bool,
         typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
     ] = False,
+    ready: Annotated[
+        bool,
+        typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library."),
+    ] = False,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="sm_N,…", help="With --ready: targets to build for; sm_90 and sm_100, or its own."),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE,…", help="With --ready: what no build may do, as inspect has it; spills."),
+    ] = None,
+    results: ResultsOption = RESULTS,
     json: JsonOption = False,
     csv: CsvOption = False,
     quiet: QuietOption = False,
@@ -63,7 +83,20 @@ def verify(
     compute-sanitizer's memcheck, synccheck, initcheck and racecheck, which name the
     same by line on a GPU. Findings in kernels that are not its own do not count.
     Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
+
+    --ready asks whether a kernel can be sent to a contest or into a library, by five
+    checks: its source, as `lint` reads it; its builds,
+    as `inspect --fail-on spills`; its numbers, as `verify`, without a GPU in the
+    interpreters; its accesses, as `verify --sanitize`; and a stored run on a GPU of its
+    code as it is now, at every workload of a suite (contest, else default). Measures
+    nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
+    or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
     """
+    check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
+    if ready:
+        name = one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
+        _check_ready(name, op, gpu, suite, joined(arch), joined(fail_on), step_limit, results, json=json, quiet=quiet)
+        return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -97,35 +130,22 @@ def verify(
     raise typer.Exit(verdicts.exit_code)
 
 
-def ready(
-    kernels: KernelArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    suite: Annotated[
-        str, typer.Option(metavar="NAME", help="The suite of which a run is needed; contest, else default.")
-    ] = "",
-    arch: Annotated[
-        list[str] | None,
-        typer.Option(metavar="sm_N,…", help="What it must build for: sm_90 and sm_100, or its own target."),
-    ] = None,
-    fail_on: Annotated[
-        list[str] | None, typer.Option(metavar="RULE,…", help="What no build may do, as inspect has it; spills.")
-    ] = None,
-    step_limit: StepLimitOption = 30.0,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Check whether a kernel is ready to be sent to a contest or into a library.
+_NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
 
-    Five checks: its source, as `lint` reads it; its builds, as `inspect --fail-on
-    spills`; its numbers, as `verify`, without a GPU in the interpreters; its
-    accesses, as `verify --sanitize`; and a stored run on a GPU of its code as it is
-    now, at every workload of a suite. Measures nothing itself. Exits with 0 if all
-    pass; else with the code of the gravest failure, or where nothing failed with 5
-    for what cannot be checked here, 8 for what is missing.
-    """
+
+def _check_ready(
+    name: str,
+    op: str,
+    gpu: str,
+    suite: str,
+    archs: str,
+    fail_on: str,
+    step_limit: float,
+    results: Path,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.inspection.quantities import parse_rules
@@ -134,12 +154,11 @@ def ready(
     from gdnbench.ready.run import check_kernel
     from gdnbench.report.ready import print_readiness
 
-    name = one_term(kernels, kernel, "gdnbench ready decode-v9")
-    rules = parse_rules(joined(fail_on) or "spills")
+    rules = parse_rules(fail_on or "spills")
     chosen = select_gpu(gpu, list_gpus())
     with watch(quiet=quiet) as observer:
         terms = Terms(
-            archs=joined(arch),
+            archs=archs,
             rules=rules,
             suite=suite,
             gpu=chosen,

@@ -75,7 +75,7 @@ def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
     kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
     for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
         if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
-            return ("gdnbench", "ready", candidate.label, "--suite", name)
+            return ("gdnbench", "verify", candidate.label, "--ready", "--suite", name)
     return ("gdnbench", "list", candidate.label)
 
 

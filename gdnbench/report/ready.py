@@ -1,4 +1,4 @@
-"""Prints the checks of `gdnbench ready`: a line each, the verdict, and the next command."""
+"""Prints the checks of `gdnbench verify --ready`: a line each, the verdict, and the next command."""
 
 from __future__ import annotations
 

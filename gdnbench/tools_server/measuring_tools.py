@@ -190,7 +190,7 @@ class Ready(Tool, frozen=True):
 
     def words(self) -> Words:
         """As `Tool.words`."""
-        words = Words(self.name).option("op", self.op).option("suite", self.suite).option("gpu", self.gpu)
+        words = Words("verify").flag("ready").option("op", self.op).option("suite", self.suite).option("gpu", self.gpu)
         return words.option("arch", self.arch).arguments(split_names(self.kernel, "kernel"))
 
     def digest(self, document: Any) -> Digest:
