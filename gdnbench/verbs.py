@@ -94,14 +94,7 @@ _PANELS = {
     "Manage": (
         VerbRow("runs", "List stored runs; delete, prune or merge them; show or clean the build cache."),
         VerbRow("targets", "List the machines that commands can run on; check one, add one."),
-        VerbRow(
-            "export", "Write kernels, their op, workloads and runs as files of flashinfer-bench.", "exchange:export"
-        ),
-        VerbRow(
-            "import",
-            "Make ops and kernels of files of flashinfer-bench; none of their code is run.",
-            "exchange:import_files",
-        ),
+        VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
         VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model."),
     ),
     "": (VerbRow("worker", "Do a job that another machine sent, and tell of it in lines of JSON."),),

@@ -64,8 +64,8 @@ BASE = {
     "inspect": ["decode-v4", "--arch", "sm_90"],
     "new": ["decode-mine", "--from", "decode-v4", "--to", "kernels"],
     "runs merge": ["part1of4"],
-    "export": ["decode-v4", "--to", "set"],
-    "import": [DEFINITION, "--to", "kernels"],
+    "exchange export": ["decode-v4", "--to", "set"],
+    "exchange import": [DEFINITION, "--to", "kernels"],
     "ncu": ["decode-v4"],
     "proton": ["decode-triton"],
     "lint": ["decode-v4"],
@@ -168,7 +168,7 @@ def test_what_an_option_cannot_use_is_refused_in_words(call, part):
 
 
 def test_every_verb_that_needs_no_long_work_is_tried():
-    assert set(COMMANDS) - set(BASE) == {"runs cache clean", "targets trust", "worker"}
+    assert set(COMMANDS) - set(BASE) == {"exchange", "runs cache clean", "targets trust", "worker"}
     assert {verb for verb, _, _, _ in CASES} == set(BASE) - {"runs cache", "targets"}, (
         "all of which have options with values"
     )

@@ -218,7 +218,7 @@ def test_a_kernel_that_both_pass(ask, asked, tmp_path):
         "pass", 0.2, "ok", False,
     )  # fmt: skip
     _, out, _ = ask(HOPPER, results=folder.parent)
-    assert out.splitlines()[-1] == "next: gdnbench export decode-auto --suite contest --to contest-files"
+    assert out.splitlines()[-1] == "next: gdnbench exchange export decode-auto --suite contest --to contest-files"
     assert "?" not in out
 
 

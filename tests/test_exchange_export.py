@@ -38,7 +38,7 @@ def exported(bench):
     """The decode step, a kernel of each language, the contest's suite and a stored run."""
     folder = bench.home / "set"
     words = ("--suite", "contest", "--run", RUN, "--out", str(RESULTS), "--to", str(folder), "--json")
-    done = bench("export", *LANGUAGES, "decode-auto", "decode-fla", *words)
+    done = bench("exchange", "export", *LANGUAGES, "decode-auto", "decode-fla", *words)
     assert done.code == 0, done.err
     assert sorted(json.loads(done.out)["files"]) == sorted(tree(folder))
     return folder
@@ -141,30 +141,32 @@ def test_a_run_keeps_its_intervals(found):
 
 def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_path):
     kernels, again = tmp_path / "kernels", tmp_path / "again"
-    done = bench("import", str(exported), "--to", str(kernels), "--out", str(tmp_path / "results"), "--json")
+    done = bench(
+        "exchange", "import", str(exported), "--to", str(kernels), "--out", str(tmp_path / "results"), "--json"
+    )
     assert done.code == 0, done.err
     made = json.loads(done.out)
     there = Gdnbench(tmp_path, (kernels,), in_process=True)
     words = ("--suite", "workloads", "--to", str(again), "--run", str(RESULTS / RUN))
-    assert there("export", *made["kernels"], *words).code == ExitCode.USAGE  # a run of another op
-    assert there("export", *made["kernels"], *words[:4]).code == 0
+    assert there("exchange", "export", *made["kernels"], *words).code == ExitCode.USAGE  # a run of another op
+    assert there("exchange", "export", *made["kernels"], *words[:4]).code == 0
     before = {name: data for name, data in tree(exported).items() if not name.startswith("traces")}
     assert tree(again) == before
 
 
 def test_solutions_that_were_there_before_stay_and_are_told(bench, tmp_path):
     words = ("--op", "decode", "--shape", "B=1", "--to", str(tmp_path))
-    assert "stay" not in bench("export", "decode-v4", *words).err
-    told = " ".join(bench("export", "decode-v9", *words).err.split())
+    assert "stay" not in bench("exchange", "export", "decode-v4", *words).err
+    told = " ".join(bench("exchange", "export", "decode-v9", *words).err.split())
     assert "note: decode-v4.json of an earlier export, or of others, stay" in told
-    assert bench("export", "decode-v4", "decode-v9", *words).err.count("stay") == 0
+    assert bench("exchange", "export", "decode-v4", "decode-v9", *words).err.count("stay") == 0
 
 
 def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
     solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
     definition = exported / "definitions" / "decode" / f"{DECODE}.json"
     words = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
-    done = bench("import", str(solution), str(definition), *words)
+    done = bench("exchange", "import", str(solution), str(definition), *words)
     assert done.code == 0, done.err
     there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
     verified = there("verify", "decode-again", "decode-reference", "--gpu", "cpu", "--shape", "B=3", "--json")
@@ -258,7 +260,7 @@ def test_a_definition_of_others_says_names_and_order(bench, tmp_path, found):
     }
     (path,) = write(tmp_path / "files", theirs=theirs)
     words = ("--definition", path, "--suite", "contest", "--to", str(tmp_path / "set"))
-    done = bench("export", *LANGUAGES, *words)
+    done = bench("exchange", "export", *LANGUAGES, *words)
     assert done.code == 0, done.err
     read = read_files([tmp_path / "set"])
     for solution in read.solutions:
@@ -267,19 +269,23 @@ def test_a_definition_of_others_says_names_and_order(bench, tmp_path, found):
         assert [part.split()[-1] for part in signature.split(", ")][:9] == order
         assert solution.definition == "their_decode"
     assert read.workloads[0][0].workload.axes == {"batch_size": 1}
-    imported = bench("import", str(tmp_path / "set"), "--op", "decode", "--to", str(tmp_path / "kernels"))
+    imported = bench("exchange", "import", str(tmp_path / "set"), "--op", "decode", "--to", str(tmp_path / "kernels"))
     assert imported.code == ExitCode.USAGE  # decode-v4 is there
     python = next((tmp_path / "set" / "solutions").rglob("decode-reference.json"))
     words = ("--op", "decode", "--name", "decode-theirs", "--to", str(tmp_path / "kernels"))
-    assert bench("import", str(python), path, *words).code == 0
+    assert bench("exchange", "import", str(python), path, *words).code == 0
     there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
     assert there("verify", "decode-theirs", "--gpu", "cpu", "--shape", "B=2").code == 0
-    ours_alone = bench("export", "decode-v4", "--definition", path, "--shape", "heads=qk2_v4", "--to", str(tmp_path))
+    ours_alone = bench(
+        "exchange", "export", "decode-v4", "--definition", path, "--shape", "heads=qk2_v4", "--to", str(tmp_path)
+    )
     assert ours_alone.code == ExitCode.USAGE
 
 
 def test_scratch_and_several_launches_are_in_the_binding(bench, tmp_path):
-    done = bench("export", "gemm-split", "gemm-triton", "gemm-torch", "--to", str(tmp_path), "--binding", "torch")
+    done = bench(
+        "exchange", "export", "gemm-split", "gemm-triton", "gemm-torch", "--to", str(tmp_path), "--binding", "torch"
+    )
     assert done.code == 0, done.err
     read = read_files([tmp_path])
     text = sources(read, "gemm-split")["solution.cu"]
@@ -290,10 +296,12 @@ def test_scratch_and_several_launches_are_in_the_binding(bench, tmp_path):
 
 
 def test_indices_are_stored_and_come_back(bench, tmp_path):
-    done = bench("export", "ragged-torch", "--suite", "verify", "--shape", "lengths=5", "--to", str(tmp_path / "set"))
+    done = bench(
+        "exchange", "export", "ragged-torch", "--suite", "verify", "--shape", "lengths=5", "--to", str(tmp_path / "set")
+    )
     assert done.code == ExitCode.USAGE
     shape = ("--shape", "lengths=5+0+8,6")
-    done = bench("export", "ragged-torch", *shape, "--to", str(tmp_path / "set"), "--inputs", "drawn")
+    done = bench("exchange", "export", "ragged-torch", *shape, "--to", str(tmp_path / "set"), "--inputs", "drawn")
     assert done.code == 0, done.err
     read = read_files([tmp_path / "set"])
     line = read.workloads[0][0].workload
@@ -301,13 +309,13 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
     assert {name: each.type for name, each in line.inputs.items()} == {
         "x": "safetensors", "offsets": "safetensors", "scale": "scalar"
     }  # fmt: skip
-    done = bench("import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
+    done = bench("exchange", "import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
     assert done.code == 0, done.err
     kernel, op = json.loads(done.out)["kernels"][0], json.loads(done.out)["ops"][0]
     there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
     verified = there("verify", kernel, "--gpu", "cpu", "--json")
     assert verified.code == 0, verified.err
-    again = there("export", kernel, "--op", op, "--suite", "workloads", "--to", str(tmp_path / "again"))
+    again = there("exchange", "export", kernel, "--op", op, "--suite", "workloads", "--to", str(tmp_path / "again"))
     assert again.code == 0, again.err
     assert tree(tmp_path / "again") == tree(tmp_path / "set")
 
@@ -326,7 +334,7 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
     ids=str,
 )
 def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, code, said):
-    done = bench("export", *words, "--to", str(tmp_path / "set"), "--out", str(RESULTS))
+    done = bench("exchange", "export", *words, "--to", str(tmp_path / "set"), "--out", str(RESULTS))
     assert done.code == code, done.err
     assert said in done.err
 
@@ -334,7 +342,9 @@ def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, cod
 def test_a_run_of_before_an_axis_was_added_has_traces_and_one_without_a_case_is_told(bench, tmp_path):
     """`layer` has had its axis BETA only since that run."""
     words = ("layer-v1", "--run", "20261124-172753-h200-layer-heads", "--out", str(RESULTS))
-    done = bench("export", *words, "--shape", "B=1,3", "--shape", "heads=qk16_v32,qk4_v8", "--to", str(tmp_path))
+    done = bench(
+        "exchange", "export", *words, "--shape", "B=1,3", "--shape", "heads=qk16_v32,qk4_v8", "--to", str(tmp_path)
+    )
     assert done.code == 0, done.err
     (trace,) = read_files([tmp_path]).traces
     assert trace.definition == "layer_HQ16_HV32_K128_V128_BETA1"
@@ -345,9 +355,9 @@ def test_a_run_of_before_an_axis_was_added_has_traces_and_one_without_a_case_is_
 
 
 def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
-    done = bench("export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
+    done = bench("exchange", "export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
     assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))
-    one = bench("export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path / "one"))
+    one = bench("exchange", "export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path / "one"))
     assert one.err == ""
     assert "BV=32" in sources(read_files([tmp_path / "one"]), "decode-triton_BV32")["solution.py"]
 
@@ -356,8 +366,8 @@ def test_the_golden_files_are_written_still(bench, tmp_path):
     """Those that flashinfer-bench's own models have read: see `data/exchange/README.md`."""
     to = GOLDEN / "set" if REWRITE else tmp_path / "set"
     words = ("--suite", "contest", "--author", "gdnbench's tests", "--to", str(to))
-    assert bench("export", "decode-reference", *words).code == 0
-    assert bench("export", *words, "--run", RUN, "--out", str(RESULTS)).code == 0
-    assert bench("export", "gemm-cuda", "gemm-triton", "gemm-torch", "--to", str(to)).code == 0
+    assert bench("exchange", "export", "decode-reference", *words).code == 0
+    assert bench("exchange", "export", *words, "--run", RUN, "--out", str(RESULTS)).code == 0
+    assert bench("exchange", "export", "gemm-cuda", "gemm-triton", "gemm-torch", "--to", str(to)).code == 0
     assert tree(to) == tree(GOLDEN / "set")
     assert ROOT in GOLDEN.parents

@@ -31,12 +31,12 @@ def test_an_imported_kernel_is_right_and_timed_beside_the_original(tmp_path, lab
     skip_without(binding)
     bench = Gdnbench(tmp_path, (tmp_path / "kernels",), takes_turns=True)
     words = ("--suite", "contest", "--to", str(tmp_path / "set"))
-    done = bench("export", label, *words, *(("--binding", binding) if binding else ()))
+    done = bench("exchange", "export", label, *words, *(("--binding", binding) if binding else ()))
     assert done.code == 0, done.err
     solution = tmp_path / "set" / "solutions" / "decode" / DECODE / f"{label}.json"
     definition = tmp_path / "set" / "definitions" / "decode" / f"{DECODE}.json"
     options = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
-    assert bench("import", str(solution), str(definition), *options).code == 0
+    assert bench("exchange", "import", str(solution), str(definition), *options).code == 0
     limit = ("--step-limit", "120")
     verified = bench("verify", "decode-again", *SHAPES, *limit, "--json")
     gates = json.loads(verified.out)["gates"]
@@ -52,8 +52,8 @@ def test_an_imported_kernel_is_right_and_timed_beside_the_original(tmp_path, lab
 def test_an_imported_op_holds_its_kernels_to_the_reference(tmp_path):
     bench = Gdnbench(tmp_path, (tmp_path / "kernels",), takes_turns=True)
     words = ("--suite", "contest", "--to", str(tmp_path / "set"))
-    assert bench("export", "decode-triton", "decode-reference", *words).code == 0
-    done = bench("import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
+    assert bench("exchange", "export", "decode-triton", "decode-reference", *words).code == 0
+    done = bench("exchange", "import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
     kernels = json.loads(done.out)["kernels"]
     verified = bench("verify", *kernels, "--json")
     gates = json.loads(verified.out)["gates"]

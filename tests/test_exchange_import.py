@@ -31,7 +31,7 @@ def take(bench, tmp_path):
     def call(*options, **documents):
         paths = write(tmp_path / "files", **documents)
         to = ("--to", str(tmp_path / "kernels"), "--out", str(bench.results), "--json")
-        return bench("import", *paths, *to, *options)
+        return bench("exchange", "import", *paths, *to, *options)
 
     return call
 

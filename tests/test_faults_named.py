@@ -95,7 +95,7 @@ def test_a_solution_is_imported_whatever_the_length_of_its_name(command_line, tm
         solution["sources"] = [{"path": "main.py", "content": "def run(x):\n    return x * 2\n"}]
         files.append(tmp_path / f"{last}.json")
         files[-1].write_text(json.dumps(solution))
-    code, _, err = command_line("import", *files, "--to", tmp_path / "to", columns="300")
+    code, _, err = command_line("exchange", "import", *files, "--to", tmp_path / "to", columns="300")
     assert code == 0, err
     assert len(list((tmp_path / "to").glob("*/*/variant.py"))) == 2
 
@@ -111,7 +111,7 @@ def test_an_import_that_fails_leaves_no_op_without_kernels(command_line, tmp_pat
     files = [tmp_path / "definition.json", tmp_path / "solution.json"]
     for file, document in zip(files, (definition, solution), strict=True):
         file.write_text(json.dumps(document))
-    code, _, err = command_line("import", *files, "--to", tmp_path / "to", columns="300")
+    code, _, err = command_line("exchange", "import", *files, "--to", tmp_path / "to", columns="300")
     assert (code == 0) == (language == "python"), err
     assert (tmp_path / "to" / "row_scale").exists() == (language == "python")
 

@@ -31,7 +31,7 @@ ENDED = {
     "run": (("run", "test-slow", *CPU, *LONG, "--out", "{home}/results"), signal.SIGHUP),
     "inspect": (("inspect", "decode-triton"), signal.SIGTERM),
     "lint": (("lint", "decode-v4"), signal.SIGTERM),
-    "export": (("export", "decode-v4", "--to", "{home}/exported"), signal.SIGTERM),
+    "export": (("exchange", "export", "decode-v4", "--to", "{home}/exported"), signal.SIGTERM),
     "elsewhere": (("verify", "test-slow", "--gpu", "cpu", "--on", "here"), signal.SIGTERM),
 }
 

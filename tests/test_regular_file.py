@@ -145,7 +145,7 @@ OF_RUNS = (
     ("report", RUN, "-o", "r.html"),
     ("show", RUN, "--chart", "samples"),
     ("show", RUN, "--chart", "rounds"),
-    ("export", RUN, "--to", "set"),
+    ("exchange", "export", RUN, "--to", "set"),
     ("run", "--resume", RUN),
 )
 
@@ -170,7 +170,7 @@ def test_a_run_whose_files_are_no_files_ends_every_verb_in_a_known_code(made, tm
     "words",
     [
         ("ledger", "--ledger", "{}"),
-        ("import", "{}", "--to", "kernels"),
+        ("exchange", "import", "{}", "--to", "kernels"),
         ("compare", "{}"),
         ("ncu", "--import", "{}"),
         ("worker", "{}", "--out", "out"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,8 +49,7 @@ def doctor(
     """
     check_mode(ctx, "calibrate", ("shape", "runs", "processes", "rounds", "quiet"))
     if calibrate:
-        _calibrate(gpu, sizes(shape), runs, processes, rounds, results, json=json, quiet=quiet)
-        return
+        raise typer.Exit(_calibrate(ctx.params))
     from gdnbench.cli.progress import waiting
     from gdnbench.doctor.checks import run_checks
     from gdnbench.report.machine import print_checks
@@ -61,17 +61,8 @@ def doctor(
         raise typer.Exit(ExitCode.ENVIRONMENT)
 
 
-def _calibrate(
-    gpu: str,
-    axes: str,
-    runs: int,
-    processes: int | None,
-    rounds: int | None,
-    results: Path,
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
+def _calibrate(params: Mapping[str, Any]) -> ExitCode:
+    """Calibrates, by the verb's parameters; gives the exit code."""
     from gdnbench.calibrate.measure import calibrate
     from gdnbench.calibrate.plan import choose_subject
     from gdnbench.cli.progress import watch
@@ -80,16 +71,17 @@ def _calibrate(
     from gdnbench.measuring.exit_code import exit_code_of_statuses
     from gdnbench.report.machine import plan_line, print_calibration
 
-    found = select_gpu(gpu, list_gpus())
+    found = select_gpu(params["gpu"], list_gpus())
     if found is None:
         raise MachineError("a calibration needs a GPU, and there is none here", "see `gdnbench doctor`")
-    subject = choose_subject(found, axes=axes, runs=runs, processes=processes, rounds=rounds)
-    with watch(quiet=quiet) as observer:
+    numbers = {name: params[name] for name in ("runs", "processes", "rounds")}
+    subject = choose_subject(found, axes=sizes(params["shape"]), **numbers)
+    with watch(quiet=params["quiet"]) as observer:
         observer.note(plan_line(subject))
-        outcome = calibrate(subject, results, observer)
+        outcome = calibrate(subject, params["results"], observer)
     if outcome.calibration:
-        print_calibration(outcome.calibration, gpu, json=json)
+        print_calibration(outcome.calibration, params["gpu"], json=params["json"])
     if outcome.interrupted:
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
     statuses = [row.status for row in outcome.rows]
-    raise typer.Exit(exit_code_of_statuses(statuses, statuses))
+    return exit_code_of_statuses(statuses, statuses)

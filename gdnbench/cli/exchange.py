@@ -1,4 +1,4 @@
-"""`gdnbench export`: kernels as files of the FlashInfer contest."""
+"""`gdnbench exchange`: kernels as files of the FlashInfer contest, and kernels of such files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gdnbench.cli.options import (
     sizes,
     terms,
 )
+from gdnbench.cli.verb import Verb, make_group
 from gdnbench.origin import RESULTS
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from gdnbench.store.info import RunInfo
 
 
+exchange = make_group(
+    "exchange", "Write kernels as files of flashinfer-bench; make kernels of such files.", alone=False
+)
+
+
+@exchange.command(cls=Verb)
 def export(
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the data set; it need not exist.")],
     kernels: KernelsArgument = None,
@@ -111,6 +118,7 @@ def _weights(op: Op, shape: str, suite: str, info: RunInfo | None) -> Mapping[Wo
     return op.suite(suite or DEFAULT_SUITE).weights
 
 
+@exchange.command("import", cls=Verb)
 def import_files(
     files: Annotated[
         list[Path],

@@ -11,6 +11,8 @@ MOVED = {
     "cache": "runs cache",
     "calibrate": "doctor --calibrate",
     "contest": "show --contest",
+    "export": "exchange export",
+    "import": "exchange import",
     "merge": "runs merge",
     "nsys": "ncu --timeline",
     "phases": "proton",

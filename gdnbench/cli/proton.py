@@ -80,12 +80,14 @@ def proton(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
+    from gdnbench.model.kernel import CudaKernel
 
     names = some_terms(kernels, kernel, "gdnbench proton decode-triton")
     catalog = load_catalog()
     files = [Path(name) for name in names] if stored else []
     cases = [] if stored else _cases(catalog, op, names, sizes(shape), gpu)
-    by_stamps = all(file.suffix == ".npz" for file in files) and all(_is_cuda(catalog, case) for case in cases)
+    are_cuda = [isinstance(catalog.entries[case.variant.kernel].kernel, CudaKernel) for case in cases]
+    by_stamps = all([file.suffix == ".npz" for file in files] or are_cuda)
     if not by_stamps and (launch or len(files or cases) > 1):
         told = "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
         raise UsageError(told, "name one Triton kernel, as in gdnbench proton decode-triton")
@@ -113,12 +115,6 @@ def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str)
     op = resolve_op(catalog, op, names)
     variants = select_variants(catalog, op, joined(names))
     return [choose_case(catalog, op, variant.label, axes=axes, gpu=gpu) for variant in variants]
-
-
-def _is_cuda(catalog: Catalog, case: Case) -> bool:
-    from gdnbench.model.kernel import CudaKernel
-
-    return isinstance(catalog.entries[case.variant.kernel].kernel, CudaKernel)
 
 
 _STORED = "`gdnbench proton --import FILE` shows what is stored"

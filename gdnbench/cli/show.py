@@ -23,6 +23,8 @@ from gdnbench.cli.options import (
 )
 from gdnbench.origin import RESULTS
 
+_NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
+
 
 def show(
     ctx: typer.Context,
@@ -148,9 +150,6 @@ def show(
         print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
     if errors:
         print_errors(read_info(folder))
-
-
-_NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
 
 
 def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:

@@ -128,18 +128,14 @@ class Listed(TyperCommand):
         return self.with_options().make_context(info_name, args, parent=parent, **extra)
 
 
-def make_group(name: str, told: str) -> typer.Typer:
-    """A verb that has verbs of its own, and may be called without one.
-
-    Args:
-        name: the verb.
-        told: its help.
-    """
+def make_group(name: str, told: str, *, alone: bool = True) -> typer.Typer:
+    """A verb that has verbs of its own; with `alone` it may be called without one, else that prints its help."""
     return typer.Typer(
         name=name,
         cls=_Group,
         help=told,
-        invoke_without_command=True,
+        invoke_without_command=alone,
+        no_args_is_help=not alone,
         add_completion=False,
         rich_markup_mode=MARKUP,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,11 @@ from gdnbench.cli.options import (
 from gdnbench.origin import RESULTS
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
+
+    from gdnbench.errors import ExitCode
+
+_NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
 
 
 def verify(
@@ -95,8 +99,7 @@ def verify(
     check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     if ready:
         name = one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
-        _check_ready(name, op, gpu, suite, joined(arch), joined(fail_on), step_limit, results, json=json, quiet=quiet)
-        return
+        raise typer.Exit(_check_ready(name, ctx.params))
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -130,22 +133,8 @@ def verify(
     raise typer.Exit(verdicts.exit_code)
 
 
-_NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
-
-
-def _check_ready(
-    name: str,
-    op: str,
-    gpu: str,
-    suite: str,
-    archs: str,
-    fail_on: str,
-    step_limit: float,
-    results: Path,
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
+def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
+    """Makes and prints the checks of a kernel, by the verb's parameters; gives the exit code."""
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.cli.progress import watch
     from gdnbench.inspection.quantities import parse_rules
@@ -154,19 +143,19 @@ def _check_ready(
     from gdnbench.ready.run import check_kernel
     from gdnbench.report.ready import print_readiness
 
-    rules = parse_rules(fail_on or "spills")
-    chosen = select_gpu(gpu, list_gpus())
-    with watch(quiet=quiet) as observer:
+    rules = parse_rules(joined(params["fail_on"]) or "spills")
+    chosen = select_gpu(params["gpu"], list_gpus())
+    with watch(quiet=params["quiet"]) as observer:
         terms = Terms(
-            archs=archs,
+            archs=joined(params["arch"]),
             rules=rules,
-            suite=suite,
+            suite=params["suite"],
             gpu=chosen,
-            gpu_asked=gpu,
-            step_limit_s=step_limit,
-            results=results,
+            gpu_asked=params["gpu"],
+            step_limit_s=params["step_limit"],
+            results=params["results"],
             observer=observer,
         )
-        found = check_kernel(load_catalog(), op, name, terms)
-    print_readiness(found, json=json)
-    raise typer.Exit(found.exit_code)
+        found = check_kernel(load_catalog(), params["op"], name, terms)
+    print_readiness(found, json=params["json"])
+    return found.exit_code

@@ -186,7 +186,7 @@ def _next_words(scored: Sequence[ContestRun]) -> list[str]:
             return ["gdnbench", "run", *op_option(each.info.op), "--suite", result.suite.name]
     last = scored[-1].result
     best = next((row.label for row in last.rows if row.score), last.over[0])
-    return ["gdnbench", "export", best, "--suite", last.suite.name, "--to", "contest-files"]
+    return ["gdnbench", "exchange", "export", best, "--suite", last.suite.name, "--to", "contest-files"]
 
 
 def _document(scored: ContestRun) -> dict[str, Any]:
