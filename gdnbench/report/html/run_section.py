@@ -225,7 +225,13 @@ def _columns(stored: ReportedRun, rows: Sequence[Measurement]) -> list[tuple[Htm
             HtmlColumn(heading="of bound", title=bound_title(bound, by_kernel=by_kernel)),
             lambda row: bound_cell(leading(row)),
         ),
-        (HtmlColumn(heading=f"vs {baseline}", title="baseline time / time; above 1 is faster"), _speedup),
+        (
+            HtmlColumn(
+                heading=f"{'stream ' if by_kernel else ''}vs {baseline}",
+                title="baseline time / time; above 1 is faster",
+            ),
+            _speedup,
+        ),
         (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
         (HtmlColumn(heading="regs", title="registers a thread"), lambda row: count_cell(row.registers)),
         (HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"), _spills),

@@ -192,7 +192,14 @@ def print_workload(
         if not beside and not fits(console, table):
             table = _table(info, shown, by_id, beside, beneath, flops=flops, broken=True)
         streams = [f"stream {unit.name}" for unit in (MICROSECONDS, MILLISECONDS)]
-        droppable = ("MHz", *streams, "GB/s", "TFLOP/s", _BOUND, _versus_heading(info))
+        droppable = (
+            "MHz",
+            *streams,
+            "GB/s",
+            "TFLOP/s",
+            _BOUND,
+            _versus_heading(info, by_kernel=kernel_times is not None),
+        )
         console.print(table if beside else FittedTable(table, droppable))
         if not beside:
             _print_notes(console, shown)
@@ -248,7 +255,7 @@ def _table(
         headings += ["GB/s", *(("TFLOP/s",) if flops else ()), _BOUND]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(_versus_heading(info), justify="right", no_wrap=True)
+    table.add_column(_versus_heading(info, by_kernel=kernel_times is not None), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     if info.on_gpu:
         table.add_column("MHz", justify="right", no_wrap=True)
@@ -288,8 +295,8 @@ def _verdict_cells(row: Measurement, *, on_gpu: bool, notes: bool) -> list[Text]
     return [*cells, Text("; ".join(notes_of(row)))] if notes else cells
 
 
-def _versus_heading(info: RunInfo) -> str:
-    return f"vs {baseline_name(info)}"
+def _versus_heading(info: RunInfo, *, by_kernel: bool) -> str:
+    return f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
 
 
 def _versus(row: Measurement) -> Text:
