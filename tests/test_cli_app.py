@@ -87,6 +87,13 @@ def test_the_version(run):
         ("run", "--baseline", "decode-nonsense"),
         ("verify", "decode-nonsense"),
         ("show", "no-such-run"),
+        ("show", "-o", "chart.png"),
+        ("score", "decode-v4", "--turns", "1"),
+        ("doctor", "--rounds", "9"),
+        ("verify", "decode-v4", "--arch", "sm_90"),
+        ("verify", "decode-v4", "--ready", "--sanitize"),
+        ("ncu", "decode-v4", "--launches", "9"),
+        ("ncu", "decode-v4", "--timeline", "--csv"),
     ],
     ids=" ".join,
 )

@@ -150,9 +150,10 @@ def test_without_targets_the_list_says_how_to_add_one(here):
 
 def test_on_does_not_go_with_files_that_are_here_nor_with_a_target_that_is_not(here):
     write(here, farm("lab", "h200"))
-    done = answer("ncu", "--import", "a.csv", "--on", "lab")
-    assert done.code == 2
-    assert "--import does not go with --on" in done.err
+    for option, words in (("--import", ("ncu", "a.csv")), ("--ready", ("verify", "decode-v4"))):
+        done = answer(*words, option, "--on", "lab")
+        assert done.code == 2
+        assert f"{option} does not go with --on" in done.err
     unknown = answer("run", "--on", "nowhere")
     assert unknown.code == 2
     assert "there is no target nowhere" in unknown.err
