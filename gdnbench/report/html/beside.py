@@ -160,13 +160,12 @@ def _gpus_layers(data: Sequence[Datum], kernels: Sequence[str], by_kernel: bool)
     colour = expr(f"{list(PAGE.series)}[datum.index % {len(PAGE.series)}]")
     marker = expr(f"{list(_MARKERS)}[datum.index % {len(_MARKERS)}]")
     base = alt.Chart().encode(y=y)
-    return theme.layered(
-        base.mark_rule(stroke=colour).encode(x=low, x2=alt.X2(field="high")),
-        base.mark_point(filled=True, size=64, opacity=1, fill=colour, shape=marker).encode(
-            x=x, tooltip=theme.tips(kernel="kernel", run="run", text=what)
-        ),
-        data=data,
+    intervals = base.mark_rule(stroke=colour).encode(x=low, x2=alt.X2(field="high"))
+    times = base.mark_point(filled=True, size=64, opacity=1, fill=colour, shape=marker).encode(
+        x=x, tooltip=theme.tips(kernel="kernel", run="run", text=what)
     )
+    known = any(point["low"] is not None for point in data)  # Vega warns of a field without any value
+    return theme.layered(*([intervals] if known else []), times, data=data)
 
 
 def _point(row: Measurement, run: str, index: int, by_kernel: bool) -> Datum:
