@@ -155,9 +155,9 @@ def test_the_page_tells_no_such_interval_either(command_line, tmp_path):
     assert not re.search(r"±\d{4,}%", page)
 
 
-@pytest.mark.parametrize("verb", ["show", "contest"])
-def test_a_run_of_before_an_axis_was_added_is_summed_up_by_a_suite_of_now(command_line, verb):
-    code, out, err = command_line(verb, BEFORE_AN_AXIS, "--suite", "default", "--out", RESULTS)
+@pytest.mark.parametrize("option", [(), ("--contest",)], ids=["table", "contest"])
+def test_a_run_of_before_an_axis_was_added_is_summed_up_by_a_suite_of_now(command_line, option):
+    code, out, err = command_line("show", BEFORE_AN_AXIS, *option, "--suite", "default", "--out", RESULTS)
     assert code == 0, err
     assert "2.901x" in out
     assert "worst 1.364x at B=128" in " ".join(out.split())
