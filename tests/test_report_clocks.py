@@ -258,7 +258,7 @@ def test_history_has_kernel_times_and_no_stream_times(tmp_path, command_line):
 @pytest.mark.parametrize("chart", ["time", "sol"])
 def test_charts_of_times_and_shares_are_of_kernel_times(tmp_path, command_line, chart):
     store_clocks(tmp_path)
-    out = command_line("plot", RUN_ID, chart, "--out", tmp_path)[1]
+    out = command_line("show", RUN_ID, "--chart", chart, "--out", tmp_path)[1]
     assert "kernel time" in out
     assert "2.336" in out
     assert "4.600" not in out
