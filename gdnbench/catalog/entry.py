@@ -224,7 +224,7 @@ class CatalogEntry:
         Args:
             stored: the hash; empty where a file does not tell.
         """
-        return CodeState.of(stored, self.known_source())
+        return CodeState.of(stored, self.known_source()) if stored else CodeState.UNKNOWN
 
     def known_source(self) -> str:
         """`source_hash`, to compare with what is stored; empty where a file of the kernel cannot be read."""

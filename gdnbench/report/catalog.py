@@ -98,7 +98,9 @@ def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
     """Returns, for each pick, whether the kernel is as it was timed; unknown if the run is missing."""
     picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
     timed = {source: _sources(results, source) for source in {pick.source for pick in picks}}
-    return {pick: catalog.code_state(pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
+    stored = {pick: (pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
+    states = {each: catalog.code_state(*each) for each in set(stored.values())}
+    return {pick: states[each] for pick, each in stored.items()}
 
 
 def _sources(results: Path, run_id: str) -> dict[str, str]:
