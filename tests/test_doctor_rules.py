@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from gdnbench.doctor import hardware, software
-from gdnbench.doctor import software as profilers
 from gdnbench.doctor.check import Level
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, TorchGpu
@@ -205,24 +204,24 @@ def test_nvcc_is_never_needed():
 
 def test_finds_the_newest_ncu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert profilers.find_ncu(tmp_path) is None
+    assert software.find_ncu(tmp_path) is None
     for place in ("usr/local/cuda-12.9/bin", "usr/local/cuda-13.0/bin", "usr/local/cuda/bin"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "ncu").touch()
-    assert profilers.find_ncu(tmp_path) == tmp_path / "usr/local/cuda-13.0/bin/ncu"
+    assert software.find_ncu(tmp_path) == tmp_path / "usr/local/cuda-13.0/bin/ncu"
 
 
 def test_the_path_comes_first(tmp_path, monkeypatch):
     ncu = tmp_path / "ncu"
     ncu.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert profilers.find_ncu() == ncu
+    assert software.find_ncu() == ncu
 
 
 def test_ncu(tmp_path):
-    assert profilers.check_ncu(None, "").level is Level.WARN
-    assert profilers.check_ncu(tmp_path, "").level is Level.WARN
-    assert profilers.check_ncu(tmp_path, "Version 2025.3.1.0 (build 36398880)").finding.startswith("2025.3.1.0 ")
+    assert software.check_ncu(None, "").level is Level.WARN
+    assert software.check_ncu(tmp_path, "").level is Level.WARN
+    assert software.check_ncu(tmp_path, "Version 2025.3.1.0 (build 36398880)").finding.startswith("2025.3.1.0 ")
 
 
 SYS_ADMIN, PERFMON, NEITHER = f"{1 << 21:016x}", f"{1 << 38:016x}", f"{(1 << 20) | (1 << 39):016x}"
@@ -241,7 +240,7 @@ SYS_ADMIN, PERFMON, NEITHER = f"{1 << 21:016x}", f"{1 << 38:016x}", f"{(1 << 20)
     ],
 )
 def test_permission_to_read_counters(params, capabilities, driver, level):
-    check = profilers.check_counters(f"Other: 1\n{params}", f"Name:\tx\nCapEff:\t{capabilities}\n", driver)
+    check = software.check_counters(f"Other: 1\n{params}", f"Name:\tx\nCapEff:\t{capabilities}\n", driver)
     assert check.level == level
     assert ("NVreg_RestrictProfilingToAdminUsers=0" in check.remedy) == (level == "warn")
 
@@ -258,7 +257,7 @@ def test_permission_to_read_counters(params, capabilities, driver, level):
     ],
 )
 def test_cupti(version, torch_cuda, driver_cuda, level):
-    assert profilers.check_cupti(version, torch_cuda, driver_cuda).level == level
+    assert software.check_cupti(version, torch_cuda, driver_cuda).level == level
 
 
 def test_python():

@@ -14,17 +14,22 @@ OPTIONS = (*CPU, "--rounds", str(ROUNDS), "--samples", "50", "--margin", "0.9")
 pytestmark = pytest.mark.slow
 
 
-def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
-    bench = Gdnbench(tmp_path, in_process=True)
-    stopped = subprocess.run(
+def run_with_files_of_at_most(bench, nbytes):
+    """Runs the reference where no file may grow beyond a size, as on a disk that fills."""
+    return subprocess.run(
         [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
         env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
         capture_output=True,
         text=True,
         timeout=bench.limit_s,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LONGEST_FILE, LONGEST_FILE)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes)),
     )
+
+
+def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
+    bench = Gdnbench(tmp_path, in_process=True)
+    stopped = run_with_files_of_at_most(bench, LONGEST_FILE)
     assert stopped.returncode == 5, stopped.stderr
     assert stopped.stderr.startswith("error: ")
     assert "File too large" in stopped.stderr
@@ -42,15 +47,7 @@ def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
 @pytest.mark.parametrize("room", [0, 1, 2000])
 def test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees(tmp_path, room):
     bench = Gdnbench(tmp_path)
-    stopped = subprocess.run(
-        [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
-        env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
-        capture_output=True,
-        text=True,
-        timeout=bench.limit_s,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-    )
+    stopped = run_with_files_of_at_most(bench, room)
     assert stopped.returncode
     assert "Traceback" not in stopped.stderr, stopped.stderr
     assert [*bench.results.glob("*"), *bench.results.glob(".*")] == []

@@ -7,8 +7,7 @@ from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measuring.protocol import Examined, Phase, Task
-from gdnbench.measuring.worker import cold as cold_launches
-from gdnbench.measuring.worker import placement
+from gdnbench.measuring.worker import cold, placement
 from gdnbench.measuring.worker.cold import ColdLaunches
 from gdnbench.measuring.worker.device import CudaDevice
 from gdnbench.measuring.worker.forms import TRIAL_PLACEMENTS, FormTrial
@@ -69,10 +68,10 @@ def gpu(monkeypatch):
             return FORM_US[made.form] * 1e-3
 
     for name, stand_in in {"L2Flush": Flush, "BlockingKernel": Block, "DitherAndScrub": Between}.items():
-        monkeypatch.setattr(cold_launches, name, stand_in)
-    monkeypatch.setattr(cold_launches, "SmClock", lambda _stack: None)
-    monkeypatch.setattr(cold_launches, "raise_clock", made.note("raise"))
-    monkeypatch.setattr(cold_launches.torch.cuda, "Event", Event)
+        monkeypatch.setattr(cold, name, stand_in)
+    monkeypatch.setattr(cold, "SmClock", lambda _stack: None)
+    monkeypatch.setattr(cold, "raise_clock", made.note("raise"))
+    monkeypatch.setattr(cold.torch.cuda, "Event", Event)
     monkeypatch.setattr(placement, "list_ranges", lambda _tensors: None)
     load = placement.load
 
@@ -135,7 +134,7 @@ def test_a_launch_that_raises_does_not_leave_the_stream_blocked(gpu):
 
 
 def test_where_forms_cannot_be_timed_the_declared_one_is_measured_with_a_note(gpu, monkeypatch):
-    monkeypatch.setattr(cold_launches.ColdLaunches, "time_us", lambda *_: 1 / 0)
+    monkeypatch.setattr(cold.ColdLaunches, "time_us", lambda *_: 1 / 0)
     verdict = trial_of((0, 1))[1]()
     assert (verdict.status, verdict.poisoned) == (Status.OK, False)
     assert "its forms cannot be timed: ZeroDivisionError" in verdict.notes[-1]

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
-from gdnbench.codegen import cubin as nvdisasm
+from gdnbench.codegen import cubin
 from gdnbench.codegen.cubin import SourceLine, parse_live_registers, parse_source_lines
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspection.outline import outline_code
@@ -245,10 +245,10 @@ def test_a_kernel_of_triton_has_its_lines_whether_or_not_its_live_registers_are_
 
 def test_live_registers_that_nvdisasm_does_not_follow_are_unknown(monkeypatch, tmp_path):
     refused = Completed(255, "", "Cannot print life ranges as flow analysis is disabled")
-    monkeypatch.setattr(nvdisasm, "run_tool", lambda *_, **_more: refused)
-    assert nvdisasm.read_live_registers(tmp_path / "a.cubin", "a") == {}
+    monkeypatch.setattr(cubin, "run_tool", lambda *_, **_more: refused)
+    assert cubin.read_live_registers(tmp_path / "a.cubin", "a") == {}
     with pytest.raises(MachineError, match="flow analysis"):
-        nvdisasm.read_source_lines(tmp_path / "a.cubin", "a")
+        cubin.read_source_lines(tmp_path / "a.cubin", "a")
 
 
 @pytest.mark.parametrize(

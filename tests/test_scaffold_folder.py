@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.catalog import new_kernel as make
+from gdnbench.catalog import new_kernel
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.new_kernel import choose_root, op_folder_in, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
@@ -102,7 +102,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def installed(monkeypatch):
     """The bundled kernels are part of a package that is installed."""
-    monkeypatch.setattr(make, "_PACKAGE", BUNDLED.parent)
+    monkeypatch.setattr(new_kernel, "_PACKAGE", BUNDLED.parent)
 
 
 def test_in_a_checkout_it_goes_beside_the_original(here):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gdnbench.elsewhere.events import PhaseBegun
 from gdnbench.errors import UsageError
-from gdnbench.tools_server import command as progress
+from gdnbench.tools_server import command
 from gdnbench.tools_server.measuring_tools import Ncu, Run, ScoreTool, SweepTool
 from gdnbench.tools_server.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.tools_server.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
@@ -111,14 +111,14 @@ def test_the_codes_of_a_score_are_told_as_its_own(code, word):
 
 
 def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
-    monkeypatch.setattr(progress, "_SILENCE_S", 0.02)
+    monkeypatch.setattr(command, "_SILENCE_S", 0.02)
     told = []
 
     async def report(*words):
         told.append(words)
 
     async def listen():
-        following = progress.Progress(report)
+        following = command.Progress(report)
         await following.heard(PhaseBegun("build", 2))
         with anyio.move_on_after(0.5):
             await following.keep_telling()

@@ -97,7 +97,7 @@ def check_fields(declared: Any, where: str = "") -> None:
 
 
 def check_inside(path: str, what: str, below: int = 0) -> None:
-    """Refuses the path of a file that does not lie in the op's folder.
+    """Refuses the path of a file that does not lie in the op's folder, or that names no file.
 
     Args:
         path: as declared, from the declaration's folder.
@@ -110,6 +110,8 @@ def check_inside(path: str, what: str, below: int = 0) -> None:
     parts = PurePath(os.path.normpath(path)).parts
     if PurePath(path).is_absolute() or parts.count("..") > below:
         raise DeclarationError(f"{what}: {path} lies outside of the op's folder; give a file in it")
+    if not PurePath(path).name:
+        raise DeclarationError(f"{what}: {path!r} names the folder itself; give a file in it")
 
 
 @cache

@@ -84,8 +84,6 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
         _check_entries(kernel)
         if not os.path.lexists(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
-        if not Path(kernel.source).name:
-            raise DeclarationError(f"variant.py names the source {kernel.source!r}, which is its folder")
         _check_source(folder / kernel.source)
         _check_sources(folder)
         if isinstance(kernel, CudaKernel):

@@ -152,7 +152,6 @@ def _sizes(text: str, symbol: str) -> dict[str, tuple[int, int, int]]:
     return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in found}
 
 
-_LIMIT_S = 60.0
 _SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
 _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 # With -gi, a line each from the innermost function outwards: `//## File "a.cuh", line 7 inlined at "b.cu", line 9`,

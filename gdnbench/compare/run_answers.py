@@ -1,4 +1,4 @@
-"""What a history tells of a kernel in one run, and of two runs: read from them once, and kept in their index."""
+"""The figures of a history, of a kernel in one run and its change between two, computed once and kept in the index."""
 
 from __future__ import annotations
 

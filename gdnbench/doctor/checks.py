@@ -12,7 +12,6 @@ from pathlib import Path
 
 import gdnbench
 from gdnbench.doctor import hardware, software
-from gdnbench.doctor import software as profilers
 from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, load_libraries
@@ -143,13 +142,13 @@ def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: L
 
 
 def _check_profilers(state: GpuState, torch: LoadResult) -> list[MachineCheck]:
-    ncu = profilers.find_ncu()
+    ncu = software.find_ncu()
     cupti = package_version("nvidia-cuda-cupti") or package_version("nvidia-cuda-cupti-cu12")
     driver_params, process_status = _text("/proc/driver/nvidia/params"), _text("/proc/self/status")
     return [
-        profilers.check_ncu(ncu, software.output_of([str(ncu), "--version"]) if ncu else ""),
-        profilers.check_counters(driver_params, process_status, state.driver_version),
-        profilers.check_cupti(cupti, torch.cuda, state.cuda_driver_version),
+        software.check_ncu(ncu, software.output_of([str(ncu), "--version"]) if ncu else ""),
+        software.check_counters(driver_params, process_status, state.driver_version),
+        software.check_cupti(cupti, torch.cuda, state.cuda_driver_version),
     ]
 
 

@@ -51,7 +51,7 @@ def load_numerics(op: Op, op_folder: Path) -> Numerics:
     return cast(Numerics, module)
 
 
-def ask(op: Op, numerics: Numerics, name: str, *arguments: object, **more: object) -> Any:
+def call_numerics(op: Op, numerics: Numerics, name: str, *arguments: object, **more: object) -> Any:
     """What a function of an op's numerics gives.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from gdnbench.errors import DeclarationError
-from gdnbench.launch.numerics import Numerics, ask, check_named
+from gdnbench.launch.numerics import Numerics, call_numerics, check_named
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
@@ -70,7 +70,7 @@ class Workspace:
         cls, op: Op, numerics: Numerics, workload: Workload, *, seed: int, device: str, scenario: str
     ) -> Workspace:
         """Draws the inputs of a scenario and allocates poisoned outputs; `op` becomes the op at this workload."""
-        inputs, scalars = _pair_of(op, ask(op, numerics, "make_inputs", workload, seed, device, scenario))
+        inputs, scalars = _pair_of(op, call_numerics(op, numerics, "make_inputs", workload, seed, device, scenario))
         return cls.holding(op, workload, inputs, scalars, device=device)
 
     @classmethod

@@ -26,7 +26,7 @@ def estimate_tokens(text: str) -> int:
 
 
 _MOST_ITEMS = (10**6, 8, 5, 3)  # items per line, from all to as few as say something
-_MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
+MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,13 @@ def _view(head: Sequence[str], lines: Sequence[Line], most: int, dropped: Sequen
     shown = [f"// {_shown(most, is_whole=is_whole, left_out=names)}"]
     body = [line.text(most) for line in kept]
     # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too low.
-    tokens = estimate_tokens("\n".join([*head, _told(_MOST_TOKENS, budget), *shown, *body, ""]))
-    text = "\n".join([*head, _told(tokens, budget), *shown, *body])
+    tokens = estimate_tokens("\n".join([*head, token_line(MOST_TOKENS, budget), *shown, *body, ""]))
+    text = "\n".join([*head, token_line(tokens, budget), *shown, *body])
     return CounterView(text, tokens, budget, None if is_whole else most, names)
 
 
-def _told(tokens: int, budget: int) -> str:
+def token_line(tokens: int, budget: int) -> str:
+    """Returns the line of a view that holds its estimated tokens, and says if required lines exceed the budget."""
     over = f"; {tokens - budget:,} over, and nothing that must be told is left out" if tokens > budget else ""
     return f"// about {tokens:,} tokens of {budget:,}{over}"
 

@@ -1,9 +1,9 @@
-"""An index of stored runs: what verbs asked of each, so that no run is read for the same question twice.
+"""An index of stored runs: the answers that verbs computed from each, so that none is computed twice.
 
 It is kept in the cache folder, a SQLite file for each folder of runs, and not beside the runs, which may be committed,
 or lie where nobody may write. An answer counts for as long as the files that it was read from have the size, the times
-and the inode that they had. An index by other code of gdnbench, or one that is damaged, is thrown away; one that cannot
-be read or written is done without. A run that was damaged is kept as such, with what was wrong.
+and the inode that they had. An index by other code of gdnbench, or one that is damaged, is deleted; where one cannot be
+read or written, runs are read without it. Of a damaged run the index keeps the error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEWEST_RUNS = 16
 
 _PACKAGE = Path(__file__).parents[1]
 _BATCH = 200  # answers that are written at once: a read that is interrupted loses no more
-_PATIENCE_S = 2.0  # for another process that writes
+_LOCK_TIMEOUT_S = 2.0  # while another process writes
 _UNUSED_S = 60 * 86_400.0
 _FOLDER = "\0"  # stands for the run's folder in what was wrong with it: it may be called in several ways
 _TABLE = """CREATE TABLE answers (
@@ -52,7 +52,7 @@ def stamp_of(folder: Path, names: Sequence[str]) -> str:
 
 def _stamp(path: str) -> str:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path for each of thousands of files takes longer than the look
+        found = os.stat(path)  # noqa: PTH116 - a Path for each of thousands of files takes longer than the call
     except OSError:
         return ""
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
@@ -154,7 +154,7 @@ class RunIndex:
         assert self._path
         address = f"file:{quote(str(self._path))}?mode={mode}"
         try:
-            file = sqlite3.connect(address, timeout=_PATIENCE_S, isolation_level=None, uri=True)
+            file = sqlite3.connect(address, timeout=_LOCK_TIMEOUT_S, isolation_level=None, uri=True)
             with contextlib.closing(file):
                 work(file)
         except sqlite3.OperationalError:  # it is not there, may not be written, or another process writes

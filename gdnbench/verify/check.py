@@ -11,7 +11,7 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
-from gdnbench.launch.numerics import ask, check_named
+from gdnbench.launch.numerics import call_numerics, check_named
 from gdnbench.launch.workspace import is_poison
 from gdnbench.model.case import call_of
 from gdnbench.model.declaration import CONTEST_TOLERANCE
@@ -78,7 +78,9 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
 def _ask(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
     """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
     more = {"workload": workspace.workload} if "workload" in signature(getattr(numerics, name)).parameters else {}
-    given: dict[str, torch.Tensor] = ask(workspace.op, numerics, name, workspace.inputs, workspace.scalars, **more)
+    given: dict[str, torch.Tensor] = call_numerics(
+        workspace.op, numerics, name, workspace.inputs, workspace.scalars, **more
+    )
     check_named(workspace.op, name, given, wanted)
     return given
 

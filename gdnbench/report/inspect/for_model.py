@@ -21,7 +21,7 @@ from gdnbench.codegen.sass import Instruction
 from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspection.outline import Outline, OutlinedBlock, OutlinedInstruction, file_name, outline_kernel
 from gdnbench.inspection.quantities import Violation
-from gdnbench.report.budget import estimate_tokens
+from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
 from gdnbench.report.console import print_json, print_text
 from gdnbench.report.inspect.json import kernel_document
 from gdnbench.report.inspect.output import print_failures, print_violations
@@ -33,7 +33,6 @@ _FIRST_BANK = re.compile(r"c\[0x0\](?=\[)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+$")
 _GOES = frozenset({"BRA", "JMP", "CALL", "BSSY"})
 _SYNCHRONIZES = frozenset({"BAR", "BSYNC", "DEPBAR", "WARPGROUP"})
-_MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
 
 
 class Detail(Enum):
@@ -75,15 +74,10 @@ def choose_view(head: Sequence[str], registers: int, outline: Outline, budget: i
         body = list(_body(outline, detail))
         # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too
         # low.
-        tokens = estimate_tokens("\n".join([*lines, _told(_MOST_TOKENS, budget), *body, ""]))
+        tokens = estimate_tokens("\n".join([*lines, token_line(MOST_TOKENS, budget), *body, ""]))
         if tokens <= budget:
             break
-    return View("\n".join([*lines, _told(tokens, budget), *body]), tokens, budget, detail)
-
-
-def _told(tokens: int, budget: int) -> str:
-    over = f"; {tokens - budget:,} over, and nothing that must be told is left out" if tokens > budget else ""
-    return f"// about {tokens:,} tokens of {budget:,}{over}"
+    return View("\n".join([*lines, token_line(tokens, budget), *body]), tokens, budget, detail)
 
 
 def _facts(outline: Outline, registers: int, detail: Detail) -> Iterator[str]:
