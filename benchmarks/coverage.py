@@ -18,10 +18,10 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from gdnbench.compare.comparison import compare_sources
-from gdnbench.compare.ratio import CompareSettings
-from gdnbench.compare.run_change import RunPair
-from gdnbench.compare.runs import StoredRun, load_stored_runs
+from gdnbench.analyse.comparison import compare_sources
+from gdnbench.analyse.ratio import CompareSettings
+from gdnbench.analyse.run_change import RunPair
+from gdnbench.analyse.runs import StoredRun, load_stored_runs
 from gdnbench.errors import UsageError
 from gdnbench.model.case import same_sources
 from gdnbench.model.status import Role

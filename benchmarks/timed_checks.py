@@ -25,20 +25,20 @@ from tempfile import TemporaryDirectory
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.cli.progress import watch
 from gdnbench.errors import MachineError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measuring.measure import TimingWorkers
-from gdnbench.measuring.observer import alone_on
-from gdnbench.measuring.protocol import BURN_IN, Event, Phase, Sampled, Task
-from gdnbench.measuring.request import parse_workloads
-from gdnbench.measuring.rounds import Collected, RoundTimes
-from gdnbench.measuring.schedule import FixedRounds, most_placed_bytes
-from gdnbench.measuring.workers import worker_environment
+from gdnbench.measure.measure import TimingWorkers
+from gdnbench.measure.observer import alone_on
+from gdnbench.measure.protocol import BURN_IN, Event, Phase, Sampled, Task
+from gdnbench.measure.request import parse_workloads
+from gdnbench.measure.rounds import Collected, RoundTimes
+from gdnbench.measure.schedule import FixedRounds, most_placed_bytes
+from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock, Role
 from gdnbench.report.console import data_console, plain_table
+from gdnbench.verbs.progress import watch
 
 OP = "decode"
 CONFIDENCE = 0.95

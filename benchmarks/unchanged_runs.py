@@ -20,11 +20,11 @@ from statistics import median
 
 import numpy as np
 
+from gdnbench.analyse.comparison import compare_sources
+from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind, split_label
+from gdnbench.analyse.ratio import CompareSettings
+from gdnbench.analyse.run_change import RunPair
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.compare.comparison import compare_sources
-from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind, split_label
-from gdnbench.compare.ratio import CompareSettings
-from gdnbench.compare.run_change import RunPair
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.stats import FloatArray

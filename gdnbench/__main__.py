@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Runs the command line; returns exit code 70, which nothing else has, if it does not load."""
     try:
-        from gdnbench.cli.app import main as run
+        from gdnbench.verbs.app import main as run
     except KeyboardInterrupt:  # `exit_code_of`, which says the same, may not be imported yet
         exec("")
         return 130

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from gdnbench.verbs import VERBS
+from gdnbench.verb_table import VERBS
 
 VARIABLE = "GDNBENCH_ASKED"
 

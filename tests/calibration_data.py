@@ -8,10 +8,10 @@ import numpy as np
 
 from gdnbench.calibrate.measure import comparisons_of
 from gdnbench.calibrate.plan import TARGETS, chain_of, choose_subject
-from gdnbench.measuring.analyse import analyse
-from gdnbench.measuring.protocol import Examined, Sampled
-from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.session import Finished
+from gdnbench.measure.analyse import analyse
+from gdnbench.measure.protocol import Examined, Sampled
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.session import Finished
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates

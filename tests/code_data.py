@@ -10,7 +10,7 @@ from run_data import case, measured, store
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.model.status import Role
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
 
 RECORDED = Path(__file__).parent / "data" / "ncu" / "decode-v4-B1.csv.gz"
 OTHER = "0123456789abcdef"  # the hash of no kernel

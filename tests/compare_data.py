@@ -8,9 +8,9 @@ import numpy as np
 from committed import RESULTS
 from decode_workloads import decode_at
 
-from gdnbench.compare.comparison import compare_sources
-from gdnbench.compare.figure import Figure, FigureSource, KernelTime, SourceKind
-from gdnbench.compare.ratio import CompareSettings
+from gdnbench.analyse.comparison import compare_sources
+from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind
+from gdnbench.analyse.ratio import CompareSettings
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
 from gdnbench.store.files import read_file

@@ -111,7 +111,7 @@ def _forked_workers():
     from forked_workers import forked_workers
 
     with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdnbench.measuring.workers.Worker", make_worker)
+        patch.setattr("gdnbench.measure.supervision.Worker", make_worker)
         yield
 
 
@@ -138,7 +138,7 @@ def one_thread():
 @pytest.fixture
 def command_line(monkeypatch, capsys):
     """Runs `gdnbench ARGUMENTS` in this process; gives exit code, stdout and stderr."""
-    from gdnbench.cli.app import main
+    from gdnbench.verbs.app import main
 
     def call(*arguments, columns="80"):
         monkeypatch.setenv("COLUMNS", columns)

@@ -12,8 +12,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.launch import RunTimes
-from gdnbench.inspection.compiled import Subject, build_subjects, gpu_size_of
-from gdnbench.profilers.ncu.store import read_profiles
+from gdnbench.inspect.compiled import Subject, build_subjects, gpu_size_of
+from gdnbench.profile.ncu.store import read_profiles
 from gdnbench.store.info import read_info, write_info
 
 SPECIMENS = Path(__file__).parent / "specimens"

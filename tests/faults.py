@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from gdnbench.cli.app import main
 from gdnbench.model.status import CLOCKS
+from gdnbench.verbs.app import main
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ADVERSARIAL = REPOSITORY / "tests" / "adversarial"

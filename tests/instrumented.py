@@ -19,8 +19,8 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.case import Case
-from gdnbench.profilers.worker.case import PlacedCase
-from gdnbench.profilers.worker.proton import MODE, Jit, capacity_of
+from gdnbench.profile.worker.case import PlacedCase
+from gdnbench.profile.worker.proton import MODE, Jit, capacity_of
 
 H200 = SimpleNamespace(
     get_current_device=lambda: 0,

@@ -12,8 +12,8 @@ from narrow_kernels import computed_in_bf16, converted_to
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.measuring.protocol import Examined, Phase, Task
-from gdnbench.measuring.worker.interpret import interpret_all
+from gdnbench.measure.protocol import Examined, Phase, Task
+from gdnbench.measure.worker.interpret import interpret_all
 from gdnbench.model.case import Case
 
 

@@ -18,7 +18,7 @@ from changed_kernels import write_changed
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.measuring.protocol import Examined, Phase, Task
+from gdnbench.measure.protocol import Examined, Phase, Task
 from gdnbench.model.case import Case
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -96,7 +96,7 @@ class _Lines:
 
 
 def _main(op: str, more: str, *words: str) -> None:
-    from gdnbench.measuring.worker.interpret import interpret_all
+    from gdnbench.measure.worker.interpret import interpret_all
 
     roots = (default_roots()[0], Path(more))
     catalog = load_catalog(roots)

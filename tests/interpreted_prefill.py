@@ -15,8 +15,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_rounding import round_to_nearest
-from gdnbench.measuring.protocol import Examined, Phase, Task
-from gdnbench.measuring.worker.interpret import interpret_all
+from gdnbench.measure.protocol import Examined, Phase, Task
+from gdnbench.measure.worker.interpret import interpret_all
 from gdnbench.model.case import Case
 
 SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"

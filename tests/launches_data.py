@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.case import Case
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
-from gdnbench.profilers.proton.recording import PLAIN, Recording
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.proton.recording import PLAIN, Recording
 
 TOYS = Path(__file__).parent / "toys"
 RECORDED = Path(__file__).parent / "data" / "ncu"

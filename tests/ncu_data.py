@@ -6,7 +6,7 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.profilers.ncu.profile import Metric
+from gdnbench.profile.ncu.profile import Metric
 
 DATA = Path(__file__).parent / "data" / "ncu"
 V1, V4, TRITON = (DATA / f"decode-{name}-B1.csv.gz" for name in ("v1", "v4", "triton"))

@@ -3,8 +3,8 @@
 import numpy as np
 from decode_workloads import decode_at
 
-from gdnbench.measuring.protocol import Examined, Sampled
-from gdnbench.measuring.rounds import Collected
+from gdnbench.measure.protocol import Examined, Sampled
+from gdnbench.measure.rounds import Collected
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Timing, Versus

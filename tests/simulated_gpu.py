@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gdnbench.measuring.protocol import BURN_IN, Sampled
-from gdnbench.measuring.race import START_S, Race
-from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.schedule import Segment, round_cost_s
+from gdnbench.measure.protocol import BURN_IN, Sampled
+from gdnbench.measure.race import START_S, Race
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.schedule import Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role
 

@@ -8,8 +8,8 @@ import zlib
 
 import numpy as np
 
-from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Sampled, Started
-from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
+from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 
@@ -65,7 +65,7 @@ def install(patch):
     for place in ("elsewhere.worker", "measuring.opening"):
         patch(f"gdnbench.{place}.list_gpus", lambda: (GPU,))
     for place in ("measure", "preflight"):
-        patch(f"gdnbench.measuring.{place}.supervise", simulate)
+        patch(f"gdnbench.measure.{place}.supervise", simulate)
 
 
 def _share(text):

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from elsewhere_data import WORKDIR, Laptop
 from faults import ADVERSARIAL, wait_for
+from remote_data import WORKDIR, Laptop
 
 # The first word that is no option is the program, as with srun's own: its options here carry their values.
 _SRUN = """#!/bin/sh

@@ -9,9 +9,9 @@ from exchange_data import DECODE, GOLDEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gdnbench.cli.verb import Listed
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.verbs import VERBS
+from gdnbench.verb_table import VERBS
+from gdnbench.verbs.base import Listed
 
 pytestmark = pytest.mark.slow
 
@@ -141,10 +141,10 @@ def call(command_line, monkeypatch, tmp_path):
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
     monkeypatch.setattr("gdnbench.score.run.begin_session", stop)
-    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
-    monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", stop)
-    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stop)
-    monkeypatch.setattr("gdnbench.tools_server.server.ToolsServer.serve", stop)
+    monkeypatch.setattr("gdnbench.measure.opening.begin_session", stop)
+    monkeypatch.setattr("gdnbench.measure.opening.open_sweep", stop)
+    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", stop)
+    monkeypatch.setattr("gdnbench.mcp.server.ToolsServer.serve", stop)
 
     def check(*words):
         code, out, err = command_line(*words)

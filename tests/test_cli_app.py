@@ -14,11 +14,11 @@ from run_data import case, measured, store
 
 from gdnbench import __version__
 from gdnbench.catalog.catalog import default_roots
-from gdnbench.cli.moved import MOVED
-from gdnbench.cli.verb import GpuVerb, Listed
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
-from gdnbench.verbs import VERBS
+from gdnbench.verb_table import VERBS
+from gdnbench.verbs.base import GpuVerb, Listed
+from gdnbench.verbs.moved import MOVED
 
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 
@@ -136,7 +136,7 @@ def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
         asked.append(plan.request.settings)
         raise MachineError("enough", "stop here")
 
-    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", stop)
+    monkeypatch.setattr("gdnbench.measure.opening.begin_session", stop)
     code, _, _ = run("run", "--gpu", "cpu", "--kernel", "decode-reference", "--out", str(tmp_path), *options)
     assert code == ExitCode.ENVIRONMENT
     (settings,) = asked
@@ -213,7 +213,7 @@ import sys
 heavy = [name for name in {heavy!r} if name in sys.modules]
 print("HEAVY", heavy, file=sys.stderr)
 """
-VERB = "from gdnbench.cli.app import main\nsys.argv = {argv!r}\ntry:\n    main()\nexcept SystemExit:\n    pass"
+VERB = "from gdnbench.verbs.app import main\nsys.argv = {argv!r}\ntry:\n    main()\nexcept SystemExit:\n    pass"
 
 
 def heavy_after(statement, heavy=HEAVY):

@@ -8,7 +8,7 @@ from run_data import case, measured, store
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.provenance import host_name
-from gdnbench.measuring.request import Settings
+from gdnbench.measure.request import Settings
 from gdnbench.store.calibration import calibration_path, last_calibration, read_calibration, write_calibration
 from gdnbench.store.find import list_runs
 

@@ -39,13 +39,13 @@ def cards(monkeypatch, tmp_path, command_line):
     """Calls `gdnbench run` on some cards."""
     for number in range(3):
         store_card_run(tmp_path / "made" / str(number), number)
-    monkeypatch.setattr("gdnbench.cli.cards.build_cases", lambda *_: None)
-    monkeypatch.setattr("gdnbench.measuring.plan.unavailable", lambda *_: "")
+    monkeypatch.setattr("gdnbench.verbs.cards.build_cases", lambda *_: None)
+    monkeypatch.setattr("gdnbench.measure.plan.unavailable", lambda *_: "")
 
     def call(*words, gpus=GPUS[:2], failing="-", code=0):
         monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: gpus)
         fake = FAKE.format(made=tmp_path / "made", failing=failing, code=code)
-        monkeypatch.setattr("gdnbench.measuring.parallel_runs._CHILD", fake)
+        monkeypatch.setattr("gdnbench.measure.parallel_runs._CHILD", fake)
         return command_line(*ARGUMENTS, *words, "--out", tmp_path / "results")
 
     return call
@@ -145,7 +145,7 @@ def test_one_card_is_an_ordinary_run(cards, monkeypatch):
         begun.append(plan.gpu)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", begin)
+    monkeypatch.setattr("gdnbench.measure.opening.begin_session", begin)
     assert cards("--gpu", "all", gpus=GPUS[:1])[0] == ExitCode.INTERRUPTED
     assert begun == [GPUS[0]]
 

@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_is_a_usage_error(words):
 
 def test_it_imports_no_torch():
     code = (
-        "import sys; from gdnbench.cli.app import app; "
+        "import sys; from gdnbench.verbs.app import app; "
         f"app(['compare', '{DEFAULT[0]}', '{DEFAULT[1]}'], standalone_mode=False); "
         "assert not {'torch', 'triton', 'matplotlib'} & set(sys.modules)"
     )

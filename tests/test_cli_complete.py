@@ -12,7 +12,7 @@ import pytest
 from committed import HOME
 from faults import REPOSITORY
 
-from gdnbench.cli.app import app
+from gdnbench.verbs.app import app
 
 
 def asked(shell, *words):
@@ -125,7 +125,7 @@ def test_a_tab_never_ends_in_a_message(words):
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
 def test_the_script_that_is_installed_works_in_bash(tmp_path):
     program = tmp_path / "gdnbench"
-    program.write_text(f"#!{sys.executable}\nimport sys\nfrom gdnbench.cli.app import main\nsys.exit(main())\n")
+    program.write_text(f"#!{sys.executable}\nimport sys\nfrom gdnbench.verbs.app import main\nsys.exit(main())\n")
     program.chmod(0o755)
     script = """
     eval "$(_GDNBENCH_COMPLETE=source_bash gdnbench)"

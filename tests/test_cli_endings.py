@@ -10,10 +10,10 @@ import pytest
 from faults import REPOSITORY, answer, python_path
 from test_catalog_catalog import PLAIN, add_kernel
 
-from gdnbench.cli import options
 from gdnbench.errors import UsageError
-from gdnbench.measuring.request import MOST_SAMPLES, Settings
+from gdnbench.measure.request import MOST_SAMPLES, Settings
 from gdnbench.process.command import LONGEST_LIMIT_S, run_tool
+from gdnbench.verbs import options
 
 ENDS = {
     "exit-0": ("SystemExit(0)", "SystemExit: 0"),
@@ -138,7 +138,7 @@ def test_the_longest_limit_is_one_that_the_system_takes():
     Settings(step_limit_s=LONGEST_LIMIT_S, samples=MOST_SAMPLES)
 
 
-@pytest.mark.parametrize("module", ["gdnbench.cli.app", "gdnbench.cli.outcome", "typer"])
+@pytest.mark.parametrize("module", ["gdnbench.verbs.app", "gdnbench.verbs.outcome", "typer"])
 def test_an_interrupt_while_it_loads_ends_it_without_a_traceback(module):
     script = f"""
 import sys

@@ -150,7 +150,7 @@ def test_failures_say_what_to_do(run, arguments, expected, said):
 def test_the_parent_stays_light():
     """Explaining a profile needs no torch, triton, cuda.bench or ncu_report."""
     program = (
-        "import sys; from gdnbench.cli.app import main; "
+        "import sys; from gdnbench.verbs.app import main; "
         f"sys.argv = ['gdnbench', 'explain', 'decode-v1', '-q', '--from', {str(recording('decode-v1-B1'))!r}]; main(); "
         "assert not {'torch', 'triton', 'cuda.bench', 'ncu_report'} & sys.modules.keys()"
     )

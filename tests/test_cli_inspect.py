@@ -324,7 +324,7 @@ def test_a_revision_that_does_not_exist(run, checkout):
 
 def test_the_parent_loads_no_compiler():
     code = (
-        "import sys; from gdnbench.cli import app; sys.argv = ['gdnbench', 'inspect', 'decode-v4', '-q'];\n"
+        "import sys; from gdnbench.verbs import app; sys.argv = ['gdnbench', 'inspect', 'decode-v4', '-q'];\n"
         "try: app.main()\n"
         "except SystemExit: pass\n"
         "print([name for name in ('torch', 'triton', 'cuda.core', 'cuda.bench') if name in sys.modules])"

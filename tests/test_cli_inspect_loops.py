@@ -8,7 +8,7 @@ import pytest
 from schedule_data import EXIT, STORE, load, sass, use
 
 from gdnbench.errors import ExitCode
-from gdnbench.inspection.outline import outermost_loops, outline_code
+from gdnbench.inspect.outline import outermost_loops, outline_code
 
 ADD = "FADD R0, R4, R5"
 

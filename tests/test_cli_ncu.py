@@ -12,7 +12,7 @@ from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, fake_ncu, unpack_report
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
@@ -21,7 +21,7 @@ FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", tuple)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(TOYS))
     return partial(command_line, "ncu")
 
@@ -29,7 +29,7 @@ def run(command_line, monkeypatch):
 @pytest.fixture
 def profile(run, monkeypatch, tmp_path):
     """The same with an H200 and an ncu that runs `body`, and leaves the report of decode-v1 unless told otherwise."""
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: (H200,))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     recorded = unpack_report(tmp_path)
 
@@ -246,8 +246,8 @@ def test_no_gpu(run):
 
 
 def test_no_ncu(run, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
-    monkeypatch.setattr("gdnbench.profilers.ncu.command.find_ncu", lambda: None)
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profile.ncu.command.find_ncu", lambda: None)
     code, _, err = run("decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "gdnbench ncu --import FILE.ncu-rep" in err
@@ -275,7 +275,7 @@ def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
         "--set full --import-source yes --clock-control none --cache-control all",
         "--nvtx --nvtx-include gdnbench@profiled",
         f"--export {report}",
-        "-m gdnbench.profilers.worker",
+        "-m gdnbench.profile.worker",
     ):
         assert part in arguments
 

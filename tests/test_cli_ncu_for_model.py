@@ -12,7 +12,7 @@ from launches_data import TOYS, split_profiles
 from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
 from gdnbench.report.budget import Line, estimate_tokens, fit
 
 COMMITTED = sorted(PROFILES.glob("ncu/*/*.csv"))
@@ -25,7 +25,7 @@ RECORDED = sorted(DATA.glob("*.csv.gz"))
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench ncu --import ARGUMENTS --for-model` without a GPU; gives exit code, stdout and stderr."""
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", tuple)
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", tuple)
     monkeypatch.setenv("GDNBENCH_KERNELS", str(TOYS))
     return partial(command_line, "ncu", "--for-model", "--import")
 

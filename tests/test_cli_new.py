@@ -159,7 +159,7 @@ def test_from_a_wheel_it_goes_where_one_is(tmp_path):
 
 def test_it_loads_neither_torch_nor_numpy(tmp_path):
     script = (
-        "import sys\nfrom gdnbench.cli.app import main\n"
+        "import sys\nfrom gdnbench.verbs.app import main\n"
         f"sys.argv = ['gdnbench', 'new', 'decode-v99', '--from', 'decode-v4', '--to', {str(tmp_path)!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print([name for name in ('torch', 'triton', 'cuda.bench', 'cuda.core', 'numpy') if name in sys.modules])"

@@ -13,8 +13,8 @@ import pytest
 from committed import HOME, RESULTS
 from faults import answer
 
-from gdnbench.cli.outcome import WIDEST, exit_code_of
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
+from gdnbench.verbs.outcome import WIDEST, exit_code_of
 
 GDNBENCH = [sys.executable, "-m", "gdnbench"]
 
@@ -201,7 +201,7 @@ def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):
         observer.advance()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", stopped)
+    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", stopped)
     code, out, err = command_line("verify", "decode-reference", "--gpu", "cpu")
     assert (code, out) == (ExitCode.INTERRUPTED, "")
     assert err.splitlines()[-1] == "stopped while checking, with 1 of 6 done"

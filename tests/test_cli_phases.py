@@ -15,7 +15,7 @@ from stamps_data import about, specialised, stamps
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profilers.process import Instrumentation
+from gdnbench.profile.process import Instrumentation
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 
@@ -29,7 +29,7 @@ def stored(tmp_path):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: [H200])
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: [H200])
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def worker(monkeypatch, with_gpu):
             return self.ended
 
     played = Worker()
-    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", played)
+    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", played)
     return played
 
 
@@ -185,7 +185,7 @@ def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said)
 
 
 def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: [])
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: [])
     code, _, err = command_line("proton", "decode-v4", columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "--import" in err
@@ -218,7 +218,7 @@ def split(tmp_path, monkeypatch, worker):
         made.write(Path(task.result))
         return Completed(0, "")
 
-    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", leave)
+    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", leave)
     return worker
 
 

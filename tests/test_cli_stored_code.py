@@ -25,9 +25,9 @@ from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profilers.ncu.store import read_profiles
-from gdnbench.profilers.proton.recording import Recording
-from gdnbench.profilers.proton.trace import write_trace
+from gdnbench.profile.ncu.store import read_profiles
+from gdnbench.profile.proton.recording import Recording
+from gdnbench.profile.proton.trace import write_trace
 from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
@@ -46,7 +46,7 @@ def mine(tmp_path, kernels, monkeypatch):
 
 @pytest.fixture
 def with_gpu(monkeypatch):
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda: (H200,))
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: (H200,))
 
 
 def stored_profile(mine):
@@ -165,8 +165,8 @@ def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_li
         recording(case=assignment.case, source=assignment.source, **changes).write(Path(assignment.result))
         return Completed(0, "")
 
-    monkeypatch.setattr("gdnbench.profilers.phases.collect.run_worker", stamped)
-    monkeypatch.setattr("gdnbench.profilers.proton.recording.run_worker", recorded)
+    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", stamped)
+    monkeypatch.setattr("gdnbench.profile.proton.recording.run_worker", recorded)
     code, out, err = command_line("proton", "decode-mine", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     assert json.loads(out)[0]["code"] == "current"
@@ -262,7 +262,7 @@ def test_a_kernel_whose_files_cannot_be_read_is_listed(listed, mine, monkeypatch
 
 def test_listing_stays_light():
     program = (
-        "import sys; from gdnbench.cli.app import main; sys.argv = ['gdnbench', 'list', '--json']; main(); "
+        "import sys; from gdnbench.verbs.app import main; sys.argv = ['gdnbench', 'list', '--json']; main(); "
         "assert not {'torch', 'triton', 'pandas', 'numpy'} & sys.modules.keys()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

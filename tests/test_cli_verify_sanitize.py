@@ -11,8 +11,8 @@ from sanitizer_data import fake_sanitizer, said
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.measuring.preflight import Verification
-from gdnbench.measuring.protocol import Examined
+from gdnbench.measure.preflight import Verification
+from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
@@ -34,7 +34,7 @@ def verified(monkeypatch):
             7, H200.name, cases, {case.id: Examined(case.id, Status.OK, gates=(PASSED,)) for case in cases}, {}
         )
 
-    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", verify_variants)
+    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", verify_variants)
     return asked
 
 
@@ -43,13 +43,13 @@ def verify(command_line, monkeypatch, tmp_path, verified):
     """Runs `gdnbench verify decode-v4 --sanitize ARGUMENTS` with this GPU, if any, and a compute-sanitizer, if any."""
 
     def call(*arguments, gpus=(H200,), installed=True, **reports):
-        for place in ("gdnbench.profilers.process", "gdnbench.machine.gpus"):
+        for place in ("gdnbench.profile.process", "gdnbench.machine.gpus"):
             monkeypatch.setattr(f"{place}.list_gpus", lambda: gpus)
         if installed:
             fake_sanitizer(tmp_path, **reports)
             monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         else:
-            monkeypatch.setattr("gdnbench.profilers.sanitizer.check.find_sanitizer", lambda: None)
+            monkeypatch.setattr("gdnbench.profile.sanitizer.check.find_sanitizer", lambda: None)
         return command_line("verify", "decode-v4", "--sanitize", *arguments)
 
     return call

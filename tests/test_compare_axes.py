@@ -5,8 +5,7 @@ from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.catalog.catalog import axes_of
-from gdnbench.compare.figure import (
+from gdnbench.analyse.figure import (
     WorkloadKeys,
     assumed_sizes,
     differing_parts,
@@ -14,6 +13,7 @@ from gdnbench.compare.figure import (
     read_case_id,
     workload_value,
 )
+from gdnbench.catalog.catalog import axes_of
 from gdnbench.errors import ShapeError
 from gdnbench.model.case import Case, Variant
 

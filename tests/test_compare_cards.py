@@ -10,7 +10,7 @@ import pytest
 from cards_data import CASES_US, store_card_run, uuid_of
 from committed import EVIDENCE
 
-from gdnbench.compare.cards import join_runs
+from gdnbench.analyse.cards import join_runs
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role
 from gdnbench.store.info import read_info, write_info

@@ -10,9 +10,9 @@ from decode_workloads import decode_at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gdnbench.compare.expected import expect
-from gdnbench.compare.figure import Figure, FigureSource, SourceKind
-from gdnbench.compare.foreign import find_published, load_published
+from gdnbench.analyse.expected import expect
+from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
+from gdnbench.analyse.foreign import find_published, load_published
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.status import Role, Status
 
@@ -208,7 +208,7 @@ def test_the_headline_agrees_with_the_times(left_us, right_us):
 
 def test_no_torch_is_imported_for_it():
     code = (
-        "import sys; from gdnbench.compare.expected import _op_traffic; from gdnbench.store.schema import DECODE_AXES;"
+        "import sys; from gdnbench.analyse.expected import _op_traffic; from gdnbench.store.schema import DECODE_AXES;"
         f"assert _op_traffic('decode', DECODE_AXES.default) == {TRAFFIC};"
         "assert not {'torch', 'triton'} & sys.modules.keys(), 'heavy'"
     )

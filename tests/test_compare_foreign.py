@@ -12,9 +12,9 @@ from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.compare.figure import SourceKind, join_label, split_label
-from gdnbench.compare.foreign import load_foreign
-from gdnbench.compare.runs import load_run
+from gdnbench.analyse.figure import SourceKind, join_label, split_label
+from gdnbench.analyse.foreign import load_foreign
+from gdnbench.analyse.runs import load_run
 from gdnbench.errors import GdnbenchError, RunFormatError, UsageError
 from gdnbench.model.status import Role, Status
 

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from run_data import case, measured, store
 
-from gdnbench.compare.grid import default_rows, entries_of, join
-from gdnbench.compare.runs import load_run
+from gdnbench.analyse.grid import default_rows, entries_of, join
+from gdnbench.analyse.runs import load_run
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status

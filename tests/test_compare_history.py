@@ -7,8 +7,8 @@ from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from run_data import WORKLOAD
 
-from gdnbench.compare.history import check_workloads, choose_gpu, choose_label, history_of, of_gpu
-from gdnbench.compare.runs import load_stored_runs
+from gdnbench.analyse.history import check_workloads, choose_gpu, choose_label, history_of, of_gpu
+from gdnbench.analyse.runs import load_stored_runs
 from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
 from gdnbench.model.status import Status
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.compare.comparison import check_regressions, parse_fail_on
-from gdnbench.compare.ratio import check_settings
-from gdnbench.compare.run_change import TimeKind
-from gdnbench.compare.sources import load_sources
+from gdnbench.analyse.comparison import check_regressions, parse_fail_on
+from gdnbench.analyse.ratio import check_settings
+from gdnbench.analyse.run_change import TimeKind
+from gdnbench.analyse.sources import load_sources
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.interval import Verdict

@@ -7,8 +7,8 @@ import pytest
 from committed import RESULTS
 from compare_data import B1, figure, published, run_of, source
 
-from gdnbench.compare.run_change import RunChange, RunPair
-from gdnbench.compare.sources import load_sources
+from gdnbench.analyse.run_change import RunChange, RunPair
+from gdnbench.analyse.sources import load_sources
 from gdnbench.model.declaration import Params
 
 KERNELS = {"decode-v1": 5.3, "decode-v4": 4.7, "decode-triton": 4.4}

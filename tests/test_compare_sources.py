@@ -9,8 +9,8 @@ import pytest
 from committed import RESULTS, results_until
 from compare_data import DEFAULT, MAIN, plant
 
-from gdnbench.compare.figure import SourceKind
-from gdnbench.compare.sources import load_sources
+from gdnbench.analyse.figure import SourceKind
+from gdnbench.analyse.sources import load_sources
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 
 

@@ -9,8 +9,8 @@ from committed import RESULTS
 from decode_workloads import decode_at
 from run_data import case, failed, measured
 
+from gdnbench.analyse.suite import judge_suite, judge_worst
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.compare.suite import judge_suite, judge_worst
 from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite

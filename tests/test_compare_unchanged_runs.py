@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from compare_data import compared, ratios_of
 
-from gdnbench.compare.run_change import TimeKind
+from gdnbench.analyse.run_change import TimeKind
 from gdnbench.stats.interval import Verdict
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "unchanged_runs.py"

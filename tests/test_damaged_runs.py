@@ -264,7 +264,7 @@ WITHOUT_RIGHTS = (
 LOOKING = (("show",), ("history", "decode-k1"), ("list",), ("runs",), ("explain", "decode-v4"))
 EACH_IN_TURN = """
 import contextlib, io, json, sys
-from gdnbench.cli.app import main
+from gdnbench.verbs.app import main
 
 told = []
 for words in json.loads(sys.argv[1]):

@@ -11,16 +11,16 @@ from test_diagnose_rules import CAUSES
 
 from gdnbench.catalog.resolve import resolve_op
 from gdnbench.catalog.select import find_variant
-from gdnbench.cli.app import app
-from gdnbench.cli.options import joined, sizes, terms
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.rules import RULES, rank
-from gdnbench.measuring.request import choose_settings as settings_of_run
-from gdnbench.measuring.request import make_request, parse_workloads
-from gdnbench.measuring.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.measure.request import choose_settings as settings_of_run
+from gdnbench.measure.request import make_request, parse_workloads
+from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import Gpu
+from gdnbench.verbs.app import app
+from gdnbench.verbs.options import joined, sizes, terms
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
 AT_64 = measured(23.8, empty=7.56, copy=20.55, copy_bytes=67_108_864, decode_triton=21.3, decode_v1=21.6)

@@ -10,11 +10,11 @@ from run_data import case, measured, store
 
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import BuildError, UnknownNameError, UsageError
-from gdnbench.inspection.compiled import FailedBuild
-from gdnbench.measuring.observer import Observer
+from gdnbench.inspect.compiled import FailedBuild
+from gdnbench.measure.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
-from gdnbench.profilers.ncu.store import write_profiles
+from gdnbench.profile.ncu.store import write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
 B200 = Gpu(0, "NVIDIA B200", "GPU-1", (10, 0), sms=148)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.elsewhere.targets import trust
 from gdnbench.errors import ExitCode, UsageError
+from gdnbench.remote.targets import trust
 
 pytestmark = pytest.mark.slow
 
@@ -71,13 +71,13 @@ def call(command_line, clone, monkeypatch):
     trust(clone / "gdnbench.toml")
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
-    for module in ("gdnbench.profilers.process", "gdnbench.diagnose.gather", "gdnbench.measuring.opening"):
+    for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.opening"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
-    monkeypatch.setattr("gdnbench.elsewhere.forward.Forwarded.execute", plan)
+    monkeypatch.setattr("gdnbench.remote.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
-    monkeypatch.setattr("gdnbench.measuring.opening.begin_session", plan)
-    monkeypatch.setattr("gdnbench.measuring.opening.open_sweep", plan)
-    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", plan)
+    monkeypatch.setattr("gdnbench.measure.opening.begin_session", plan)
+    monkeypatch.setattr("gdnbench.measure.opening.open_sweep", plan)
+    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", plan)
     return command_line
 
 

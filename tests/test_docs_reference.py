@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.compare.foreign import PUBLISHED_COLUMNS as PUBLISHED
+from gdnbench.analyse.foreign import PUBLISHED_COLUMNS as PUBLISHED
 from gdnbench.errors import ExitCode
 from gdnbench.store import builds, measurements, samples
 from gdnbench.store.info import RunInfo

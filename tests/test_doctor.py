@@ -11,12 +11,12 @@ from fake_nvml import H200, FakeNvml
 from rich.console import Console
 from typer.testing import CliRunner
 
-from gdnbench.cli.doctor import doctor
 from gdnbench.doctor import checks as checks_module
 from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.checks import run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
 from gdnbench.report.machine import doctor_table
+from gdnbench.verbs.doctor import doctor
 
 ON_H200 = {
     "libcuda": LoadResult(),

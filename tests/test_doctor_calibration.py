@@ -10,10 +10,10 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Level
 from gdnbench.machine.provenance import host_name
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.plan import make_plan
-from gdnbench.measuring.request import Settings, make_request
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.opening import begin_session
+from gdnbench.measure.plan import make_plan
+from gdnbench.measure.request import Settings, make_request
 from gdnbench.report.run.table import print_run
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info

@@ -43,7 +43,7 @@ def test_an_exception_wrapped_by_a_library_is_found_by_its_cause(tmp_path):
         assert tell_raised(outer, tmp_path) == "kernel.py:2: RuntimeError: interpreter failed"
 
 
-def test_elsewhere_there_is_no_line_to_tell(tmp_path):
+def test_remote_there_is_no_line_to_tell(tmp_path):
     error = fail(tmp_path / "kernel.py", "raise ValueError('no')\n")
     assert raised_at(error, tmp_path / "other") is None
     assert tell_raised(error, tmp_path / "other") == "ValueError: no"

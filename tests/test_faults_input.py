@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from decode_workloads import decode_at
 
-from gdnbench.measuring.request import Settings
+from gdnbench.measure.request import Settings
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Role, Status

@@ -5,7 +5,6 @@ import signal
 
 import pandas as pd
 import pytest
-from elsewhere_data import WORKDIR
 from faults import (
     ADVERSARIAL,
     CPU,
@@ -22,6 +21,7 @@ from faults import (
     wait_for,
     workers_of,
 )
+from remote_data import WORKDIR
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from committed import EVIDENCE, ROOT
 
-from gdnbench.compare.runs import load_stored_runs
+from gdnbench.analyse.runs import load_stored_runs
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
@@ -136,7 +136,7 @@ def home(tmp_path_factory):
 def test_it_prints_what_it_always_printed(name, home, read_once, command_line, monkeypatch):
     monkeypatch.chdir(home)
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("gdnbench.compare.runs.load_stored_runs", read_once)
+    monkeypatch.setattr("gdnbench.analyse.runs.load_stored_runs", read_once)
     code, out, err = command_line(*COMMANDS[name].split(), columns=COLUMNS)
     printed = without_gates(out) if name.endswith(".json") else out
     printed += "".join(f"--- {what}\n{text}\n" for what, text in (("stderr", err), ("exit code", code)) if text)

@@ -387,7 +387,7 @@ def test_a_last_line_that_is_cut_off_is_not_appended_to(home, begin):
 FILL = """
 import resource, signal, sys
 from pathlib import Path
-from gdnbench.cli.app import main
+from gdnbench.verbs.app import main
 size = Path("ledger.jsonl").stat().st_size if Path("ledger.jsonl").exists() else 0
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + int(sys.argv.pop(1)),) * 2)

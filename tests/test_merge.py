@@ -9,14 +9,14 @@ import pytest
 from faults import answer
 from simulated_workers import GPU, install
 
+from gdnbench.analyse.merge import merge_parts
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.compare.merge import merge_parts
 from gdnbench.errors import UsageError
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.plan import make_plan
-from gdnbench.measuring.request import Settings, make_request
-from gdnbench.measuring.sweep_request import make_sweep_request
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.opening import begin_session
+from gdnbench.measure.plan import make_plan
+from gdnbench.measure.request import Settings, make_request
+from gdnbench.measure.sweep_request import make_sweep_request
 from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
 from gdnbench.store.builds import read_builds

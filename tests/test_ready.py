@@ -10,8 +10,8 @@ from ready_data import SOURCE, VARIANT, Stored, write_kernel, write_op
 from sanitizer_data import fake_sanitizer, said
 
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.preflight import Verification
-from gdnbench.measuring.protocol import Examined
+from gdnbench.measure.preflight import Verification
+from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
@@ -47,7 +47,7 @@ def ready(command_line, monkeypatch, tmp_path, root):
     """Runs `gdnbench verify KERNEL --ready --json`; gives the exit code and the document, its checks by name."""
     monkeypatch.setenv("GDNBENCH_KERNELS", str(root))
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: ())
-    monkeypatch.setattr("gdnbench.profilers.process.list_gpus", lambda *_: ())
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda *_: ())
 
     def call(kernel, *arguments):
         code, out, err = command_line(
@@ -74,7 +74,7 @@ def verified(monkeypatch):
         found = {case.id: Examined(case.id, Status.OK) for case in cases}
         return Verification(7, gpu.name if gpu else "cpu", cases, found, {})
 
-    monkeypatch.setattr("gdnbench.measuring.preflight.verify_variants", all_right)
+    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", all_right)
 
 
 def statuses(document):
@@ -82,7 +82,7 @@ def statuses(document):
 
 
 def with_gpu(monkeypatch, folder, **reports):
-    for place in ("gdnbench.profilers.process", "gdnbench.machine.gpus"):
+    for place in ("gdnbench.profile.process", "gdnbench.machine.gpus"):
         monkeypatch.setattr(f"{place}.list_gpus", lambda *_: (H200,))
     fake_sanitizer(folder, **reports)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")

@@ -11,7 +11,7 @@ import pytest
 from clocks_data import LABELS, RUN_ID, rows_of, store_clocks, time_us, without_time
 from decode_workloads import decode_at
 
-from gdnbench.compare.runs import load_run
+from gdnbench.analyse.runs import load_run
 from gdnbench.model.status import Role, Status
 from gdnbench.report.run.clocks import contradictions, gaps_of
 from gdnbench.store.measurements import read_clocks, read_measurements

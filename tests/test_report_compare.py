@@ -22,8 +22,8 @@ from compare_data import (
 )
 from decode_workloads import decode_at
 
-from gdnbench.compare.comparison import check_regressions
-from gdnbench.compare.sources import load_sources
+from gdnbench.analyse.comparison import check_regressions
+from gdnbench.analyse.sources import load_sources
 from gdnbench.model.status import Status
 from gdnbench.report.compare.table import print_comparison
 

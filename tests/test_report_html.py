@@ -15,10 +15,10 @@ from decode_workloads import decode_at
 from report_data import HOSTILE, KERNELS, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, measured, store, store_bound_by_flops
 
-from gdnbench.compare.figure import Figure, FigureSource, SourceKind
+from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model.status import Role, Status
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
 from gdnbench.report.charts.sol import page_bars, sol_chart
 from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.report.html import report as report_module

@@ -8,7 +8,7 @@ import pytest
 from report_data import HOSTILE, Elements, store_run
 
 from gdnbench.errors import ExitCode
-from gdnbench.profilers.ncu.store import read_profiles, write_profiles
+from gdnbench.profile.ncu.store import read_profiles, write_profiles
 from gdnbench.report.html.report import write_report
 
 RECORDED = Path(__file__).parent / "data" / "ncu"

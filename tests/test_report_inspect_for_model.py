@@ -11,7 +11,7 @@ from schedule_data import EXIT, STORE, does, load, sass, use
 from gdnbench.codegen import cubin
 from gdnbench.codegen.cubin import SourceLine, parse_live_registers, parse_source_lines
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.inspection.outline import outline_code
+from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
 from gdnbench.report.budget import estimate_tokens
 from gdnbench.report.inspect.for_model import Detail, choose_view, ranges

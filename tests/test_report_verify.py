@@ -12,8 +12,8 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.preflight import Verification
-from gdnbench.measuring.protocol import Examined
+from gdnbench.measure.preflight import Verification
+from gdnbench.measure.protocol import Examined
 from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.report.verify import print_verdicts
 

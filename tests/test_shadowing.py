@@ -13,7 +13,7 @@ from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, python_path
 
 from gdnbench.doctor.check import Level
 from gdnbench.doctor.checks import check_shadows
-from gdnbench.measuring.parallel_runs import gdnbench_command
+from gdnbench.measure.parallel_runs import gdnbench_command
 from gdnbench.process import worker
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.warm import WarmParent

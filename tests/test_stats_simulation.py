@@ -98,7 +98,7 @@ def test_an_unpaired_interval_does_not_cover_at_its_level(drifting):
     assert share(holds(interval, 0.0) for interval in intervals) > 0.97
 
 
-def test_measuring_one_after_the_other_does_not_cover(drifting):
+def test_measure_one_after_the_other_does_not_cover(drifting):
     """Half the rounds for the baseline, then half for the kernel: the drift becomes a difference."""
     first, last = drifting.baseline[:, :20], drifting.twin[:, -20:]
     assert share(holds(compare_rounds(k, b).speedup, 1.0) for k, b in zip(last, first, strict=True)) < 0.5

@@ -11,7 +11,7 @@ import pytest
 from compare_data import compared, figure, ratios_of, source
 from decode_workloads import decode_at
 
-from gdnbench.compare.run_change import RunChange
+from gdnbench.analyse.run_change import RunChange
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.paired import mean_time, unpaired_log_ratio
 

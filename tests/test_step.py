@@ -14,10 +14,10 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.measuring import opening
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.protocol import Examined, Sampled
-from gdnbench.measuring.workers import WorkerEnd, WorkerOutcome
+from gdnbench.measure import opening
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.protocol import Examined, Sampled
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Status
 from gdnbench.report.step import explain
 from gdnbench.step.measure import StepPlan, measure_plan

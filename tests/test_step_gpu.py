@@ -19,7 +19,7 @@ def newest(folder):
 def step(tmp_path_factory, request):
     from typer.testing import CliRunner
 
-    from gdnbench.cli.app import app
+    from gdnbench.verbs.app import app
 
     def call(*words):
         folder = tmp_path_factory.mktemp("results")
@@ -81,7 +81,7 @@ def test_a_chain_that_is_wrong_is_not_timed(tmp_path):
 
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.launch import load_numerics
-    from gdnbench.measuring.worker.device import CudaDevice
+    from gdnbench.measure.worker.device import CudaDevice
     from gdnbench.step.native.loop import CLoop, listed
     from gdnbench.step.worker.layers import Chain, Layers, WrongError
 

@@ -117,7 +117,7 @@ def test_an_index_that_does_not_fit_is_thrown_away_in_silence(told, spoil, heals
     assert told() == expected
     assert told() == expected
     if heals:
-        monkeypatch.setattr("gdnbench.compare.runs.load_run", None)
+        monkeypatch.setattr("gdnbench.analyse.runs.load_run", None)
         assert told() == expected
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gdnbench.measuring.protocol import Examined, decode, encode
+from gdnbench.measure.protocol import Examined, decode, encode
 from gdnbench.model.status import Status
 from gdnbench.store.measurements import contest_errors, merge_contest
 from gdnbench.verify import Oracle

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from run_data import case
 
-from gdnbench.measuring.protocol import WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
-from gdnbench.measuring.worker import cold, cupti, graph
-from gdnbench.measuring.worker.__main__ import choose_timer
-from gdnbench.measuring.worker.activities import FILL, Activity
+from gdnbench.measure.protocol import WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measure.worker import cold, cupti, graph
+from gdnbench.measure.worker.__main__ import choose_timer
+from gdnbench.measure.worker.activities import FILL, Activity
 from gdnbench.model.status import Status
 
 SHORT, LONG = case("short"), case("long")
@@ -136,7 +136,7 @@ def worker(monkeypatch):
             "gc": SimpleNamespace(disable=lambda: None),
         }.items():
             monkeypatch.setattr(module, name, stand_in)
-    monkeypatch.setattr("gdnbench.measuring.worker.device.is_alive", lambda _device: True)
+    monkeypatch.setattr("gdnbench.measure.worker.device.is_alive", lambda _device: True)
     monkeypatch.setattr(cold, "DitherAndScrub", lambda seed: DitherAndScrub(gpu, seed))
     monkeypatch.setattr(
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))

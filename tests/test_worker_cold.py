@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.measuring.worker import cold, harness_kernels, placement
-from gdnbench.measuring.worker.cold import DitherAndScrub
+from gdnbench.measure.worker import cold, harness_kernels, placement
+from gdnbench.measure.worker.cold import DitherAndScrub
 
 
 def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):

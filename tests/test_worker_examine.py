@@ -6,9 +6,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measuring.protocol import Examined, Phase, StepBegun, Task
-from gdnbench.measuring.worker import examine as module
-from gdnbench.measuring.worker.examine import LAUNCHES, examine_all
+from gdnbench.measure.protocol import Examined, Phase, StepBegun, Task
+from gdnbench.measure.worker import examine as module
+from gdnbench.measure.worker.examine import LAUNCHES, examine_all
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 

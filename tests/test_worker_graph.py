@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gdnbench.measuring.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph, per_launch_us, replays_of
+from gdnbench.measure.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph, per_launch_us, replays_of
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 from gdnbench.stats.interval import round_interval
 

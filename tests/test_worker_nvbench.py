@@ -18,12 +18,12 @@ from run_data import TICK_US, case, healthy
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import MachineError
-from gdnbench.measuring.analyse import analyse
-from gdnbench.measuring.measure import read_record
-from gdnbench.measuring.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
-from gdnbench.measuring.request import Settings
-from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.worker import cold, nvbench, placement
+from gdnbench.measure.analyse import analyse
+from gdnbench.measure.measure import read_record
+from gdnbench.measure.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
+from gdnbench.measure.request import Settings
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.worker import cold, nvbench, placement
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.timer_resolution import infer_resolution_us
 

@@ -10,10 +10,10 @@ from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.bind import load
-from gdnbench.measuring import protocol
-from gdnbench.measuring.protocol import Phase, Task
-from gdnbench.measuring.worker import placement
-from gdnbench.measuring.worker.placement import Rotation, Workspaces, bind_cases, place
+from gdnbench.measure import protocol
+from gdnbench.measure.protocol import Phase, Task
+from gdnbench.measure.worker import placement
+from gdnbench.measure.worker.placement import Rotation, Workspaces, bind_cases, place
 
 CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
 TASK = Task(

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gdnbench.launch import Workspace
-from gdnbench.measuring.worker import cpu, device, examine
-from gdnbench.measuring.worker.tampering import FunctionSnapshot, told
+from gdnbench.measure.worker import cpu, device, examine
+from gdnbench.measure.worker.tampering import FunctionSnapshot, told
 from gdnbench.verify import gates
 
 
@@ -28,9 +28,9 @@ def test_nothing_is_replaced_by_what_kernels_import(snapshot):
 
 
 REPLACED = {
-    "gdnbench.measuring.worker.examine.verify_kernel": (examine, "verify_kernel"),
-    "gdnbench.measuring.worker.cpu.bind": (cpu, "bind"),
-    "gdnbench.measuring.worker.device.CpuDevice.time_us": (device.CpuDevice, "time_us"),
+    "gdnbench.measure.worker.examine.verify_kernel": (examine, "verify_kernel"),
+    "gdnbench.measure.worker.cpu.bind": (cpu, "bind"),
+    "gdnbench.measure.worker.device.CpuDevice.time_us": (device.CpuDevice, "time_us"),
     "gdnbench.launch.workspace.Workspace.reset_all": (Workspace, "reset_all"),
     "torch.isfinite": (torch, "isfinite"),
     "torch.cuda.streams.Event.elapsed_time": (torch.cuda.Event, "elapsed_time"),

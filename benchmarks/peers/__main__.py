@@ -13,12 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gdnbench.calibrate.plan import CalibrationSubject, choose_subject, pilot_plan
-from gdnbench.cli.progress import watch
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state
-from gdnbench.measuring.opening import begin_session
+from gdnbench.measure.opening import begin_session
 from gdnbench.report.console import data_console, message_console
+from gdnbench.verbs.progress import watch
 
 from .facts import Facts, disagreement, facts_path, read_facts
 from .measure import ROOT, Bench, measure_visit

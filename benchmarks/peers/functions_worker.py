@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from gdnbench.measuring.worker.device import CudaDevice
+from gdnbench.measure.worker.device import CudaDevice
 from gdnbench.process.worker import die_with_parent
 
 from .bound import Call, Kernels

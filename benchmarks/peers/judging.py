@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from gdnbench.calibrate.plan import KERNEL
-from gdnbench.measuring.request import Settings
-from gdnbench.measuring.session import Finished
+from gdnbench.measure.request import Settings
+from gdnbench.measure.session import Finished
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.stats.interval import Verdict

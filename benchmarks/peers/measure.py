@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gdnbench.calibrate.plan import CalibrationSubject, run_plan
-from gdnbench.measuring.observer import Observer, alone_on
-from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.request import Settings, choose_settings
-from gdnbench.measuring.workers import worker_environment
+from gdnbench.measure.observer import Observer, alone_on
+from gdnbench.measure.opening import begin_session
+from gdnbench.measure.request import Settings, choose_settings
+from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import Completed, run_tool
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from cuda import bench
 
-from gdnbench.measuring.worker.device import CudaDevice
+from gdnbench.measure.worker.device import CudaDevice
 from gdnbench.process.worker import die_with_parent
 
 from .bound import Call, Kernels

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.calibrate.plan import Chains, chain_of, choose_chains
-from gdnbench.measuring.analyse import Analysis
+from gdnbench.measure.analyse import Analysis
 from gdnbench.model.workload import Workload
 
 TARGETS = (0.003, 0.007, 0.02)

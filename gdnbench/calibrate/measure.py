@@ -12,11 +12,11 @@ import scipy
 
 from gdnbench.calibrate.plan import KERNEL, CalibrationSubject, Chains, chain_of, choose_chains, pilot_plan, run_plan
 from gdnbench.machine.provenance import host_name, read_state
-from gdnbench.measuring.analyse import Analysis
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.plan import Plan
-from gdnbench.measuring.session import Finished
+from gdnbench.measure.analyse import Analysis
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.opening import begin_session
+from gdnbench.measure.plan import Plan
+from gdnbench.measure.session import Finished
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload

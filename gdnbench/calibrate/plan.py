@@ -18,9 +18,9 @@ import numpy as np
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
 from gdnbench.catalog.resolve import find_op
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.measuring.analyse import Analysis
-from gdnbench.measuring.plan import Plan, foresee, make_plan
-from gdnbench.measuring.request import Request, Settings, choose_settings, parse_workloads
+from gdnbench.measure.analyse import Analysis
+from gdnbench.measure.plan import Plan, foresee, make_plan
+from gdnbench.measure.request import Request, Settings, choose_settings, parse_workloads
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.gpu import Gpu

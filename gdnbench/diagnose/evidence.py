@@ -22,11 +22,11 @@ from gdnbench.diagnose.launch import (
 )
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.profile import LaunchProfile
-from gdnbench.profilers.ncu.quantities import BY_KEY, LOCAL_SECTORS, STALL_MEANINGS, value_of
+from gdnbench.profile.ncu.profile import LaunchProfile
+from gdnbench.profile.ncu.quantities import BY_KEY, LOCAL_SECTORS, STALL_MEANINGS, value_of
 
 if TYPE_CHECKING:
-    from gdnbench.inspection.compiled import CompiledKernel
+    from gdnbench.inspect.compiled import CompiledKernel
 
 
 Basis = Literal["counters", "times", "code"]

@@ -11,7 +11,7 @@ from math import prod
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.diagnose.evidence import Evidence, Experiment
 from gdnbench.errors import BuildError
-from gdnbench.inspection.compiled import Subject
+from gdnbench.inspect.compiled import Subject
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.workload import Workload

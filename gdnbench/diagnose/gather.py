@@ -16,7 +16,7 @@ from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
-from gdnbench.inspection.compiled import (
+from gdnbench.inspect.compiled import (
     BuildOutcome,
     CompiledKernel,
     FailedBuild,
@@ -26,18 +26,18 @@ from gdnbench.inspection.compiled import (
     launches_of,
 )
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measuring.observer import Observer
-from gdnbench.measuring.request import parse_workload
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.request import parse_workload
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.profile import LaunchProfile
-from gdnbench.profilers.ncu.quantities import value_of
-from gdnbench.profilers.ncu.report import read_any
-from gdnbench.profilers.ncu.store import find_profiles
+from gdnbench.profile.ncu.profile import LaunchProfile
+from gdnbench.profile.ncu.quantities import value_of
+from gdnbench.profile.ncu.report import read_any
+from gdnbench.profile.ncu.store import find_profiles
 from gdnbench.store.builds import read_launches
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info

@@ -30,15 +30,15 @@ from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.files import find_files
-from gdnbench.profilers.ncu.profile import LaunchProfile
-from gdnbench.profilers.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
-from gdnbench.profilers.proton.recording import Recording
+from gdnbench.profile.files import find_files
+from gdnbench.profile.ncu.profile import LaunchProfile
+from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
+from gdnbench.profile.proton.recording import Recording
 from gdnbench.store.builds import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
-    from gdnbench.inspection.compiled import CompiledKernel
+    from gdnbench.inspect.compiled import CompiledKernel
 
 
 _READY = frozenset({"selected", "not_selected"})

@@ -10,11 +10,11 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
+from gdnbench.analyse.foreign import PUBLISHED_COLUMNS, PUBLISHED_NAME
 from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
 from gdnbench.catalog.new_kernel import folder_of, write_folder
-from gdnbench.compare.foreign import PUBLISHED_COLUMNS, PUBLISHED_NAME
 from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.exchange.import_documents import kernel_files, kernel_name, op_files
 from gdnbench.exchange.match import DEFINITION_FILE, Match, kept_definition, match

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gdnbench.analyse.figure import Figure
+from gdnbench.analyse.runs import load_run
+from gdnbench.analyse.within_run import ratio_within_run
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.compare.figure import Figure
-from gdnbench.compare.runs import load_run
-from gdnbench.compare.within_run import ratio_within_run
 from gdnbench.errors import UsageError
 from gdnbench.ledger.entry import (
     Closed,

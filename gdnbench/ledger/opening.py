@@ -25,7 +25,7 @@ from gdnbench.ledger.file import Entries
 from gdnbench.ledger.judge import refuse_shut
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.machine.provenance import git_state
-from gdnbench.measuring.request import parse_workload
+from gdnbench.measure.request import parse_workload
 from gdnbench.model.case import same_sources
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload

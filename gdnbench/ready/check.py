@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode
-from gdnbench.inspection.quantities import Rule
-from gdnbench.measuring.exit_code import gravest_code
-from gdnbench.measuring.observer import Observer
+from gdnbench.inspect.quantities import Rule
+from gdnbench.measure.exit_code import gravest_code
+from gdnbench.measure.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.inspection.compiled import (
+from gdnbench.inspect.compiled import (
     CompiledKernel,
     FailedBuild,
     Subject,
@@ -18,16 +18,16 @@ from gdnbench.inspection.compiled import (
     fitting_archs,
     gpu_size_of,
 )
-from gdnbench.inspection.quantities import exit_code, find_violations
+from gdnbench.inspect.quantities import exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
-from gdnbench.measuring import preflight
-from gdnbench.measuring.preflight import Verification, repeat_words
+from gdnbench.measure import preflight
+from gdnbench.measure.preflight import Verification, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Status
-from gdnbench.profilers.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
+from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
 from gdnbench.wording import plural
 

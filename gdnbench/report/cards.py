@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gdnbench.compare.cards import Card, Joint, join_runs
+from gdnbench.analyse.cards import Card, Joint, join_runs
 from gdnbench.model.measurement import Measurement
 from gdnbench.origin import out_option
 from gdnbench.report.console import data_console, print_csv, print_json, print_next

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gdnbench.analyse.contest import ContestResult, ContestRow, ContestRun
 from gdnbench.catalog.resolve import op_option
-from gdnbench.compare.contest import ContestResult, ContestRow, ContestRun
 from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next

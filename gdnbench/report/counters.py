@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from gdnbench.model.workload import Workload
-from gdnbench.profilers.ncu.functions import CallSum, CounterChange, Function
-from gdnbench.profilers.ncu.profile import RuleResult
-from gdnbench.profilers.ncu.quantities import NcuQuantity
+from gdnbench.profile.ncu.functions import CallSum, CounterChange, Function
+from gdnbench.profile.ncu.profile import RuleResult
+from gdnbench.profile.ncu.quantities import NcuQuantity
 from gdnbench.report.units import percent
 
 COLUMN_WIDTH = 11  # four columns with gaps and the titles make eighty

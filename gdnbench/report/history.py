@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, ConditionChange, card_of, same_method
-from gdnbench.compare.history import History, HistoryRow
+from gdnbench.analyse.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, ConditionChange, card_of, same_method
+from gdnbench.analyse.history import History, HistoryRow
 from gdnbench.model.status import Status
 from gdnbench.origin import out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next

@@ -18,7 +18,7 @@ from gdnbench.catalog.catalog import axes_of
 from gdnbench.catalog.resolve import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import CodeState
-from gdnbench.profilers.ncu.functions import (
+from gdnbench.profile.ncu.functions import (
     RELATIVE_FLOOR,
     CallSum,
     CounterChange,
@@ -26,8 +26,8 @@ from gdnbench.profilers.ncu.functions import (
     FunctionDifference,
     with_sums,
 )
-from gdnbench.profilers.ncu.profile import estimated_speedups
-from gdnbench.profilers.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
+from gdnbench.profile.ncu.profile import estimated_speedups
+from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.counters import (
     COLUMN_WIDTH,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from gdnbench.measuring.plan import Outlook
+from gdnbench.measure.plan import Outlook
 from gdnbench.origin import RESULTS, out_option
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration

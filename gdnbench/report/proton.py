@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.model.case import CodeState
-from gdnbench.profilers.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
+from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.phases import breakdown_rows, breakdown_table
 from gdnbench.report.units import CodeOf, other_code, percent, time_text

@@ -20,7 +20,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.wording import half_interval, plural
 
 if TYPE_CHECKING:
-    from gdnbench.compare.history import HistoryRow
+    from gdnbench.analyse.history import HistoryRow
 
 
 _MILLISECONDS_FROM_US = 10_000.0  # a column whose shortest time reaches this is in ms

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import ExitCode
-from gdnbench.measuring.preflight import Verification, inputs_words, repeat_words
+from gdnbench.measure.preflight import Verification, inputs_words, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status

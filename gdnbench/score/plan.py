@@ -16,8 +16,8 @@ from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.measuring.plan import Plan, make_plan, unavailable
-from gdnbench.measuring.request import (
+from gdnbench.measure.plan import Plan, make_plan, unavailable
+from gdnbench.measure.request import (
     GPU_CLOCKS,
     Request,
     Settings,

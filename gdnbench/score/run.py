@@ -17,14 +17,14 @@ from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
 from gdnbench.errors import GdnbenchError
-from gdnbench.measuring.conclude import overall_ratio
-from gdnbench.measuring.observer import Observer, PassingObserver
-from gdnbench.measuring.opening import begin_session
-from gdnbench.measuring.plan import Plan
-from gdnbench.measuring.request import slug_of
-from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.session import Finished, Session
-from gdnbench.measuring.workers import worker_environment
+from gdnbench.measure.conclude import overall_ratio
+from gdnbench.measure.observer import Observer, PassingObserver
+from gdnbench.measure.opening import begin_session
+from gdnbench.measure.plan import Plan
+from gdnbench.measure.request import slug_of
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.session import Finished, Session
+from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status

@@ -13,11 +13,11 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.codegen.cubin import read_source_lines
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
-from gdnbench.inspection.outline import choose_lines, main_file
-from gdnbench.measuring.observer import Observer, PassingObserver
-from gdnbench.measuring.protocol import Examined
-from gdnbench.measuring.request import slug_of
+from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
+from gdnbench.inspect.outline import choose_lines, main_file
+from gdnbench.measure.observer import Observer, PassingObserver
+from gdnbench.measure.protocol import Examined
+from gdnbench.measure.request import slug_of
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.measuring.protocol import Examined
-from gdnbench.measuring.rounds import Collected, RoundTimes, WorkloadTimes
+from gdnbench.measure.protocol import Examined
+from gdnbench.measure.rounds import Collected, RoundTimes, WorkloadTimes
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Interval, t_interval

@@ -14,12 +14,12 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import describe_machine, git_state
-from gdnbench.measuring.builds import build_cases
-from gdnbench.measuring.observer import Observer, alone_on
-from gdnbench.measuring.protocol import BURN_IN, Event, Examined, Sampled
-from gdnbench.measuring.rounds import Collected
-from gdnbench.measuring.schedule import round_share
-from gdnbench.measuring.workers import WorkerOutcome, supervise, worker_environment
+from gdnbench.measure.builds import build_cases
+from gdnbench.measure.observer import Observer, alone_on
+from gdnbench.measure.protocol import BURN_IN, Event, Examined, Sampled
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.schedule import round_share
+from gdnbench.measure.supervision import WorkerOutcome, supervise, worker_environment
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status

@@ -24,7 +24,7 @@ from gdnbench.diagnose.evidence import (
     share_of_peak,
     stall_lines,
 )
-from gdnbench.profilers.ncu.quantities import STALL_MEANINGS
+from gdnbench.profile.ncu.quantities import STALL_MEANINGS
 from gdnbench.wording import plural
 
 _ONE_TRIP = "Load everything first, and wait for as little as possible in a row."

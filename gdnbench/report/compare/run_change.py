@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gdnbench.compare.comparison import ColumnComparison, SourceComparison
-from gdnbench.compare.grid import GridEntry
-from gdnbench.compare.ratio import TimeRatio
-from gdnbench.compare.run_change import LAUNCH_OF_A_HOST_US, RunChange, RunPair, TimeKind, is_additive
+from gdnbench.analyse.comparison import ColumnComparison, SourceComparison
+from gdnbench.analyse.grid import GridEntry
+from gdnbench.analyse.ratio import TimeRatio
+from gdnbench.analyse.run_change import LAUNCH_OF_A_HOST_US, RunChange, RunPair, TimeKind, is_additive
 from gdnbench.model.workload import Workload
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 from gdnbench.stats.run_effect import RunEffect

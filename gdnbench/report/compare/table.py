@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
-from gdnbench.compare.grid import GridEntry, GridRow
-from gdnbench.compare.ratio import is_no_kernel
-from gdnbench.compare.run_change import RunChange, RunPair, TimeKind, is_additive
+from gdnbench.analyse.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.analyse.grid import GridEntry, GridRow
+from gdnbench.analyse.ratio import is_no_kernel
+from gdnbench.analyse.run_change import RunChange, RunPair, TimeKind, is_additive
 from gdnbench.model.status import Role, Status
 from gdnbench.report.compare.run_change import workload_name
 from gdnbench.report.compare.text import (

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from textwrap import shorten
 
-from gdnbench.compare.comparison import ColumnComparison, RegressionCheck, SourceComparison
-from gdnbench.compare.expected import ExpectedTime
-from gdnbench.compare.figure import FigureSource, SourceKind
-from gdnbench.compare.grid import GridEntry, GridRow, KeyValues
-from gdnbench.compare.ratio import TimeRatio, is_no_kernel
-from gdnbench.compare.run_change import TimeKind
+from gdnbench.analyse.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.analyse.expected import ExpectedTime
+from gdnbench.analyse.figure import FigureSource, SourceKind
+from gdnbench.analyse.grid import GridEntry, GridRow, KeyValues
+from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
+from gdnbench.analyse.run_change import TimeKind
 from gdnbench.model.status import Status
 from gdnbench.report.compare.run_change import run_change_lines
 from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.codec import finite
-from gdnbench.compare.figure import Figure, FigureSource
 from gdnbench.errors import collect_left_out
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.profilers.ncu.functions import Function, functions_of
-from gdnbench.profilers.ncu.profile import NcuReport
-from gdnbench.profilers.ncu.quantities import QUANTITIES, STALL_MEANINGS
-from gdnbench.profilers.ncu.store import StoredProfiles, find_profiles
+from gdnbench.profile.ncu.functions import Function, functions_of
+from gdnbench.profile.ncu.profile import NcuReport
+from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS
+from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from gdnbench import __version__
+from gdnbench.analyse.figure import FigureSource
 from gdnbench.catalog.entry import label_parts
-from gdnbench.compare.figure import FigureSource
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Plateau

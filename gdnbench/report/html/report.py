@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from gdnbench.analyse.figure import FigureSource
 from gdnbench.codec import finite
-from gdnbench.compare.figure import FigureSource
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
@@ -88,7 +88,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
     Raises UnknownNameError if there are no such figures.
     """
-    from gdnbench.compare.foreign import PUBLISHED_NAME, find_published
+    from gdnbench.analyse.foreign import PUBLISHED_NAME, find_published
 
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
         return Path(wanted)
@@ -97,7 +97,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 def load_figures(folder: Path) -> FigureSource:
     """Reads published figures; raises RunFormatError if they cannot be read."""
-    from gdnbench.compare.foreign import load_published
+    from gdnbench.analyse.foreign import load_published
 
     return load_published(folder)
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from gdnbench.codegen.cubin import SourceLine
 from gdnbench.codegen.sass import Instruction
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspection.outline import Outline, OutlinedBlock, OutlinedInstruction, file_name, outline_kernel
-from gdnbench.inspection.quantities import Violation
+from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
+from gdnbench.inspect.outline import Outline, OutlinedBlock, OutlinedInstruction, file_name, outline_kernel
+from gdnbench.inspect.quantities import Violation
 from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
 from gdnbench.report.console import print_json, print_text
 from gdnbench.report.inspect.json import kernel_document

@@ -13,9 +13,9 @@ from gdnbench.codegen.schedule import (
     ScheduleSummary,
     SharedScoreboard,
 )
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspection.difference import BuildChange, BuildPair
-from gdnbench.inspection.quantities import QUANTITIES, SCHEDULE_WAITS, Violation, schedule_numbers
+from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
+from gdnbench.inspect.difference import BuildChange, BuildPair
+from gdnbench.inspect.quantities import QUANTITIES, SCHEDULE_WAITS, Violation, schedule_numbers
 from gdnbench.model.status import Status
 
 

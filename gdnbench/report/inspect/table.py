@@ -19,9 +19,9 @@ from gdnbench.codegen.schedule import (
     ScheduleSummary,
     SharedScoreboard,
 )
-from gdnbench.inspection.compiled import BuildOutcome, CompiledKernel, GpuSize
-from gdnbench.inspection.difference import BuildChange, BuildPair
-from gdnbench.inspection.quantities import (
+from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, GpuSize
+from gdnbench.inspect.difference import BuildChange, BuildPair
+from gdnbench.inspect.quantities import (
     CODE,
     OCCUPANCY,
     RESOURCES,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from gdnbench.diagnose.evidence import LATENCY_PCT
 from gdnbench.diagnose.launch import CycleBreakdown, cycle_breakdown, profiled_launch
-from gdnbench.profilers.ncu.functions import Function, accesses, pipes_pct, traffic_bytes
-from gdnbench.profilers.ncu.profile import LaunchProfile, RuleResult, estimated_speedups
-from gdnbench.profilers.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
+from gdnbench.profile.ncu.functions import Function, accesses, pipes_pct, traffic_bytes
+from gdnbench.profile.ncu.profile import LaunchProfile, RuleResult, estimated_speedups
+from gdnbench.profile.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
 from gdnbench.report.budget import CounterView, Line, fit
 from gdnbench.report.counters import rule_text, subject, value_text
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdnbench.model.case import CodeState
-from gdnbench.profilers.ncu.functions import (
+from gdnbench.profile.ncu.functions import (
     STALLS,
     CounterChange,
     Function,
@@ -17,8 +17,8 @@ from gdnbench.profilers.ncu.functions import (
     pipes_pct,
     traffic_bytes,
 )
-from gdnbench.profilers.ncu.profile import LaunchProfile
-from gdnbench.profilers.ncu.quantities import BY_KEY
+from gdnbench.profile.ncu.profile import LaunchProfile
+from gdnbench.profile.ncu.quantities import BY_KEY
 from gdnbench.report.budget import CounterView, Line, fit
 from gdnbench.report.console import print_json, print_text
 from gdnbench.report.counters import change_text, subject, value_text

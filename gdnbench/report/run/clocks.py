@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.suite import SuiteResult, SuiteRow
+from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload

@@ -11,9 +11,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.compare.suite import SuiteResult, suite_of_run
+from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.errors import ExitCode, UnknownNameError
-from gdnbench.measuring.preflight import repeat_words, rerun_words
+from gdnbench.measure.preflight import repeat_words, rerun_words
 from gdnbench.model.case import explain_short_lists, tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite

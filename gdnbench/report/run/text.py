@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.compare.suite import SuiteResult, SuiteRow
+from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.report.console import plain_table

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.measuring.protocol import EventChannel, Refused, StepBegun
+from gdnbench.measure.protocol import EventChannel, Refused, StepBegun
 from gdnbench.process.worker import die_with_parent
 from gdnbench.step.plan import STEP_LIMIT_S, StepTask
 

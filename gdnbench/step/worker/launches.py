@@ -16,11 +16,11 @@ from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream
 from cuda.core import launch as enqueue
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.measuring.protocol import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.measuring.worker.activities import COPY, FILL, Activity, choose_recorder
-from gdnbench.measuring.worker.cold import raise_clock
-from gdnbench.measuring.worker.device import CudaDevice, capture
-from gdnbench.measuring.worker.harness_kernels import OWN_PREFIX, BlockingKernel
+from gdnbench.measure.protocol import EventChannel, Examined, Sampled, StepBegun
+from gdnbench.measure.worker.activities import COPY, FILL, Activity, choose_recorder
+from gdnbench.measure.worker.cold import raise_clock
+from gdnbench.measure.worker.device import CudaDevice, capture
+from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel
 from gdnbench.model.status import Status
 from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask

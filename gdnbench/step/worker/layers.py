@@ -14,9 +14,9 @@ from cuda.bindings import driver
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
-from gdnbench.measuring.worker.device import CapturedCall, capture
-from gdnbench.measuring.worker.harness_kernels import OwnKernel
-from gdnbench.measuring.worker.launched import graph_nodes
+from gdnbench.measure.worker.device import CapturedCall, capture
+from gdnbench.measure.worker.harness_kernels import OwnKernel
+from gdnbench.measure.worker.launched import graph_nodes
 from gdnbench.model.case import Variant
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status

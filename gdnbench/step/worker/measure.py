@@ -15,8 +15,8 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import load_numerics
-from gdnbench.measuring.protocol import EventChannel, Examined, Sampled, Started, StepBegun
-from gdnbench.measuring.worker.activities import (
+from gdnbench.measure.protocol import EventChannel, Examined, Sampled, Started, StepBegun
+from gdnbench.measure.worker.activities import (
     CASE,
     CHECKS,
     COPY,
@@ -26,9 +26,9 @@ from gdnbench.measuring.worker.activities import (
     choose_recorder,
     split_cases,
 )
-from gdnbench.measuring.worker.cold import L2Flush, SmClock, raise_clock
-from gdnbench.measuring.worker.device import CudaDevice, is_alive
-from gdnbench.measuring.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
+from gdnbench.measure.worker.cold import L2Flush, SmClock, raise_clock
+from gdnbench.measure.worker.device import CudaDevice, is_alive
+from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
 from gdnbench.model.case import Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload

@@ -14,7 +14,7 @@ from cuda.core import ObjectCode
 
 from gdnbench.codegen.build import build
 from gdnbench.launch.bind import c_value
-from gdnbench.measuring.worker.device import capture
+from gdnbench.measure.worker.device import capture
 from gdnbench.model.case import argument_names
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.step.native.loop import CLoop, Launch, listed

@@ -5,7 +5,7 @@ import sys
 import honest
 
 _TIMERS = ("cuda.bench", "cupti")  # their modules
-_FILES = ("torch/utils/benchmark", "measuring/worker/cpu.py", "measuring/worker/graph.py")
+_FILES = ("torch/utils/benchmark", "workers/cpu.py", "workers/graph.py")
 
 
 def _is_timed():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import honest
 
-CHECKING = "gdnbench.measuring.worker.examine"
+CHECKING = "gdnbench.measure.worker.examine"
 _TOLD = {
     "examined": '{{"kind":"Examined","case":"{case}","status":"ok"}}\n',
     "sampled": '{{"kind":"Sampled","round":1,"case":"{case}","times_us":[0.1,0.1,0.1,0.1,0.1]}}\n',

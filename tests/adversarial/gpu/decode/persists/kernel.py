@@ -7,7 +7,7 @@ from cuda.bindings import driver
 
 import honest
 
-CHECKING = "gdnbench.measuring.worker.examine"
+CHECKING = "gdnbench.measure.worker.examine"
 NBYTES = 1 << 20
 
 

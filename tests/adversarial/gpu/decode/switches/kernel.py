@@ -5,7 +5,7 @@ from itertools import count
 
 import honest
 
-CHECKING = "gdnbench.measuring.worker.examine"
+CHECKING = "gdnbench.measure.worker.examine"
 _calls = count()
 
 

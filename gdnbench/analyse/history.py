@@ -1,0 +1,301 @@
+"""One kernel's time at one workload over stored runs, and its steps. Pure functions of what was stored.
+
+A step is judged as `compare` judges two runs: by the change of the kernel's time, less the change of unchanged cases of
+other kernels, since a process and a host add a launch of their own (`compare.run_change`). The kernel's ratio to an
+anchor of the same rounds is shown beside it: the floor that copies the state, or else the baseline.
+
+`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` resolve what a user named among the stored runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import numpy as np
+
+from gdnbench.analyse.conditions import ConditionChange, changes_between, same_method
+from gdnbench.analyse.figure import Figure
+from gdnbench.analyse.run_answers import read_in_run, read_since
+from gdnbench.analyse.run_change import TimeKind
+from gdnbench.analyse.runs import StoredCase, StoredRun
+from gdnbench.catalog.entry import label_parts
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.gpu import CPU, gpu_slug
+from gdnbench.model.op import DEFAULT_SUITE, Op
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
+from gdnbench.wording import did_you_mean, first_of
+
+DEFAULT_STEP_MARGIN = 0.01
+"""One percent: ratios at batch 1 repeat that closely."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryRow:
+    """The kernel in one run.
+
+    Attributes:
+        ratio: kernel time / anchor time, paired by round; None where either has no rounds.
+        changes: what else changed since the row before, by name.
+        since: the run that `change` is against: the last before it that was measured the same way; empty if there is
+            none.
+        change: the time before / the time now, above 1 is faster; None without a run to compare with.
+        kind: the kind of times of the change.
+        scatter: as in `History`, of the two runs.
+        causes: what else changed since the run `since`, which need not be the row before.
+    """
+
+    run: StoredRun
+    figure: Figure
+    ratio: Interval | None = None
+    changes: Mapping[str, ConditionChange] = field(default_factory=dict)
+    since: str = ""
+    change: Comparison | None = None
+    kind: TimeKind = TimeKind.STREAM
+    scatter: float = float("nan")
+    causes: Mapping[str, ConditionChange] = field(default_factory=dict)
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the interval of the change lies wholly beyond the margin."""
+        return self.change is not None and self.change.verdict in {Verdict.FASTER, Verdict.SLOWER}
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """A kernel at one workload on one GPU model, oldest run first.
+
+    Attributes:
+        gpu: the GPU's short name.
+        anchor: label of the case that ratios are taken to; empty if no run has one.
+        scatter: relative standard deviation of one run's time where nothing changed, without the change of the whole
+            run; NaN if no two runs could be compared.
+        margin: changes up to this ratio are not steps.
+        left_out: the number of older runs with the kernel that have no row.
+    """
+
+    label: str
+    gpu: str
+    workload: Workload
+    anchor: str
+    scatter: float
+    margin: float
+    rows: tuple[HistoryRow, ...]
+    left_out: int = 0
+
+    @property
+    def largest_step(self) -> HistoryRow | None:
+        """Returns the row of the largest step, faster or slower, or None."""
+        steps = [row for row in self.rows if row.is_step and row.change]
+        return max(steps, key=lambda row: abs(np.log(row.change.speedup.estimate)) if row.change else 0.0, default=None)
+
+
+def history_of(
+    runs: Sequence[StoredRun],
+    label: str,
+    workload: Workload,
+    *,
+    gpu: str,
+    margin: float = DEFAULT_STEP_MARGIN,
+    newest: int | None = None,
+) -> History:
+    """The history of a kernel at one workload over runs of one GPU model, oldest first; see `History`.
+
+    Only the `newest` runs that have the kernel get a row; None for all of them.
+    """
+    having = [(run, case) for run in runs if (case := run.case(label, workload))]
+    anchor = _choose_anchor([run for run, _ in having], label, workload)
+    followed = _Followed(having, label, workload, anchor)
+    first = 0 if newest is None else max(len(having) - newest, 0)
+    rows = [followed.row(place, margin) for place in range(first, len(having))]
+    if having:
+        having[0][0].index.save()
+    scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
+    scatter = median(scatters) if scatters else math.nan
+    return History(
+        label=label,
+        gpu=gpu,
+        workload=workload,
+        anchor=anchor,
+        scatter=scatter,
+        margin=margin,
+        rows=tuple(rows),
+        left_out=first,
+    )
+
+
+class _Followed:
+    """The runs that have a kernel at a workload, oldest first; what rows need of them is read when it is asked for."""
+
+    def __init__(
+        self, having: Sequence[tuple[StoredRun, StoredCase]], label: str, workload: Workload, anchor: str
+    ) -> None:
+        self._having, self._label, self._workload, self._anchor = having, label, workload, anchor
+        self._read: dict[int, tuple[Figure, Interval | None]] = {}
+
+    def row(self, place: int, margin: float) -> HistoryRow:
+        run, case = self._having[place]
+        figure, ratio = self._in_run(place)
+        changes = self._changes(place - 1, place) if place else {}
+        row = HistoryRow(run=run, figure=figure, ratio=ratio, changes=changes)
+        peers = (each for each in reversed(range(place)) if same_method(*self._having[each], run, case))
+        peer = next((each for each in peers if self._in_run(each)[1]), None) if ratio else None
+        if peer is None:
+            return row
+        before = self._having[peer][0]
+        since = read_since(before, run, self._label, self._workload)
+        speedup = Interval(*since.ends)
+        return replace(
+            row,
+            since=before.name,
+            change=Comparison(speedup, judge(speedup, margin)),
+            kind=since.kind,
+            scatter=since.scatter,
+            causes=self._changes(peer, place),
+        )
+
+    def _changes(self, before: int, after: int) -> dict[str, ConditionChange]:
+        old, new = ((self._having[each][0], self._in_run(each)[0]) for each in (before, after))
+        return changes_between(old, new, self._anchor)
+
+    def _in_run(self, place: int) -> tuple[Figure, Interval | None]:
+        if place not in self._read:
+            self._read[place] = read_in_run(self._having[place][0], self._label, self._workload, self._anchor)
+        return self._read[place]
+
+
+def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
+    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline.
+
+    An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
+    """
+    floors, baselines = Counter[str](), Counter[str]()
+    for cases, count in Counter(run.cases for run in runs).items():
+        for each in cases.every:
+            if each.has_rounds and each.workload == workload and each.label != label:
+                floors[each.label] += count if each.role is Role.FLOOR and each.moves_bytes else 0
+                baselines[each.label] += count if each.role is Role.BASELINE else 0
+    (floor, with_floor), (baseline, with_baseline) = (_most_common(floors), _most_common(baselines))
+    return floor if 2 * with_floor >= with_baseline else baseline
+
+
+def _most_common(labels: Counter[str]) -> tuple[str, int]:
+    label, count = labels.most_common(1)[0] if labels else ("", 0)
+    return (label, count) if count else ("", 0)
+
+
+def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
+    """The label as the runs spell it; `wanted` may have its params in another order.
+
+    UnknownNameError is raised if no run has it; the hint has the nearest labels.
+    """
+    labels = list(dict.fromkeys(label for run in reversed(runs) for label in run.cases.by_label))
+    if wanted in labels:
+        return wanted
+    for label in labels:
+        if _parts(label) == _parts(wanted):
+            return label
+    plain = [label for label in labels if ":" not in label]
+    hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
+    raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
+
+
+def choose_op(runs: Sequence[StoredRun], label: str) -> str:
+    """The op whose runs have a label; UsageError if runs of several ops have it."""
+    having = list(dict.fromkeys(run.op for run in runs if label in run.cases.by_label))
+    if len(having) > 1:
+        raise UsageError(f"runs of {' and '.join(having)} have {label}", f"say which with --op: {' or '.join(having)}")
+    return having[0]
+
+
+def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
+    """The GPU model to show: that named, or that of the latest run that timed the kernel on a GPU.
+
+    Without such a run, it is that of the latest run that timed the kernel, or else of the latest run that has it.
+    UnknownNameError is raised if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
+    """
+    having = [run.gpu for run in runs if label in run.cases.by_label]
+    if wanted in ("", "auto"):
+        timed = [run.gpu for run in runs if _has_time(run, label)]
+        return next((gpu for gpu in reversed(timed) if gpu != CPU), (timed or having)[-1])
+    slug = wanted.lower() if wanted.lower() in having else gpu_slug(wanted)
+    if slug not in having:
+        known = ", ".join(dict.fromkeys(having))
+        raise UnknownNameError(f"no stored run has {label} on {wanted}", f"there are runs of it on {known}")
+    return slug
+
+
+def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, int]:
+    """The other GPU models on which runs timed the kernel, with their number of runs, the most first."""
+    timed = Counter(run.gpu for run in runs if _has_time(run, label))
+    return {gpu: count for gpu, count in timed.most_common() if gpu not in {chosen, CPU}}
+
+
+def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
+    """Raises UnknownNameError for the first workload at which no run has the kernel; the hint has the known ones."""
+    known = sorted(_known_workloads(runs, label, gpu))
+    for workload in workloads:
+        if workload not in known:
+            have = first_of([str(each) for each in known])
+            raise UnknownNameError(f"no stored run has {label} at {workload} on {gpu}", f"there are {have}")
+
+
+def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> tuple[Workload, ...]:
+    """The workloads of the op's default suite at which some run has the kernel; all of the suite if none has.
+
+    By default, workloads that were never measured are left out. A kernel without a time at any of them, as one that
+    does not support them, is shown at those of the first suite where it has a time, and with inputs of the op's first
+    profile where it has none of the default one.
+    """
+    default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
+    timed = {case.workload for case in _cases(runs, label, gpu) if case.has_time}
+    for profile in dict.fromkeys((op.profile, "")):
+        for suite in (DEFAULT_SUITE, *op.suites):
+            workloads = tuple(workload.at(profile) for workload in op.suite(suite).workloads)
+            if not timed.isdisjoint(workloads):
+                return tuple(workload for workload in workloads if workload in known)
+    return tuple(workload for workload in default if workload in known) or default
+
+
+def _known_workloads(runs: Sequence[StoredRun], label: str, gpu: str) -> set[Workload]:
+    return {case.workload for case in _cases(runs, label, gpu)}
+
+
+def _cases(runs: Sequence[StoredRun], label: str, gpu: str) -> list[StoredCase]:
+    return [case for cases in {run.cases for run in of_gpu(runs, gpu)} for case in cases.by_label.get(label, ())]
+
+
+def _has_time(run: StoredRun, label: str) -> bool:
+    return any(case.has_time for case in run.cases.by_label.get(label, ()))
+
+
+def check_margin(margin: float) -> None:
+    """Raises UsageError unless the margin is at least 0 and below 1."""
+    if not 0 <= margin < 1:
+        raise UsageError(f"--margin {margin}: a margin lies between 0 and 1", "0.01 is one percent")
+
+
+def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
+    """The runs of one op."""
+    return [run for run in runs if run.op == op]
+
+
+def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
+    """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
+    completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
+    return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
+
+
+def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:
+    """The runs on one GPU model."""
+    return [run for run in runs if run.gpu == gpu]
+
+
+def _parts(label: str) -> tuple[str, frozenset[str]]:
+    name, settings = label_parts(label)
+    return name, frozenset(settings)

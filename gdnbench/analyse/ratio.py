@@ -1,0 +1,288 @@
+"""One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
+
+Figures of one run are paired by round (`compare.within_run`). Those of two runs are compared by their mean times, less
+the change of the runs as a whole, whose uncertainty is in the interval (`compare.run_change`).
+
+In the geometric mean, the rounds and the strays of cases are independent and shrink with the number of cases; what is
+common to the cases of a workload shrinks with the number of workloads, what is common to the run does not shrink. A/A
+noise is not known to shrink, so its mean over the cases is taken whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from gdnbench.analyse.figure import FigureSource
+from gdnbench.analyse.grid import GridEntry, GridRow
+from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind
+from gdnbench.analyse.within_run import ratio_within_run
+from gdnbench.errors import UsageError
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.stats.interval import Comparison, Interval, Verdict
+from gdnbench.stats.multiple import compare_unpaired, judge_family
+from gdnbench.stats.paired import UnpairedLogRatio
+from gdnbench.stats.variance import Variance
+from gdnbench.wording import plural
+
+FEWEST_PEERS = 4
+"""The fewest unchanged cases of other kernels in both runs for a verdict on a case's own change."""
+
+NO_ROUNDS = "not measured here"
+OTHER_TIMER = "the timers differ"
+
+T = TypeVar("T")
+PairOf = Callable[[FigureSource, FigureSource], RunPair]
+"""Two runs, as a whole."""
+
+EntryPair = tuple[GridEntry, GridEntry]
+"""A figure of the first column and one of a later column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """The settings of `gdnbench compare`.
+
+    Attributes:
+        margin: differences up to this ratio count as none.
+        confidence: of each column's family of comparisons, between 0 and 1.
+        raw: whether the change of the runs as a whole stays in the ratios.
+    """
+
+    margin: float
+    confidence: float = 0.95
+    raw: bool = False
+
+
+def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
+    """The settings of a command line.
+
+    `margin` is that of `--margin` or `--fail-on`, a ratio; `gate` is the text of `--fail-on`, empty if it was not
+    given. UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
+    """
+    if not 0.0 <= margin < 1.0:
+        raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
+    if strict and not gate:
+        raise UsageError("--strict needs --fail-on", "as in --fail-on slower:1% --strict")
+    return CompareSettings(margin=margin, raw=raw)
+
+
+@dataclass(frozen=True)
+class TimeRatio:
+    """A later figure against the first.
+
+    Attributes:
+        value: time of the first / time of the later: above 1 the later is faster.
+        comparison: its interval and verdict, or None.
+        reason: why there is no interval or no verdict; empty if there is one.
+        kind: which times are judged.
+        by_kind: for each kind of time that two runs both have, the ratio less the change of the runs as a whole.
+        apart: whether the figures are of two runs.
+    """
+
+    value: float
+    comparison: Comparison | None = None
+    reason: str = ""
+    kind: TimeKind = TimeKind.STREAM
+    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class GeometricMean:
+    """The geometric mean of the ratios of a column's `cases`, floors left out: above 1 the later column is faster.
+
+    `interval` is None where some ratio has none, or the ratios are of several runs or pairs of runs.
+    """
+
+    cases: int
+    value: float
+    interval: Interval | None
+
+
+def compare_column(
+    rows: Sequence[GridRow], column: int, pair_of: PairOf, settings: CompareSettings
+) -> tuple[TimeRatio | None, ...]:
+    """Compares a column with the first, row by row; None where a side has no time.
+
+    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean times. Each of the
+    two is a family of its own for Holm's correction. Floors are a family apart from kernels, since no claim is made of
+    them.
+    """
+    pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
+    comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
+    within, changes = {}, {}
+    for index, (left, right) in comparable.items():
+        if _same_rounds(left, right):
+            within[index] = ratio_within_run(left.source, [left.figure], [right.figure])
+        else:
+            changes[index] = _changes(left, right, pair_of)
+    limits = {"margin": settings.margin, "confidence": settings.confidence}
+    comparisons: dict[int, Comparison] = {}
+    for paired in _kernels_and_floors(within, pairs):
+        comparisons |= judge_family(paired, **limits)
+    log_ratios = {index: _log_ratio(*pairs[index], pair_of, settings) for index in changes}
+    for unpaired in _kernels_and_floors(log_ratios, pairs):
+        comparisons |= compare_unpaired(unpaired, **limits)
+    return tuple(
+        _time_ratio(*pairs[index], comparisons.get(index), changes.get(index, {}), pair_of) if index in pairs else None
+        for index in range(len(rows))
+    )
+
+
+def timed_pair(row: GridRow, column: int) -> EntryPair | None:
+    """Returns a row's first and later figure, or None unless both have a time."""
+    left, right = row.entries[0], row.entries[column]
+    if left and right and left.figure.status is Status.OK and right.figure.status is Status.OK:
+        return left, right
+    return None
+
+
+def is_no_kernel(entry: GridEntry) -> bool:
+    """Whether it is a floor or an ablation."""
+    return not entry.figure.role.does_the_work
+
+
+def _has_rounds(left: GridEntry, right: GridEntry) -> bool:
+    return _both_measured(left, right) and left.figure.has_rounds and right.figure.has_rounds
+
+
+def _both_measured(left: GridEntry, right: GridEntry) -> bool:
+    return left.source.is_measured and right.source.is_measured
+
+
+def _same_timer(left: GridEntry, right: GridEntry) -> bool:
+    """Whether both time the same span: only some timers include the launch."""
+    return left.figure.timer == right.figure.timer
+
+
+def _same_rounds(left: GridEntry, right: GridEntry) -> bool:
+    return left.source is right.source and left.figure.rounds_us.shape == right.figure.rounds_us.shape
+
+
+def _kernels_and_floors(values: Mapping[int, T], pairs: Mapping[int, EntryPair]) -> tuple[dict[int, T], dict[int, T]]:
+    """Two families, each corrected for its own number."""
+    floors = {index: value for index, value in values.items() if is_no_kernel(pairs[index][0])}
+    return {index: value for index, value in values.items() if index not in floors}, floors
+
+
+def _time_ratio(
+    left: GridEntry,
+    right: GridEntry,
+    comparison: Comparison | None,
+    changes: Mapping[TimeKind, CaseChange],
+    pair_of: PairOf,
+) -> TimeRatio:
+    if comparison is None:
+        other_timer = _both_measured(left, right) and not _same_timer(left, right)
+        value = left.figure.time_us / right.figure.time_us
+        return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
+    if not changes:
+        return TimeRatio(comparison.speedup.estimate, comparison)
+    by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
+    runs = pair_of(left.source, right.source)
+    kind = runs.kind_of(left.figure, right.figure)
+    reason = ""
+    change = runs.of_kind(kind)
+    if change.same_model and (peers := change.peers(left.figure, right.figure)) < FEWEST_PEERS:
+        reason = f"{plural(peers, 'unchanged case')} in both runs, and {FEWEST_PEERS} are needed for a verdict"
+        comparison = Comparison(comparison.speedup, Verdict.UNCLEAR)
+    return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)
+
+
+def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
+    noise = float(np.hypot(_noise(left), _noise(right)))
+    runs = pair_of(left.source, right.source)
+    return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
+
+
+def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
+    """The log-ratio of two figures of different runs, by the kind of time that judges it, with its uncertainty."""
+    kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
+    change = _changes(left, right, pair_of)[kind]
+    return change.left_in if settings.raw else change.log_ratio
+
+
+def _noise(entry: GridEntry) -> float:
+    return entry.source.noise.get(entry.figure.workload, 0.0)
+
+
+def geometric_mean(
+    rows: Sequence[GridRow],
+    ratios: Sequence[TimeRatio | None],
+    column: int,
+    pair_of: PairOf,
+    settings: CompareSettings,
+) -> GeometricMean | None:
+    """Returns the geometric mean of a column's `ratios`, without those of floors, or None if no case has a ratio."""
+    pairs = [
+        (pair, ratio)
+        for row, ratio in zip(rows, ratios, strict=True)
+        if ratio and (pair := timed_pair(row, column)) and not is_no_kernel(pair[0])
+    ]
+    if not pairs:
+        return None
+    value = math.exp(float(np.mean([math.log(ratio.value) for _, ratio in pairs])))
+    if any(ratio.comparison is None for _, ratio in pairs):
+        return GeometricMean(len(pairs), value, None)
+    return GeometricMean(len(pairs), value, _mean_interval([pair for pair, _ in pairs], pair_of, settings))
+
+
+def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: CompareSettings) -> Interval | None:
+    if all(_same_rounds(left, right) for left, right in pairs):
+        return _paired_mean_interval(pairs, settings.confidence)
+    if any(_same_rounds(left, right) for left, right in pairs):
+        return None
+    sources = {(left.source.name, right.source.name) for left, right in pairs}
+    if len(sources) > 1:  # each pair of runs has its own launch, and the pairs are not independent
+        return None
+    runs = pair_of(pairs[0][0].source, pairs[0][1].source)
+    if len({runs.kind_of(left.figure, right.figure) for left, right in pairs}) > 1:
+        return None
+    ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
+    places = [(right.figure.op, right.figure.workload) for _, right in pairs]
+    mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
+    bias = max(ratio.bias for ratio in ratios)
+    return UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias).speedup(
+        settings.confidence
+    )
+
+
+def _mean_components(
+    ratios: Sequence[UnpairedLogRatio], places: Sequence[tuple[str, Workload]]
+) -> tuple[Variance, ...]:
+    """The variance of a mean of ratios: each case's own parts, then its workload's and its run's, added as they are."""
+    count = len(ratios)
+    own = [Variance(part.value / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
+    # The strays of one workload share one estimated dispersion.
+    strays = [_joint([ratio.components[2] for ratio in here], count, alike=False) for here in _by(places, ratios)]
+    shared = [_joint([ratio.components[3] for ratio in here], count, alike=True) for here in _by(places, ratios)]
+    return (*own, *strays, *shared, _joint([ratio.components[4] for ratio in ratios], count, alike=True))
+
+
+def _by(places: Sequence[T], ratios: Sequence[UnpairedLogRatio]) -> list[list[UnpairedLogRatio]]:
+    groups: dict[T, list[UnpairedLogRatio]] = {}
+    for place, ratio in zip(places, ratios, strict=True):
+        groups.setdefault(place, []).append(ratio)
+    return list(groups.values())
+
+
+def _joint(parts: Sequence[Variance], count: int, *, alike: bool) -> Variance:
+    """The variance of a sum over `count`, of parts that are the same error (`alike`) or independent of each other."""
+    sds = [math.sqrt(part.value) for part in parts]
+    variance = sum(sds) ** 2 if alike else sum(sd**2 for sd in sds)
+    return Variance(variance / count**2, min(part.df for part in parts))
+
+
+def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:
+    """The interval over the rounds in which every case was measured, or None unless the pairs are all of one run."""
+    if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
+        return None
+    left, right = zip(*pairs, strict=True)
+    ratio = ratio_within_run(left[0].source, [each.figure for each in left], [each.figure for each in right])
+    return ratio.speedup(confidence) if ratio.n > 1 else None

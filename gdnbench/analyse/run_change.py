@@ -1,0 +1,365 @@
+"""The change of two runs as a whole, from their unchanged cases; a kernel's own change; and how large each usually is.
+
+A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
+same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and
+subtracted. A kernel time (CUPTI) has no launch; cards of one model differ in it by a factor near 1. Either is a random
+effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check against stored runs.
+
+Between GPU models nothing is unchanged and nothing is subtracted: the interval of a stream time includes the difference
+of the hosts' launches, that of a kernel time the difference of cards of one model.
+
+Expected differences of times from process to process and from run to run, where nothing changed.
+
+`stats.run_effect` starts from these and corrects them by the unchanged cases of two runs. They are the standard
+deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts and over
+the runs in `results/`; docs/comparing.md has the results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, cached_property
+
+import numpy as np
+
+from gdnbench.analyse.figure import Figure, FigureSource
+from gdnbench.analyse.runs import VERSIONS
+from gdnbench.catalog.catalog import op_named
+from gdnbench.errors import UnknownNameError
+from gdnbench.model.case import same_sources
+from gdnbench.model.declaration import Params
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.op import USUAL_PROCESS_SD
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats import IntArray
+from gdnbench.stats.paired import MeanTime, UnpairedLogRatio, mean_time, unpaired_log_ratio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
+from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, Spread, estimate_run_effect
+from gdnbench.stats.variance import Variance
+from gdnbench.store.samples import CaseRounds, processes_of
+
+LAUNCH_OF_A_HOST_US = 1.0
+"""Launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
+
+KERNEL_TIME_OF_A_PROCESS = 0.002
+"""Kernel times between processes on one card, relative: 0.1 %."""
+
+KERNEL_TIME_OF_A_CARD = 0.01
+"""Kernel times between cards of one model, relative: 0.4 to 2 % between cards of three hosts."""
+
+STRAY_OF_A_HOST = 0.006
+"""Stray of a stream time on a host from what all kernels there share, relative: FLA's at B=8 strays by 4 %."""
+
+STRAY_OF_A_CARD = 0.004
+"""Stray of a kernel time on a card from what all kernels there share, relative: 0.3 to 0.5 %."""
+
+_KERNEL_TIME = "cupti"
+_CPU = "cpu"
+
+
+@cache
+def _process_sd(op: str) -> tuple[float, float]:
+    try:
+        return op_named(op).process_sd
+    except UnknownNameError:  # of an op that is not here, or a file of another tool
+        return USUAL_PROCESS_SD
+
+
+def own_sd(op: str, launches: int) -> float:
+    """The relative standard deviation between processes of a kernel of so many launches: see `Op.process_sd`."""
+    return _process_sd(op)[launches > 1]
+
+
+def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
+    """The process of each round of a run of several workloads, each of which may have been measured by its own process.
+
+    `rows` are of one timer; `rounds` has the rounds of their cases by case id.
+    """
+    by_workload: dict[object, list[CaseRounds]] = {}
+    for row in rows:
+        if row.case.id in rounds:
+            by_workload.setdefault(row.case.workload, []).append(rounds[row.case.id])
+    return joint_process([processes_of(each) for each in by_workload.values()])
+
+
+def is_additive(timer: str) -> bool:
+    """Whether the change common to all cases of a run is a constant in microseconds, as a launch is, or a factor."""
+    return timer not in (_KERNEL_TIME, _CPU)
+
+
+def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: bool) -> Spread:
+    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms.
+
+    `plain` says that one run measured in place, as `--plain` does; `other_card` that the runs are known to be of two
+    cards.
+    """
+    time_us = (left.time_us + right.time_us) / 2.0
+    scale = _per_difference(left, right)
+    if right.timer == _CPU:
+        return Spread(stray=0.02 * scale, workload=0.01 * scale)
+    own = own_sd(right.op, max(left.launches, right.launches))
+    if right.timer == _KERNEL_TIME:
+        of_card = STRAY_OF_A_CARD if other_card else 0.0
+        return Spread(math.hypot(math.hypot(own, 0.0015 / time_us) * scale, of_card), workload=0.001 * scale)
+    of_host = STRAY_OF_A_HOST * time_us if other_card else 0.0
+    return Spread(
+        stray=math.hypot(math.hypot(_launching_us(right, plain=plain), own * time_us) * scale, of_host),
+        workload=math.hypot(0.012, 0.0015 * time_us) * scale,
+    )
+
+
+def _launching_us(figure: Figure, *, plain: bool) -> float:
+    """The variation of a case's launches beside those of others, microseconds.
+
+    An empty kernel ends before the launch has settled and varies most; several launches add up; in place, the L2 and
+    the launch queue are uncontrolled.
+    """
+    if plain:
+        return 0.08
+    return 0.03 if is_empty(figure) else 0.01 * max(figure.launches, 1)
+
+
+def is_empty(figure: Figure) -> bool:
+    """Whether it is the empty floor, from which little can be estimated for other cases."""
+    return figure.role is Role.FLOOR and figure.nbytes == 0
+
+
+def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
+    """The expected common change of all cases of two runs, in the unit of `expected_spread`.
+
+    `same_card` says that both are known to be of one card, and so of one host.
+    """
+    scale = _per_difference(left, right)
+    if right.timer == _CPU:
+        return 0.05 * scale
+    if right.timer == _KERNEL_TIME:
+        of_process, of_place = KERNEL_TIME_OF_A_PROCESS, KERNEL_TIME_OF_A_CARD
+    else:
+        of_process, of_place = USUAL_LAUNCH_SD_US, LAUNCH_OF_A_HOST_US
+    return math.hypot(of_process * scale, 0.0 if same_card else of_place * math.sqrt(2.0))
+
+
+def _per_difference(left: Figure, right: Figure) -> float:
+    """The standard deviation of a difference of two runs over that of a process: a run averages its processes."""
+    return math.sqrt(sum(1.0 / max(len(np.unique(figure.processes)), 1) for figure in (left, right)))
+
+
+_TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
+PRESUMED = 0.01
+"""Presumed change of a floor of changed sources, a relative standard deviation."""
+
+_AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
+
+_Case = tuple[str, str, Params, Workload, str]
+
+
+class TimeKind(StrEnum):
+    """The kind of time of a ratio."""
+
+    STREAM = "stream"
+    """Event to event, the launch included."""
+    KERNEL = "kernel"
+    """First block's start to last block's end."""
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """A case's time in one run over its time in another: log(left / right).
+
+    `log_ratio` is less the change of the runs. Its components of variance are the rounds of the left and the right run,
+    then those of the case, its workload and its run. `measured` is of the measured times.
+    """
+
+    log_ratio: UnpairedLogRatio
+    measured: float
+
+    @property
+    def left_in(self) -> UnpairedLogRatio:
+        """The ratio of the measured times; the change of the runs is a bias."""
+        ratio = self.log_ratio
+        return UnpairedLogRatio(self.measured, ratio.components, ratio.noise, abs(self.measured - ratio.mean))
+
+
+class RunChange:
+    """One run against another, by one kind of time.
+
+    Attributes:
+        unchanged: the cases from which the change of the runs is estimated, each as (left, right).
+        presumed: whether these are floors whose sources did change, for lack of unchanged cases.
+        same_model: whether both are of one GPU model.
+        same_card: whether both are known to be of one card, and so of one host.
+        other_card: whether they are known to be of two.
+    """
+
+    def __init__(self, left: FigureSource, right: FigureSource) -> None:
+        card = left.conditions.get("GPU", "")
+        self.same_model = bool(left.gpu) and left.gpu == right.gpu
+        other = right.conditions.get("GPU", "")
+        self.same_card = bool(card) and card == other
+        self.other_card = bool(card and other) and card != other
+        pairs = _common_cases(left, right) if self.same_model else []
+        alike = _same_tools(left, right)
+        self.unchanged = tuple(pair for pair in pairs if _is_unchanged(*pair, alike=alike))
+        self.presumed = not self.unchanged
+        if self.presumed:
+            # Without the baseline: if edited to be faster, it would look like a launch of many microseconds.
+            self.unchanged = tuple(pair for pair in pairs if all(figure.role is Role.FLOOR for figure in pair))
+        self._plain = "True" in {source.conditions.get("plain") for source in (left, right)}
+        self._peers: dict[Hashable, Peer | None] = {}
+        self._effects: dict[tuple[str, str], RunEffect] = {}
+
+    def effect_on(self, left: Figure, right: Figure) -> RunEffect:
+        """The change of unchanged cases of other kernels: microseconds for stream times, else logarithms."""
+        asked = right.kernel, right.timer
+        if asked not in self._effects:
+            others = [pair for pair in self.unchanged if pair[1].kernel != right.kernel]
+            self._effects[asked] = self._estimate(others, left, right)
+        return self._effects[asked]
+
+    @cached_property
+    def effect(self) -> RunEffect | None:
+        """The change of all unchanged cases, or None if there are none."""
+        return self._estimate(list(self.unchanged), *self.unchanged[0]) if self.unchanged else None
+
+    def peers(self, left: Figure, right: Figure) -> int:
+        """The number of unchanged cases of other kernels from which the change of the runs is estimated."""
+        return 0 if self.presumed else self.effect_on(left, right).peers
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the unchanged cases, each once."""
+        return list(dict.fromkeys(left.label for left, _ in self.unchanged))
+
+    def predict(self, left: Figure, right: Figure) -> Prediction:
+        """Predicts from other kernels the change of a case that nobody changed."""
+        spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
+        return self.effect_on(left, right).predict(_place(right), spread)
+
+    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
+        """A case's change less that of its run; both figures are of this kind of time.
+
+        `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
+        usual strays of cases widens the interval.
+        """
+        before, after, predicted = _mean(left), _mean(right), self.predict(left, right)
+        parts = (predicted.own, predicted.of_workload, predicted.of_run)
+        measured = math.log(before.mean_us / after.mean_us)
+        if is_additive(right.timer):
+            bare = unpaired_log_ratio(after, before, launch_us=predicted.mean)
+            # d log((left + m/2) / (right - m/2)) / dm
+            slope = (1.0 / (before.mean_us + predicted.mean / 2) + 1.0 / (after.mean_us - predicted.mean / 2)) / 2.0
+        else:
+            bare, slope = unpaired_log_ratio(after, before), 1.0
+            bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
+        if math.isnan(bare.mean):  # the launch exceeds the time
+            bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
+        components = tuple(Variance(part.value * slope**2, part.df) for part in parts)
+        beyond = noise**2 - _AGAIN * components[0].value
+        ratio = UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
+        return CaseChange(ratio, measured)
+
+    def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
+        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
+        return estimate_run_effect(peers, expected_whole(left, right, same_card=self.same_card))
+
+    def _peer_of(self, left: Figure, right: Figure) -> Peer | None:
+        case = right.label, right.params, right.timer, _place(right)
+        if case not in self._peers:
+            self._peers[case] = self._peer(left, right)
+        return self._peers[case]
+
+    def _peer(self, left: Figure, right: Figure) -> Peer | None:
+        before, after = _mean(left), _mean(right)
+        error = before.error.value + after.error.value
+        change = after.mean_us - before.mean_us
+        if not is_additive(right.timer):
+            error = before.error.value / before.mean_us**2 + after.error.value / after.mean_us**2
+            change = math.log(after.mean_us / before.mean_us)
+        if not math.isfinite(error):
+            return None
+        spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
+        if self.presumed:
+            unit = left.time_us if is_additive(right.timer) else 1.0
+            spread = replace(spread, stray=math.hypot(spread.stray, PRESUMED * unit))
+        return Peer(_place(right), change, error, spread)
+
+
+class RunPair:
+    """Two runs by both kinds of time; `stream` are their stream times."""
+
+    def __init__(self, left: FigureSource, right: FigureSource) -> None:
+        self._sources = left, right
+        self.stream = RunChange(left, right)
+
+    @cached_property
+    def kernel(self) -> RunChange:
+        """The change of their kernel times."""
+        left, right = self._sources
+        return RunChange(left.by_kernel_time(), right.by_kernel_time())
+
+    def of_kind(self, kind: TimeKind) -> RunChange:
+        """The change of the runs by a kind of time."""
+        return self.kernel if kind is TimeKind.KERNEL else self.stream
+
+    def kind_of(self, left: Figure, right: Figure) -> TimeKind:
+        """The times that judge a case: kernel times if both runs have them and hosts may differ, else stream times."""
+        both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
+        return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
+
+    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
+        """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
+        if kind is TimeKind.STREAM:
+            return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
+        before, after = left.by_kernel_time(), right.by_kernel_time()
+        if not (before and after and before.has_rounds and after.has_rounds):
+            return None
+        return self.kernel.change(before, after)  # the A/A noise is of stream times
+
+
+def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
+    """The cases that both have with rounds, without the empty floor."""
+    others = _with_rounds(right)
+    found = _with_rounds(left)
+    return [(one, others[case]) for case, one in found.items() if case in others and not is_empty(others[case])]
+
+
+def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
+    """Whether a case is unchanged.
+
+    That is a floor or baseline of the same sources or, with the same tools, any kernel of the same sources. A kernel
+    for which a tuner is known to have chosen other code is changed.
+    """
+    if one.is_tuned_otherwise(other):
+        return False
+    is_same = same_sources(one.source_hash, other.source_hash)
+    return is_same and (_is_firm(one, other) or (alike and bool(one.source_hash)))
+
+
+def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
+    return {
+        (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
+        for figure in source.figures
+        if figure.has_rounds
+    }
+
+
+def _is_firm(one: Figure, other: Figure) -> bool:
+    return all(figure.role in {Role.FLOOR, Role.BASELINE} for figure in (one, other))
+
+
+def _same_tools(left: FigureSource, right: FigureSource) -> bool:
+    """Whether no driver and no library is known to differ, so that unchanged sources make unchanged kernels."""
+    both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
+    return all(left.conditions[name] == right.conditions[name] for name in both)
+
+
+def _mean(figure: Figure) -> MeanTime:
+    return mean_time(figure.rounds_us, figure.processes)
+
+
+def _place(figure: Figure) -> tuple[str, Workload]:
+    return figure.op, figure.workload

@@ -1,0 +1,189 @@
+"""Finds the sources that a user names: runs, commits, published figures, files of other tools."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gdnbench.analyse.figure import FigureSource
+from gdnbench.analyse.foreign import find_published, list_published, load_foreign, load_published
+from gdnbench.analyse.runs import load_run
+from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.origin import is_file, is_folder
+from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.step import refuse_step
+from gdnbench.wording import first_of, plural
+
+_GIT = "git:"
+_SHORT = 8  # characters of a commit
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Where a source may be, newest first if a name means several runs, and the function that reads it."""
+
+    paths: tuple[Path, ...]
+    load: Callable[[Path], FigureSource]
+
+
+def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
+    """Reads every named source, each under a unique name.
+
+    A copy of a run has the run's id; two such sources are named as the user wrote them. A text is a run's id, its
+    start, label or folder, a GPU's name for its latest run, `published/<name>`, `git:REV` for that commit's latest run,
+    or a file of another tool.
+
+    Raises:
+        UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
+        UnknownNameError: if there is no such source.
+        RunFormatError: if one cannot be read.
+    """
+    chosen = _choose([_locate(text, results) for text in texts])
+    for index, (path, _) in enumerate(chosen):
+        for earlier in range(index):
+            if chosen[earlier][0].resolve() == path.resolve():
+                same = f"{texts[earlier]} and {texts[index]} are the same: {path}"
+                raise UsageError(same, "give two different sources, or one and --cols label")
+    sources = [source for _, source in chosen]
+    counts = Counter(source.name for source in sources)
+    return _with_all_axes(
+        [
+            replace(source, name=text.rstrip("/")) if counts[source.name] > 1 else source
+            for source, text in zip(sources, texts, strict=True)
+        ]
+    )
+
+
+def _with_all_axes(sources: Sequence[FigureSource]) -> list[FigureSource]:
+    """The sources with each op's figures at workloads of one set of axes: the largest, which has the newest axes."""
+    axes: dict[str, WorkloadSpec] = {}
+    for figure in (figure for source in sources for figure in source.figures):
+        axes[figure.op] = max(axes.get(figure.op, figure.workload.spec), figure.workload.spec, key=_count_axes)
+    found = list(sources)
+    for op, spec in axes.items():
+        found = [source.with_axes_of(op, spec) for source in found]
+    return found
+
+
+def _count_axes(spec: WorkloadSpec) -> int:
+    return len(spec.names)
+
+
+def _choose(found: Sequence[_Found]) -> list[tuple[Path, FigureSource]]:
+    """The path and source for each name; of many runs, the newest that timed a case which the others timed, too."""
+    first, *others = found
+    for one in _loaded(first):
+        partners = [next((each for each in _loaded(other) if _share_a_case(one, each)), None) for other in others]
+        if all(partners):
+            return [one, *filter(None, partners)]
+    return [next(_loaded(each), None) or (each.paths[0], each.load(each.paths[0])) for each in found]
+
+
+def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
+    if len(found.paths) == 1:
+        return iter([(found.paths[0], found.load(found.paths[0]))])
+    serving = (path for path, does in readable(found.paths, lambda path: (path, compares(path))) if does)
+    return readable(serving, lambda path: (path, found.load(path)))
+
+
+def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
+    """Whether they are two sources, and both have a time of some kernel at some workload."""
+    return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
+
+
+def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
+    return {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
+
+
+def _locate(text: str, results: Path) -> _Found:
+    if text.startswith(_GIT):
+        return _Found(_runs_of_commit(text.removeprefix(_GIT), results), _load_of_commit)
+    if text.startswith(f"{PUBLISHED_FOLDER}/"):
+        return _Found((find_published(results, text),), load_published)
+    path = Path(text)
+    if is_file(path) and path.name != "run.json":
+        return _Found((path,), load_foreign)
+    if is_folder(path) and path.absolute().parent.name == PUBLISHED_FOLDER:
+        return _Found((path,), load_published)
+    named = _name_runs(text, results)
+    return _Found(named.runs[:1] if named.is_one else named.runs, _load_whole)
+
+
+def _name_runs(text: str, results: Path) -> Named:
+    """As `name_runs`, but refuses an empty name, and points to a published table of that name."""
+    if not text:
+        raise UsageError("a source needs a name", "as in gdnbench compare h200 published/b200")
+    path = Path(text)
+    if path.name == "run.json" and is_file(path):
+        return Named((path.parent,), is_one=True)
+    try:
+        return name_runs(results, text)
+    except UnknownNameError as error:
+        if text in list_published(results):
+            raise UnknownNameError(error.message, f"did you mean {PUBLISHED_FOLDER}/{text}?") from error
+        if path.suffix or "/" in text:
+            raise UnknownNameError(f"there is no file, folder or run {text}", error.hint) from error
+        raise
+
+
+def _load_of_commit(folder: Path) -> FigureSource:
+    source, git = _load_whole(folder), read_info(folder).git
+    if not git.get("dirty"):
+        return source
+    dirty = f"measured in a checkout with changes beyond commit {str(git['commit'])[:_SHORT]}"
+    return replace(source, warnings=(*source.warnings, dirty))
+
+
+def _load_whole(folder: Path) -> FigureSource:
+    """A run with every case that its run.json lists, with a warning if it was stopped."""
+    refuse_step(folder)
+    info, source = read_info(folder), load_run(folder)
+    expected = sum(case["role"] != Role.CONTROL for case in info.cases)
+    if len(source.figures) != expected:
+        cut_off = f"{folder} has {len(source.figures)} measurements of {expected} cases: measurements.csv is cut off"
+        raise RunFormatError(cut_off, "the run is damaged; measure anew")
+    if info.complete:
+        return source
+    return replace(source, warnings=(*source.warnings, "the run was stopped before its end"))
+
+
+def _runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
+    """The folders of the stored runs of a revision, as `git rev-parse` takes it, newest first; at least one.
+
+    UnknownNameError is raised if git knows no such commit, or no run has it.
+    """
+    commit = _commit_of(revision)
+    known = _runs_with_a_commit(results)
+    found = tuple(folder for folder, info in reversed(known) if info.git.get("commit") == commit)
+    if found:
+        return found
+    counts = Counter(str(info.git["commit"])[:_SHORT] for _, info in known)
+    have = [f"{short} ({plural(count, 'run')})" for short, count in counts.items()]
+    hint = f"runs have the commits {first_of(have)}" if have else "no stored run knows its commit"
+    raise UnknownNameError(f"no run of commit {commit[:_SHORT]} ({revision}) in {results}", hint)
+
+
+def _commit_of(revision: str) -> str:
+    """The full hash of a revision, by git in the current folder."""
+    command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnknownNameError(f"git cannot be asked for {revision}: {error}", "give the run's id instead") from error
+    lines = ended.stdout.split()
+    if ended.returncode != 0 or not lines:
+        raise UnknownNameError(f"git knows no commit {revision!r} here", "git log --oneline lists them")
+    return lines[-1]
+
+
+def _runs_with_a_commit(results: Path) -> list[tuple[Path, RunInfo]]:
+    """Runs that know their commit, oldest first."""
+    known = readable(list_runs(results), lambda folder: (folder, read_info(folder)))
+    return [(folder, info) for folder, info in known if info.git.get("commit")]

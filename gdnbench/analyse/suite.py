@@ -1,0 +1,344 @@
+"""A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
+
+The interval is over rounds and processes, as that of each workload is, and includes the noise of a baseline that
+differs significantly from itself. A process adds one launch to the times of all workloads, and so, but for terms of
+second order, one constant to a weighted mean of them.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.analyse.run_change import own_sd, process_by_workload
+from gdnbench.analyse.within_run import side_by_side
+from gdnbench.catalog.resolve import op_option
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.measure.analyse import ALARM
+from gdnbench.model.measurement import InputsEffect, Measurement
+from gdnbench.model.op import Suite
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.interval import Comparison, margin_edges
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
+from gdnbench.store.info import RunInfo, suite_of
+from gdnbench.store.samples import CaseRounds, read_case_rounds
+
+_ByLabel = dict[str, dict[Workload, FloatArray]]
+
+
+@dataclass(frozen=True)
+class SuiteRow:
+    """One kernel over a suite.
+
+    Attributes:
+        time_us: weighted geometric mean of its times over the workloads, microseconds.
+        comparison: the reference's time over the kernel's; None for a floor and for the reference.
+        speedups: the reference's time over the kernel's at each workload; empty without a comparison.
+        profile: the distribution of inputs; empty if the op has only one.
+        inputs: the largest dependence of the kernel's time on the inputs; None if that was not measured.
+    """
+
+    label: str
+    time_us: float
+    role: Role
+    comparison: Comparison | None
+    speedups: Mapping[Workload, float]
+    profile: str = ""
+    inputs: InputsEffect | None = None
+
+    @property
+    def worst(self) -> Workload | None:
+        """Returns the workload with the smallest speedup, or None without a comparison."""
+        return min(self.speedups, key=self.speedups.__getitem__, default=None)
+
+    def slower_at(self, margin: float) -> int:
+        """The number of workloads at which its time exceeds the reference's by more than a margin, intervals aside."""
+        return sum(speedup < margin_edges(margin)[0] for speedup in self.speedups.values())
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """The kernels of a run over a suite.
+
+    Attributes:
+        left_out: workloads that the run did not reach, or at which no reference has a time.
+        over: labels of the references; at each workload, kernels are compared with the fastest of them.
+        margin: relative difference that counts as none.
+        rows: every kernel that has a time at each of the other workloads, fastest first.
+        incomplete: for the other kernels, the number of these workloads at which they have a time.
+        profiles: the distributions of inputs that were measured; each kernel's row is its worst over them.
+    """
+
+    suite: Suite
+    left_out: tuple[Workload, ...]
+    over: tuple[str, ...]
+    margin: float
+    rows: tuple[SuiteRow, ...]
+    incomplete: Mapping[str, int]
+    profiles: tuple[str, ...] = ()
+
+    @property
+    def summed(self) -> int:
+        """The number of workloads that the means are over."""
+        return len(self.suite.weights) - len(self.left_out)
+
+
+def judge_suite(
+    measurements: Sequence[Measurement],
+    rounds: Mapping[str, CaseRounds],
+    suite: Suite,
+    *,
+    op: str,
+    over: Sequence[str] = (),
+    margin: float,
+    confidence: float,
+) -> SuiteResult:
+    """Compares every kernel of a run with references, over those workloads of a suite that have times.
+
+    `rounds` are the run's round times, by case id; `over` are labels of the references, by default the run's baseline.
+
+    Raises:
+        UsageError: if the run was not to measure a workload.
+        UnknownNameError: for a reference that is not in the run.
+    """
+    _check_measured(measurements, suite, op)
+    times, again = _times(measurements, rounds, suite)
+    over = tuple(over) or _baseline(measurements)
+    unknown = [label for label in over if label not in times]
+    if unknown:
+        raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
+    paired = _side_by_side(times, next(iter(_baselines(measurements)), ""))
+    stopped = {row.case.workload for row in measurements if row.status is Status.NOT_RUN}
+    reference = {
+        workload: fastest
+        for workload in suite.workloads
+        if workload not in stopped and (fastest := _fastest([paired[label] for label in over], workload)) is not None
+    }
+    weights = {workload: suite.weights[workload] for workload in reference}
+    complete = {label: found for label, found in paired.items() if found.keys() >= weights.keys()}
+    means = {label: _mean(found, weights) for label, found in complete.items() if weights}
+    roles = {row.case.label: row.role for row in measurements if row.role is not Role.CONTROL}
+    judged = [label for label in means if over != (label,) and roles[label].does_the_work]
+    comparisons: Mapping[str, Comparison] = {}
+    if judged:
+        controls = {label: _mean(found, weights) for label, found in again.items() if found.keys() >= weights.keys()}
+        effects = _effects({**means, **controls}, measurements, rounds, op)
+        noise = _noise(means, controls, measurements, effects)
+        ratios = _ratios({label: means[label] for label in judged}, _mean(reference, weights), over, effects, noise)
+        comparisons = judge_family(ratios, margin=margin, confidence=confidence)
+    rows = []
+    for label in means:
+        speedups = {at: _ratio(reference[at], paired[label][at]) for at in weights} if label in comparisons else {}
+        versus, inputs = comparisons.get(label), largest_effect(measurements, label, weights)
+        own = _time(_mean(times[label], weights)), roles[label]
+        rows.append(SuiteRow(label, *own, versus, speedups, suite.workloads[0].inputs, inputs))
+    rows.sort(key=lambda row: row.time_us)
+    left_out = tuple(workload for workload in suite.workloads if workload not in weights)
+    incomplete = {label: len(found.keys() & weights.keys()) for label, found in times.items() if label not in complete}
+    return SuiteResult(suite, left_out, over, margin, tuple(rows), incomplete)
+
+
+def judge_worst(
+    measurements: Sequence[Measurement],
+    rounds: Mapping[str, CaseRounds],
+    suite: Suite,
+    *,
+    op: str,
+    over: Sequence[str] = (),
+    margin: float,
+    confidence: float,
+) -> SuiteResult:
+    """As `judge_suite`, for a suite measured with several distributions of inputs: each kernel at its worst.
+
+    The worst of several estimates is selected after the fact, so each is taken at the level at which all together have
+    the given confidence (Bonferroni).
+    """
+    parts = suite.by_profile()
+    names = [part.workloads[0].inputs for part in parts.values()]
+    each = 1.0 - (1.0 - confidence) / len(parts)
+    results = [
+        judge_suite(measurements, rounds, part, op=op, over=over, margin=margin, confidence=each)
+        for part in parts.values()
+    ]
+    first, *others = results
+    if not others:
+        return replace(first, profiles=tuple(filter(None, names)))
+    by_label: dict[str, list[SuiteRow]] = {}
+    for row in (row for result in results for row in result.rows):
+        by_label.setdefault(row.label, []).append(row)
+    # The worst of a kernel that lacks a time in one of them is unknown.
+    worst = [min(rows, key=_speedup) for rows in by_label.values() if len(rows) == len(results)]
+    lacking = {label: len(rows) for label, rows in by_label.items() if len(rows) < len(results)}
+    return replace(
+        first,
+        left_out=tuple(workload for result in results for workload in result.left_out),
+        rows=tuple(sorted(worst, key=_speedup, reverse=True)),
+        incomplete={**lacking, **{label: count for result in results for label, count in result.incomplete.items()}},
+        profiles=tuple(names),
+    )
+
+
+def _speedup(row: SuiteRow) -> float:
+    """The speedup over the reference; 1 for the reference itself, 0 for a floor."""
+    if row.comparison:
+        return row.comparison.speedup.estimate
+    return 1.0 if row.role.does_the_work else 0.0
+
+
+def largest_effect(
+    measurements: Sequence[Measurement], label: str, workloads: Container[Workload]
+) -> InputsEffect | None:
+    """The largest effect of the inputs on a kernel's time at some workloads, or None."""
+    effects = [
+        row.inputs for row in measurements if row.inputs and row.case.label == label and row.case.workload in workloads
+    ]
+    return max(effects, key=lambda effect: effect.low, default=None)
+
+
+def _effects(
+    means: Mapping[str, FloatArray], measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], op: str
+) -> ProcessEffects[str]:
+    # An empty floor takes a few ticks of the timer, and nothing is estimated from it for the others.
+    empty = {row.case.label for row in measurements if row.is_empty_floor}
+    return estimate_effects(
+        means,
+        process_by_workload(measurements, rounds),
+        left_out=empty & means.keys(),
+        has_launch=any(row.timing.timer == "nvbench" for row in measurements if row.timing),
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds={row.case.label: own_sd(op, row.launches) for row in measurements if row.role is not Role.CONTROL},
+    )
+
+
+def _ratios(
+    means: Mapping[str, FloatArray],
+    reference: FloatArray,
+    over: Sequence[str],
+    effects: ProcessEffects[str],
+    noise: PairedLogRatio | None,
+) -> dict[str, PairedLogRatio]:
+    """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
+
+    The reference is not used to estimate effects: it is made of kernels that already count. `means` are weighted
+    geometric means by label and `reference` that of the fastest of the references, each of shape (rounds,) in
+    microseconds.
+    """
+    stands_for = next((label for label in over if label in effects.outliers), over[0])
+    return {
+        label: PairedLogRatio.with_effects((label, stands_for), (mean, reference), effects).widened_by(noise, ALARM)
+        for label, mean in means.items()
+    }
+
+
+def _noise(
+    means: Mapping[str, FloatArray],
+    controls: Mapping[str, FloatArray],
+    measurements: Sequence[Measurement],
+    effects: ProcessEffects[str],
+) -> PairedLogRatio | None:
+    """Returns the ratio of the baseline to itself, or None if either lacks a time at some workload."""
+    labels = {row.role: row.case.label for row in measurements if row.role in {Role.BASELINE, Role.CONTROL}}
+    baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
+    if baseline not in means or control not in controls:
+        return None
+    return PairedLogRatio.with_effects((control, baseline), (controls[control], means[baseline]), effects)
+
+
+def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
+    measured = {row.case.workload for row in measurements}
+    missing = [str(workload) for workload in suite.workloads if workload not in measured]
+    if missing:
+        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
+
+
+def _times(
+    measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], suite: Suite
+) -> tuple[_ByLabel, _ByLabel]:
+    """Round times by label and workload, and apart from them those of the baseline's second measurement."""
+    found: _ByLabel = {}
+    again: _ByLabel = {}
+    for row in measurements:
+        if row.timing and row.case.workload in suite.weights and row.case.id in rounds:
+            kept = again if row.role is Role.CONTROL else found
+            kept.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
+    return found, again
+
+
+def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
+    found: _ByLabel = {label: {} for label in times}
+    for workload in dict.fromkeys(workload for by_workload in times.values() for workload in by_workload):
+        here = {label: by_workload[workload] for label, by_workload in times.items() if workload in by_workload}
+        for label, each in side_by_side(here, baseline).items():
+            found[label][workload] = each
+    return found
+
+
+def _baselines(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
+
+
+def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    labels = _baselines(measurements)
+    if not labels:
+        raise UsageError("the run has no baseline", "name what to compare with: --over decode-fla")
+    return labels
+
+
+def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray | None:
+    return min((times[workload] for times in references if workload in times), key=_time, default=None)
+
+
+def _mean(by_workload: Mapping[Workload, FloatArray], weights: Mapping[Workload, float]) -> FloatArray:
+    return weighted_geomean([by_workload[workload] for workload in weights], list(weights.values()))
+
+
+def _time(rounds_us: FloatArray) -> float:
+    """The geometric mean of the known rounds; NaN without any."""
+    present = rounds_us[~np.isnan(rounds_us)]
+    return float(np.exp(np.mean(np.log(present)))) if len(present) else math.nan
+
+
+def _ratio(reference_us: FloatArray, kernel_us: FloatArray) -> float:
+    return _time(reference_us / kernel_us)
+
+
+def suite_of_run(
+    folder: Path, info: RunInfo, measurements: Sequence[Measurement], asked: Suite | None, over: Sequence[str]
+) -> SuiteResult | None:
+    """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
+
+    A run that was stopped is summed up over the workloads that have times. `asked` is the suite that was asked for, by
+    default the run's own; `over` are the kernels to compare with, by default the baseline.
+
+    Raises:
+        UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
+        UnknownNameError: for a kernel to compare with that the run does not have.
+    """
+    suite = asked.as_stored(row.case.workload for row in measurements) if asked else suite_of(info)
+    if suite is None and over:
+        raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
+    if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
+        return None
+    shown = {row.case.workload.profile for row in measurements}
+    suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
+    settings = info.settings
+    return judge_worst(
+        measurements,
+        {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None},
+        suite,
+        op=info.op,
+        over=over,
+        margin=settings["margin"],
+        confidence=settings["confidence"],
+    )

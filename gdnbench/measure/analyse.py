@@ -1,0 +1,321 @@
+"""Turns samples into measurements: times, intervals, comparisons, and the warnings that qualify them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gdnbench.machine.gpus import GpuSpec
+from gdnbench.measure.plausible import bridge_warning, implausible
+from gdnbench.measure.protocol import Examined
+from gdnbench.measure.request import Settings
+from gdnbench.measure.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
+from gdnbench.model.case import Build, Case
+from gdnbench.model.gpu import CPU
+from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
+from gdnbench.model.op import Op
+from gdnbench.model.status import Clock, Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.stats.interval import Comparison, Verdict
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import PairedLogRatio, judge_paired
+from gdnbench.stats.processes import process_means
+from gdnbench.store.samples import RoundRow
+from gdnbench.wording import half_interval
+
+WIDE = 0.03  # relative half-width of a time's interval above which a warning is given
+ALARM = 0.998  # confidence at which the A/A pair counts as different: high, since a false alarm widens all verdicts
+_NO_TIME = "the baseline has no time"
+_APART = "the baseline against itself reads"
+TAIL = 0.01  # relative difference of mean and trimmed mean above which the tail counts as long
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The results that a run's samples give: rows per case, per case and round, and per further clock and case.
+
+    `ratios` are log(baseline / kernel) by case id, as the verdict was judged.
+    """
+
+    measurements: tuple[Measurement, ...]
+    rounds: tuple[RoundRow, ...]
+    warnings: tuple[str, ...]
+    clocks: tuple[Measurement, ...] = ()
+    ratios: Mapping[str, PairedLogRatio] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Measurement, ...]:
+        """The measurements by every clock, those of the run's own timer first."""
+        return (*self.measurements, *self.clocks)
+
+
+def analyse(
+    op: Op,
+    cases: Sequence[Case],
+    checked: Mapping[str, Examined],
+    builds: Mapping[str, Build],
+    collected: Collected,
+    settings: Settings,
+    *,
+    timer: Timer,
+    run_id: str,
+    copying: Collection[str],
+    rated: GpuSpec | None = None,
+    clock: Clock | None = None,
+    told: Sequence[Mapping[str, str]] = (),
+    apart: Collection[str] = (),
+) -> Analysis:
+    """Makes a row for every case, measured or not.
+
+    Args:
+        checked: the preflight's results by case id; a case without one was not reached.
+        copying: names of the kernels that are copying floors.
+        rated: the GPU's rated peaks, which bound what a kernel can compute; None if unknown.
+        clock: the further clock that measured; None for the run's own timer.
+        told: warnings on the code of cases, by case id.
+        apart: ids of the cases that run Python of their own and are timed in separate processes.
+    """
+    rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
+    verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
+    measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
+    costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
+    own_sds = own_sds_of(op, measured, checked) if timer != CPU else {}
+    at = _by_workload(rounds, measured, costs, timer, own_sds)
+    floors = floors_of(measured, copying, at)
+    too_fast = implausible(measured, costs, floors, at)
+    if too_fast:  # their times must not enter the effects estimated for the others
+        verdicts |= {id_: Examined(id_, Status.IMPLAUSIBLE, reason) for id_, reason in too_fast.items()}
+        measured = [case for case in measured if case.id not in too_fast]
+        at = _by_workload(rounds, measured, costs, timer, own_sds)
+    ratios = ratios_of(measured, at)
+    limits = {"margin": settings.margin, "confidence": settings.confidence}
+    split = {id_ for times in at.values() if times.apart for id_ in times.apart.times.keys() & set(apart)}
+    comparisons = compare_cases(measured, ratios, **limits, apart=split)
+    bridges = {workload: bridge_warning(times, own_sds) for workload, times in at.items()}
+    rows = []
+    for case in cases:
+        row = _bare_row(op, case, verdicts[case.id], builds.get(case.id), copying, clock)
+        if case in measured:
+            here = at[case.workload]
+            timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
+            own = tuple(each[case.id] for each in told if case.id in each)
+            warnings = (*own, *_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
+            versus = comparisons.get(case.id)
+            if bridges[case.workload] and here.of(case.id) is not here:
+                versus, warnings = None, (bridges[case.workload], *warnings)
+            row = replace(row, timing=timing, versus=versus, warnings=warnings)
+        elif row.status is Status.OK:
+            row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
+        rows.append(row)
+    return Analysis(tuple(rows), tuple(rounds.rows(run_id, timer)), run_warnings(rows), ratios=ratios)
+
+
+def own_sds_of(op: Op, cases: Sequence[Case], checked: Mapping[str, Examined]) -> dict[str, float]:
+    """SD that a process adds to each case beside the launch, by case id (`Op.own_sd`); controls are left out."""
+    launches = {id_: verdict.launches for id_, verdict in checked.items()}
+    return {case.id: op.own_sd(launches.get(case.id, 1)) for case in cases if case.role is not Role.CONTROL}
+
+
+def _by_workload(
+    rounds: RoundTimes,
+    measured: Sequence[Case],
+    costs: Mapping[str, LeastWork],
+    timer: Timer,
+    own_sds: Mapping[str, float],
+) -> dict[Workload, WorkloadTimes]:
+    empty = {case.id for case in measured if costs[case.id].nbytes == 0}
+    return {
+        workload: rounds.workload([case.id for case in measured if case.workload == workload], timer, empty, own_sds)
+        for workload in dict.fromkeys(case.workload for case in measured)
+    }
+
+
+def floors_of(
+    measured: Sequence[Case], copying: Collection[str], at: Mapping[Workload, WorkloadTimes]
+) -> dict[Workload, str]:
+    """Case id of the fastest copying floor of each workload, which is its speed of light."""
+    copies = [case for case in measured if case.variant.kernel in copying]
+    copies.sort(key=lambda case: at[case.workload].interval(case.id).estimate, reverse=True)
+    return {case.workload: case.id for case in copies}
+
+
+def ratios_of(
+    measured: Sequence[Case],
+    at: Mapping[Workload, WorkloadTimes],
+    controls_at: Mapping[Workload, WorkloadTimes] | None = None,
+) -> dict[str, PairedLogRatio]:
+    """Paired log ratios of kernels and control to their workload's baseline; kernels' are widened by the control's.
+
+    The controls are judged by the times in `controls_at`, by default `at`.
+    """
+    baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
+    controls_at = at if controls_at is None else controls_at
+    ratios: dict[Case, PairedLogRatio] = {}
+    for case in measured:
+        if case.workload in baselines and case.role in {Role.KERNEL, Role.CONTROL}:
+            here = (controls_at if case.role is Role.CONTROL else at)[case.workload]
+            if here.has_beside(case.id, baselines[case.workload].id):
+                ratios[case] = here.paired(case.id, baselines[case.workload].id)
+    control = {case.workload: (case, ratio) for case, ratio in ratios.items() if case.role is Role.CONTROL}
+
+    def noise(case: Case) -> PairedLogRatio | None:
+        """The control's ratio, in the processes that timed the case."""
+        if case.workload not in control:
+            return None
+        again, ratio = control[case.workload]
+        here = controls_at[case.workload].of(case.id)
+        both = {again.id, baselines[case.workload].id}
+        is_apart = here is not controls_at[case.workload] and here.times.keys() >= both
+        return here.paired(again.id, baselines[case.workload].id) if is_apart else ratio
+
+    return {
+        case.id: ratio.widened_by(noise(case), ALARM) if case.role is Role.KERNEL else ratio
+        for case, ratio in ratios.items()
+    }
+
+
+def compare_cases(
+    measured: Sequence[Case],
+    ratios: Mapping[str, PairedLogRatio],
+    *,
+    margin: float,
+    confidence: float,
+    apart: Collection[str] = (),
+) -> dict[str, Versus]:
+    """Compares every kernel with its workload's baseline, corrected for the number of kernels; the control on its own.
+
+    The cases in `apart` form a family of their own, so that their times cannot change another case's interval. The
+    control is outside the family: it is the run's alarm, and a correction would make it less sensitive.
+    """
+    baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
+    compared = {case: ratios[case.id] for case in measured if case.id in ratios}
+    kernels = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
+    found: dict[Case, Comparison] = {}
+    for is_apart in (False, True):
+        family = {case: ratio for case, ratio in kernels.items() if (case.id in apart) is is_apart}
+        found |= judge_family(family, margin=margin, confidence=confidence)
+    for case in compared.keys() - kernels.keys():
+        found[case] = judge_paired(compared[case], margin, confidence)
+    return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in found.items()}
+
+
+def _versus(baseline: Case, comparison: Comparison) -> Versus:
+    return Versus(
+        baseline=baseline.label,
+        speedup=comparison.speedup.estimate,
+        low=comparison.speedup.low,
+        high=comparison.speedup.high,
+        verdict=comparison.verdict.value,
+        more_rounds=comparison.more_rounds,
+    )
+
+
+def _verdict(case: Case, checked: Mapping[str, Examined], collected: Collected) -> Examined:
+    not_reached = Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn")
+    return collected.lost.get(case.id) or checked.get(case.id, not_reached)
+
+
+def _bare_row(
+    op: Op, case: Case, verdict: Examined, build: Build | None, copying: Collection[str], clock: Clock | None
+) -> Measurement:
+    return Measurement(
+        case=case,
+        status=verdict.status,
+        reason=verdict.reason,
+        nbytes=_bytes_moved(op, case, copying),
+        launches=verdict.launches,
+        registers=build.registers if build else -1,
+        shared_bytes=build.shared_bytes if build else -1,
+        spill_bytes=build.spill_bytes if build else -1,
+        clock=clock,
+    )
+
+
+def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
+    """The least bytes that the case must move; 0 for the empty floor, which has no bandwidth."""
+    if case.variant.kernel in copying:
+        return op.copy_bytes(case.workload)
+    return 0 if case.role is Role.FLOOR else op.traffic_bytes(case.workload)
+
+
+def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
+    """The least work of a case; a floor computes nothing, and a precision with unknown peak sets no bound."""
+    flops = {} if case.role is Role.FLOOR else op.flops(case.workload)
+    peaks = rated.peak_tflops if rated else {}
+    at = {each: each if each in peaks else op.instead.get(each, each) for each in flops}
+    peak_us = sum(count / peaks[at[each]] / 1e6 for each, count in flops.items() if at[each] in peaks)
+    return LeastWork(nbytes, sum(flops.values()), peak_us, nbytes / rated.bandwidth_gbs / 1e3 if rated else 0.0)
+
+
+def _row_warnings(timing: Timing, low_clock: int) -> tuple[str, ...]:
+    warnings = []
+    if low_clock:
+        warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the run's median clock")
+    warnings += interval_warnings(timing)
+    if abs(timing.mean_us / timing.time_us - 1) > TAIL:
+        warnings.append(f"mean {timing.mean_us:.3f} µs, 90th percentile {timing.p90_us:.3f} µs{LONG_TAIL}")
+    return tuple(warnings)
+
+
+def interval_warnings(timing: Timing) -> tuple[str, ...]:
+    """Warns of a time whose interval is wide, or that has too few rounds for an interval."""
+    if not math.isfinite(timing.relative_half_width):
+        return ("too few rounds for an interval",)
+    if timing.relative_half_width <= WIDE:
+        return ()
+    return (f"interval of {half_interval(timing.relative_half_width, '{:.1%}'.format)}",)
+
+
+def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> tuple[str, ...]:
+    """Warns of a case whose time differs between processes (`what`), as if its compiler chooses by measuring."""
+    at = at.of(case.id)
+    if case.id not in at.effects.outliers or case.role in {Role.CONTROL, Role.FLOOR}:
+        return ()
+    times = at.effects.without_launch(at.times[case.id])
+    means = process_means(times, at.effects.process, at.effects.count)
+    return (f"its {what} differ: {np.nanmin(means):.3f} to {np.nanmax(means):.3f} µs",)
+
+
+def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
+    """Warnings that qualify every comparison of a workload: a baseline that failed, or that differs from itself.
+
+    A workload that a stopped run did not reach gets no warning: it may be measured when the run is resumed.
+    """
+    warnings = []
+    for row in rows:
+        if row.role is Role.BASELINE and row.status.is_failure and row.status is not Status.NOT_RUN:
+            warnings.append(f"{row.case.workload}: {_NO_TIME} ({row.status}), so nothing is compared with it")
+        if row.role is Role.CONTROL and row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}:
+            apart = abs(row.versus.speedup - 1)
+            warnings.append(f"{row.case.workload}: {_APART} {apart:.2%} apart: so much is noise")
+    return tuple(warnings)
+
+
+def is_of_times(warning: str) -> bool:
+    """Whether `run_warnings` made a warning, which then holds only for the times known when it was made."""
+    return f": {_NO_TIME} (" in warning or f": {_APART} " in warning
+
+
+def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
+    """Appends the analyses of the further clocks to the timer's own; each warning names its clock."""
+    found = list(clocks.values())
+    warnings = [f"{clock}: {warning}" for clock, analysis in clocks.items() for warning in analysis.warnings]
+    return replace(
+        own,
+        clocks=tuple(row for analysis in found for row in analysis.measurements),
+        rounds=(*own.rounds, *(row for analysis in found for row in analysis.rounds)),
+        warnings=(*own.warnings, *warnings),
+    )
+
+
+def without_verdicts(found: Analysis, contradicted: Mapping[str, str]) -> Analysis:
+    """Drops all verdicts of the run's own timer if another clock contradicts it, and adds a warning that says why."""
+    if not contradicted:
+        return found
+    case_id, why = next(iter(contradicted.items()))
+    warning = f"{case_id.partition('/')[0]}: {why}, so nothing is compared"
+    rows = tuple(replace(row, versus=None) for row in found.measurements)
+    return replace(found, measurements=rows, warnings=(*found.warnings, warning), ratios={})

@@ -1,0 +1,250 @@
+"""Concludes a sweep: plateaus, the best kernel of each workload, and a kernel's weighted ratio over all workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.measure.analyse import ALARM
+from gdnbench.measure.race import RaceGroup, group_cases, judge_groups, survivors
+from gdnbench.measure.request import Settings
+from gdnbench.measure.rounds import Collected, RoundTimes
+from gdnbench.model.case import Case
+from gdnbench.model.declaration import Params
+from gdnbench.model.kernel import Kernel
+from gdnbench.model.status import Role
+from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.interval import Comparison, Verdict
+from gdnbench.stats.multiple import BestComparison, compare_with_best
+from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
+
+TriedValues = dict[str, dict[str, list[str | int]]]
+
+
+def conclude(
+    catalog: Catalog,
+    cases: Sequence[Case],
+    swept: Mapping[str, Sequence[str]],
+    collected: Collected,
+    settings: Settings,
+) -> Sweep:
+    """Returns the conclusions of a sweep of `swept` params, by kernel; `cases` includes those without samples."""
+    groups = group_cases([case for case in cases if collected.samples.get(case.id)], swept)
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
+    fields = judge_groups(groups, rounds, collected, settings.margin, settings.confidence)
+    points = {group: _points(field, collected) for group, field in fields.items()}
+    plateaus = tuple(
+        _plateau(catalog.entries[kernel].kernel, workload, points[kernel, workload]) for kernel, workload in fields
+    )
+    return Sweep(
+        axes=_axes(group_cases(cases, swept), swept),
+        budget_s=settings.budget_s or 0.0,
+        points=tuple(point for group in points.values() for point in group),
+        plateaus=plateaus,
+        one_for_all=one_for_all_of(catalog, plateaus, points, settings.margin),
+        finals=tuple(finals(catalog, plateaus, groups, rounds, settings)),
+    )
+
+
+def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
+    """The leader and the other points, fastest first."""
+    still = set(survivors(field, collected))
+    found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
+    for case, comparison in field.others.items():
+        # A point dropped at an earlier analysis stays slower, though its few rounds give a wider interval by now.
+        place = place_of(comparison) if case in still else Place.SLOWER
+        found.append(make_point(case, place, comparison, len(collected.samples[case.id])))
+    return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
+
+
+def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Plateau:
+    tied = [point for point in points if point.place in {Place.BEST, Place.TIED}]
+    return Plateau(
+        kernel=kernel.name,
+        workload=workload,
+        best=points[0].label,
+        simplest=min(tied, key=lambda point: simplicity(kernel, point.params)).label,
+        tied=tuple(point.label for point in tied),
+        unclear=tuple(point.label for point in points if point.place is Place.UNCLEAR),
+        within=max(point.slower_hi for point in tied),
+    )
+
+
+def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
+    """Sort key, least for the simplest: number of params away from their defaults, then order among the choices.
+
+    A change of a default needs a reason, and a tie is none.
+    """
+    changed = sum(params[name] != param.default for name, param in kernel.params.items())
+    return changed, tuple(param.choices.index(params[name]) for name, param in kernel.params.items())
+
+
+def one_for_all_of(
+    catalog: Catalog, plateaus: Sequence[Plateau], points: Mapping[RaceGroup, Sequence[Point]], margin: float
+) -> tuple[OneForAll, ...]:
+    """The one point to take for all workloads, of every kernel with several; `margin` is relative."""
+    workloads: dict[str, list[Workload]] = {}
+    for plateau in plateaus:
+        workloads.setdefault(plateau.kernel, []).append(plateau.workload)
+    return tuple(
+        _least_regret(catalog.entries[name].kernel, [points[name, workload] for workload in of_kernel], margin)
+        for name, of_kernel in workloads.items()
+        if len(of_kernel) > 1 and _everywhere([points[name, workload] for workload in of_kernel])
+    )
+
+
+def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
+    """Labels of the points that were measured at every workload."""
+    return set.intersection(*({point.label for point in points} for points in by_workload))
+
+
+def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll:
+    """The simplest point whose worst regret is within the margin of the least worst regret."""
+    labels = _everywhere(by_workload)
+    params = {point.label: point.params for point in by_workload[0]}
+    choices = [
+        OneForAll(
+            kernel=kernel.name,
+            label=label,
+            regret={
+                point.workload: max(0.0, point.slower_by)
+                for points in by_workload
+                for point in points
+                if point.label == label
+            },
+        )
+        for label in labels
+    ]
+    least = min(choice.worst[1] for choice in choices)
+    near = [choice for choice in choices if choice.worst[1] <= least + margin]
+    return min(near, key=lambda choice: simplicity(kernel, params[choice.label]))
+
+
+def _axes(groups: Mapping[RaceGroup, Sequence[Case]], swept: Mapping[str, Sequence[str]]) -> TriedValues:
+    axes: TriedValues = {}
+    for (kernel, _), cases in groups.items():
+        axes[kernel] = {
+            name: list(dict.fromkeys(case.variant.params[name] for case in cases)) for name in swept.get(kernel, ())
+        }
+    return axes
+
+
+def finals(
+    catalog: Catalog,
+    plateaus: Sequence[Plateau],
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+    settings: Settings,
+) -> Iterator[Point]:
+    """Compares the simplest points of the kernels at each workload that has several, and yields them, fastest first.
+
+    Each kernel races among its own points, and one whose race ended early has fewer rounds. The kernels are therefore
+    compared in the rounds that all of them share, some of which are in the coarse pass. Floors are left out.
+    """
+    for cases in _finalists(catalog, plateaus, groups).values():
+        times = rounds.together([case.id for case in cases])
+        measured_in = min(len(each) for each in times.values())
+        if len(cases) < 2 or measured_in == 0:
+            continue
+        by_id = {case.id: case for case in cases}
+        field = compare_with_best(times, margin=settings.margin, confidence=settings.confidence)
+        others = [make_point(by_id[key], place_of(each), each, measured_in) for key, each in field.others.items()]
+        yield make_point(by_id[field.leader], Place.BEST, None, measured_in)
+        yield from sorted(others, key=lambda point: point.slower_by)
+
+
+def _finalists(
+    catalog: Catalog, plateaus: Sequence[Plateau], groups: Mapping[RaceGroup, Sequence[Case]]
+) -> dict[Workload, list[Case]]:
+    found: dict[Workload, list[Case]] = {}
+    for plateau in plateaus:
+        if not catalog.entries[plateau.kernel].kernel.floor:
+            own = groups[plateau.kernel, plateau.workload]
+            found.setdefault(plateau.workload, []).append(next(case for case in own if case.label == plateau.simplest))
+    return found
+
+
+_PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
+
+
+def place_of(comparison: Comparison) -> Place:
+    """The place of a case, from its comparison with the best."""
+    return _PLACES.get(comparison.verdict, Place.UNCLEAR)
+
+
+def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: int) -> Point:
+    """Makes a point of a case; its comparison is with the best, and None for the best itself."""
+    speedup = comparison.speedup if comparison else None
+    return Point(
+        kernel=case.variant.kernel,
+        label=case.label,
+        params=case.variant.params,
+        workload=case.workload,
+        place=place,
+        slower_by=1.0 / speedup.estimate - 1.0 if speedup else 0.0,
+        slower_lo=1.0 / speedup.high - 1.0 if speedup else 0.0,
+        slower_hi=(1.0 / speedup.low - 1.0 if speedup.low > 0 else float("inf")) if speedup else 0.0,
+        rounds=rounds,
+    )
+
+
+Weights = Mapping[Workload, float]
+
+
+def overall_ratio(
+    cases: Sequence[Case],
+    collected: Collected,
+    weights: Weights,
+    settings: Settings,
+    *,
+    has_launch: bool,
+    own_sds: Mapping[str, float] | None = None,
+) -> PairedLogRatio | None:
+    """Returns log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at a workload.
+
+    A process adds one launch to the times of all workloads, and so, but for second-order terms, one constant to their
+    weighted mean. The ratio is widened by what the control shows. The cases have one kernel among them, the weights are
+    positive, and `own_sds` are those of `estimate_effects` by case id, alike at all workloads.
+    """
+    rounds = RoundTimes(collected, settings.confidence, settings.trim)
+    means = _means(cases, rounds, weights)
+    if not {Role.KERNEL, Role.BASELINE} <= means.keys():
+        return None
+    effects = estimate_effects(
+        means,
+        joint_process([rounds.process(ids) for ids in _ids_by_workload(cases, rounds)]),
+        has_launch=has_launch,
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds={case.role: own_sds[case.id] for case in cases if case.id in own_sds} if own_sds else None,
+    )
+    ratio = _paired(means, effects, Role.KERNEL)
+    return ratio.widened_by(_paired(means, effects, Role.CONTROL), ALARM) if Role.CONTROL in means else ratio
+
+
+def _ids_by_workload(cases: Sequence[Case], rounds: RoundTimes) -> list[list[str]]:
+    found: dict[Workload, list[str]] = {}
+    for case in cases:
+        if case.id in rounds.times:
+            found.setdefault(case.workload, []).append(case.id)
+    return list(found.values())
+
+
+def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:
+    """Weighted means of round times over the workloads, for the roles that have a time at each of them."""
+    by_role: dict[Role, dict[Workload, FloatArray]] = {}
+    for case in cases:
+        if case.id in rounds.times and case.workload in weights:
+            by_role.setdefault(case.role, {})[case.workload] = rounds.times[case.id]
+    return {
+        role: weighted_geomean([times[workload] for workload in weights], list(weights.values()))
+        for role, times in by_role.items()
+        if times.keys() >= weights.keys()
+    }
+
+
+def _paired(means: Mapping[Role, FloatArray], effects: ProcessEffects[Role], role: Role) -> PairedLogRatio:
+    return PairedLogRatio.with_effects((role, Role.BASELINE), (means[role], means[Role.BASELINE]), effects)

@@ -1,0 +1,93 @@
+"""Writes a run's files and gives its folder its final name."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from gdnbench.measure.analyse import Analysis
+from gdnbench.measure.rounds import Collected
+from gdnbench.model.status import Clock
+from gdnbench.store.builds import BuildRow, LaunchRow, write_builds, write_launches
+from gdnbench.store.files import RunFolder, drop_journal
+from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.measurements import write_measurements
+from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
+
+
+def write_run(
+    folder: RunFolder,
+    info: RunInfo,
+    analysis: Analysis,
+    collected: Collected,
+    builds: Sequence[BuildRow],
+    clocked: Mapping[Clock, Collected] | None = None,
+) -> Path:
+    """Writes all files of a run; returns the folder under its final name.
+
+    For a complete run the journal is removed, and, unless a case failed, the workers' task files and logs.
+    """
+    write_measurements(folder.path, info, analysis.rows)
+    write_rounds(folder.path, analysis.rounds)
+    write_builds(folder.path, builds)
+    write_launches(folder.path, list(_launches((clocked or {}).get("cupti", Collected()))))
+    write_samples(folder.path, _samples(collected))
+    for clock, found in (clocked or {}).items():
+        write_samples(folder.path, _samples(found), clock)
+    _pack_timer_records(folder.path / "nvbench")
+    write_info(folder.path, info)
+    # Last: a process killed before this point leaves all that --resume needs.
+    if info.complete:
+        drop_journal(folder.path)
+        if not any(row.status.is_failure for row in analysis.rows):
+            _drop_worker_files(folder.path)
+    return folder.finish()
+
+
+def _launches(collected: Collected) -> Iterator[LaunchRow]:
+    """The CUPTI times of each case's functions, in the order in which a call launches them."""
+    for case_id, rounds in collected.samples.items():
+        found: dict[str, list[float]] = {}
+        for sampled in rounds.values():
+            for function, time_us in sampled.functions_us.items():
+                found.setdefault(function, []).append(time_us)
+        for function, times_us in found.items():
+            yield LaunchRow(case=case_id, function=function, rounds=len(times_us), time_us=median(times_us))
+
+
+def _samples(collected: Collected) -> Iterator[RoundSamples]:
+    for case_id, rounds in collected.samples.items():
+        for number, sampled in sorted(rounds.items()):
+            yield RoundSamples(
+                case_id,
+                number,
+                np.asarray(sampled.times_us),
+                sampled.sm_mhz,
+                sampled.placements,
+                sampled.output_placements,
+            )
+
+
+def _pack_timer_records(folder: Path) -> None:
+    """Compresses NVBench's JSON (13 KB a state, to a thirtieth); its sample files are in the parquet file already."""
+    if not folder.is_dir():
+        return
+    for record in folder.glob("*.json"):
+        if record.stat().st_size:
+            with record.open("rb") as source, gzip.open(f"{record}.gz", "wb") as target:
+                shutil.copyfileobj(source, target)
+        record.unlink()
+    for samples in folder.glob("*-bin"):
+        shutil.rmtree(samples)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _drop_worker_files(folder: Path) -> None:
+    for path in (*folder.glob("examine-*"), *folder.glob("interpret-*"), *folder.glob("measure-*")):
+        path.unlink()

@@ -1,0 +1,124 @@
+"""Measures whether a kernel's time depends on the distribution of its inputs, in a few rounds at the op's extremes.
+
+One process times both extremes at the same placements, so that only the inputs differ. A run that times the extremes as
+workloads has these rounds already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gdnbench.errors import MachineError
+from gdnbench.measure.measure import TimingWorkers
+from gdnbench.measure.protocol import Examined, Task
+from gdnbench.measure.request import Settings
+from gdnbench.measure.rounds import Collected, RoundTimes
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
+from gdnbench.model.op import Op
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.stats import FloatArray
+from gdnbench.stats.multiple import judge_family
+from gdnbench.stats.paired import PairedLogRatio
+
+ROUNDS = 8
+"""Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""
+SAMPLES = 32
+
+_Group = tuple[Variant, Workload]
+"""A variant at a workload's sizes, for all profiles."""
+
+
+class InputsProbe:
+    """The cases of a run at the extremes of their op's profiles, where the run does not time them there itself.
+
+    Made from the cases that have a time. `cases` is empty for an op without extremes; `origins` has one of the run's
+    cases for each variant and sizes.
+    """
+
+    def __init__(self, op: Op, cases: Sequence[Case]) -> None:
+        groups = _groups(cases) if len(op.extremes) > 1 else {}
+        timed = {group: {case.workload.inputs for case in members} for group, members in groups.items()}
+        self._groups = {group: members for group, members in groups.items() if not timed[group] >= set(op.extremes)}
+        self.origins = [members[0] for members in self._groups.values()]
+        pairs = [Case(variant, sizes.at(profile)) for variant, sizes in self._groups for profile in op.extremes]
+        order = list(dict.fromkeys(sizes for _, sizes in self._groups))
+        self.cases = tuple(sorted(pairs, key=lambda case: order.index(case.workload.at(""))))
+
+    def task(self, own: Task) -> Task:
+        """The task of these cases, from that of the run's own cases."""
+        origin = {case.id: self._groups[case.variant, case.workload.at("")][0].id for case in self.cases}
+        return replace(
+            own,
+            cases=self.cases,
+            samples={id_: min(SAMPLES, own.samples[of]) for id_, of in origin.items()},
+            launched={id_: own.launched[of] for id_, of in origin.items()},
+        )
+
+    def measure(self, workers: TimingWorkers, task: Task, probed: Collected) -> None:
+        """Times a part of the cases; if that fails, a note says so and the run states nothing on inputs."""
+        try:
+            workers.measure(task, ROUNDS, probed, "inputs")
+        except MachineError as error:
+            workers.observer.note(f"inputs: {error.message}")
+
+    def losses(self, probed: Collected) -> list[Examined]:
+        """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""
+        at = {case.id: case for case in self.cases}
+        return [
+            replace(lost, case=case.id, reason=f"with {at[lost.case].workload.inputs} inputs: {lost.reason}")
+            for lost in probed.lost.values()
+            for case in self._groups[at[lost.case].variant, at[lost.case].workload.at("")]
+        ]
+
+
+def effects_of_inputs(
+    op: Op, cases: Sequence[Case], collected: Collected, probed: Collected, settings: Settings
+) -> dict[str, InputsEffect]:
+    """How far the time of each case depends on its inputs, by case id; cases not timed at the extremes are left out.
+
+    `probed` has the samples of an `InputsProbe`; the confidence is joint for the intervals of a workload.
+    """
+    own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
+    found: dict[_Group, dict[str, FloatArray]] = {}
+    for group in _groups(cases):
+        variant, sizes = group
+        ids = {profile: Case(variant, sizes.at(profile)).id for profile in op.extremes}
+        times = next((each.times for each in (own, apart) if each.times.keys() >= set(ids.values())), None)
+        if times is not None and len(ids) > 1:
+            found[group] = {profile: times[id_] for profile, id_ in ids.items()}
+    ends = {group: _ends(times) for group, times in found.items()}
+    ratios = {
+        group: PairedLogRatio.from_rounds(times[ends[group][1]], times[ends[group][0]])
+        for group, times in found.items()
+    }
+    effects: dict[_Group, InputsEffect] = {}
+    for sizes in {sizes for _, sizes in ratios}:
+        here = {group: ratio for group, ratio in ratios.items() if group[1] == sizes}
+        for group, each in judge_family(here, margin=INPUTS_MARGIN, confidence=settings.confidence).items():
+            speedup = each.speedup
+            effects[group] = InputsEffect(*ends[group], speedup.estimate, speedup.low, speedup.high)
+    return {
+        case.id: effects[group] for group, members in _groups(cases).items() if group in effects for case in members
+    }
+
+
+def _groups(cases: Sequence[Case]) -> dict[_Group, list[Case]]:
+    """The kernels and baselines by variant and sizes; a control repeats its baseline and is left out."""
+    groups: dict[_Group, list[Case]] = {}
+    for case in cases:
+        if case.role in {Role.KERNEL, Role.BASELINE}:
+            groups.setdefault((case.variant, case.workload.at("")), []).append(case)
+    return groups
+
+
+def _ends(times: Mapping[str, FloatArray]) -> tuple[str, str]:
+    """The profiles with the longest and the shortest time."""
+    means = {profile: float(np.nanmean(np.log(each))) for profile, each in times.items()}
+    known = {profile: mean for profile, mean in means.items() if math.isfinite(mean)} or means
+    return max(known, key=known.__getitem__), min(known, key=known.__getitem__)

@@ -1,0 +1,304 @@
+"""Measures rounds in worker processes: which cases share one, and what is read of each round.
+
+Reads NVBench's files of each round in the parent, since a kernel's code could change a reader in the worker.
+
+NVBench numbers the files from 0 in the order of writing: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
+
+Decides which cases are timed in one process: a kernel's Python must not be able to change another kernel's time.
+
+A kernel that is called through Python runs its own code in the process that times it, and can change anything there.
+Compiled kernels are therefore timed where no such code has run. The op and the baselines named in its declaration are
+trusted; baseline, control and floors are timed in every group, so that each kernel has its baseline and its bounds in
+rounds of its own process. All kernels called through Python share a group: a group each would cost a worker's start and
+the baseline's rounds again for every process.
+
+Finds the forms of copying floors; the run measures the form that is fastest on its GPU.
+
+A form chosen on another GPU may be slower than a kernel, which would then read over 100 % of SOL. So the preflight
+times the forms of each floor whose params nobody fixed (`worker/forms.py`), and the run measures the fastest under the
+floor's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.errors import MachineError
+from gdnbench.measure.builds import Builds
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.protocol import Event, Examined, PreflightVerdicts, Sampled, StepBegun, Task
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.schedule import FixedRounds, round_order
+from gdnbench.measure.supervision import supervise
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.declaration import Params, ParamValue
+from gdnbench.model.kernel import Device, TorchKernel
+from gdnbench.model.status import Clock, Role, Status
+from gdnbench.process.warm import WarmParent
+
+_HINT = "measure it again; where it comes again, see `gdnbench doctor`"
+
+
+def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns the samples of a round of a case, from files beside NVBench's JSON: times in µs and SM clocks in MHz.
+
+    Args:
+        record: NVBench's JSON, beside whose name the files stand.
+        number: of the round's files.
+
+    Raises:
+        MachineError: if there is no such file, or one holds no times, or what is none, as NaN.
+    """
+    times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
+    try:
+        times_us = np.fromfile(times, np.float32).astype(float) * 1e6
+        sm_mhz = np.fromfile(clocks, np.float32).astype(float) / 1e6 if clocks.is_file() else np.empty(0)
+    except OSError as error:
+        raise MachineError(f"NVBench left no samples in {times}: {error.strerror}", "see `gdnbench doctor`") from error
+    if not len(times_us):
+        raise MachineError(f"NVBench left no samples in {times}", "see `gdnbench doctor`")
+    if strange := times_us[~(np.isfinite(times_us) & (times_us > 0))].tolist():
+        raise MachineError(f"NVBench measured {strange[0]:g} µs, which is no time, as {times} has it", _HINT)
+    sm_mhz = sm_mhz[np.isfinite(sm_mhz)]
+    # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
+    return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
+
+
+def file_of(record: Path, number: int, kind: str) -> Path:
+    """The path of a round's file; `kind` is `bin` for times, `freqs-bin` for clocks."""
+    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
+
+
+@dataclass
+class TimingWorkers:
+    """Measures rounds in worker processes until all rounds are done or no case is left.
+
+    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers are forked
+    from `warm`, or started as new processes if it is None.
+    """
+
+    folder: Path
+    environment: Mapping[str, str]
+    observer: Observer
+    record: Callable[[Event], None]
+    warm: WarmParent | None = None
+
+    def measure(
+        self,
+        task: Task,
+        rounds: int,
+        collected: Collected,
+        phase: str = "measure",
+        others: Iterable[str] = (),
+        bridge: Collection[str] = (),
+    ) -> None:
+        """Adds to `collected` until the cases have `rounds` complete rounds, those of earlier processes included.
+
+        Raises MachineError if a worker exits normally without a complete round.
+
+        Args:
+            others: ids of cases of the same workloads that other processes measure, whose round numbers are not used
+                again.
+            bridge: ids of those cases of the task that other processes measure, too: if one fails here, the other cases
+                caused it, and are lost in its place.
+        """
+        others = {*others}
+        cases = [case for case in task.cases if case.id not in collected.lost]
+        done = collected.complete_rounds(case.id for case in cases)
+        self.observer.begin(phase, (rounds + 1 - len(done)) * len(cases))
+        for attempt in count():
+            ids = [case.id for case in cases]
+            collected.drop_incomplete_rounds(ids, others)
+            done = collected.complete_rounds(ids)
+            if {*ids} <= {*bridge} or len(done) >= rounds:
+                return
+            taken = done.union(*(collected.samples.get(other, {}) for other in others))
+            first = max(taken, default=0) + 1
+            order = round_order(cases, 1 + rounds - len(done), task.seed + first)
+            part = replace(task, cases=tuple(cases), order=order, first_round=first)
+            self._run_worker(part, self._free_number(attempt), collected, bridge)
+            cases = [case for case in cases if case.id not in collected.lost]
+            if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
+                raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
+
+    def _free_number(self, attempt: int) -> int:
+        """The first number that no earlier process of the run has, those before an interruption included; from 0."""
+        return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
+
+    def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
+        by_id: dict[str, Case] = {case.id: case for case in task.cases}
+        name = f"measure-{number}"
+
+        def take(event: Event) -> None:
+            if isinstance(event, Sampled):
+                event = _with_samples(replace(event, process=number + 1), Path(recorded.record))
+            for each in _blamed(event, task.cases, bridge):
+                self._keep(each, task.clock, collected)
+            match event:
+                case Sampled():
+                    self.observer.advance()
+                case StepBegun(case=case_id, step=step):
+                    where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
+                    self.observer.step(where + step)
+                case _:
+                    pass
+
+        recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
+        (self.folder / "nvbench").mkdir(exist_ok=True)
+        outcome = supervise(recorded, self.folder, name, self.environment, take, warm=self.warm)
+        for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
+            self._keep(each, task.clock, collected)
+
+    def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
+        """Records an event with its clock: the worker sends no clock, and the journal must tell them apart."""
+        if isinstance(event, Examined | Sampled):
+            event = replace(event, clock=clock or "")
+        self.record(event)
+        collected.take(event)
+
+
+def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tuple[Event, ...]:
+    """The event; if it is the loss of a bridge case, the loss of all other cases in its process instead."""
+    if not isinstance(event, Examined) or event.status is Status.OK or event.case not in bridge:
+        return (event,)
+    reason = f"what was timed in its process was changed by it or by another with Python of its own: {event.case}: "
+    status = Status.TAMPERS if event.status in {Status.TAMPERS, Status.WRONG_WHEN_TIMED} else Status.FAILED
+    others = [case.id for case in cases if case.id not in bridge]
+    return tuple(replace(event, case=id_, status=status, reason=reason + event.reason) for id_ in others)
+
+
+def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
+    """The round with its samples, from NVBench's files if the message lacks them; a failure if they are unreadable."""
+    if event.record is None:
+        return event
+    try:
+        times_us, sm_mhz = read_record(record, event.record)
+    except MachineError as error:
+        return Examined(event.case, Status.FAILED, f"{error.message}: {error.hint}")
+    return replace(event, times_us=times_us, sm_mhz=sm_mhz, record=None)
+
+
+def measure_groups(
+    measuring: TimingWorkers,
+    task: Task,
+    groups: Iterable[Sequence[Case]],
+    rounds: int,
+    collected: Collected,
+    phase: str,
+) -> None:
+    """Measures the groups of cases, which may overlap, in turn, each in its own process, for `rounds` whole rounds."""
+    measured = {case.id for case in task.cases}
+    before: set[str] = set()
+    for group in groups:
+        cases = tuple(case for case in group if case.id in measured)
+        if cases:
+            own = {case.id for case in cases}
+            part = replace(task, cases=cases)
+            measuring.measure(part, rounds, collected, phase, measured - own, bridge=own & before)
+            before |= own
+
+
+def read_clock(
+    measuring: TimingWorkers,
+    task: Task,
+    schedule: FixedRounds,
+    collected: Collected,
+    groups: Iterable[Sequence[Case]],
+) -> None:
+    """Measures with the task's further clock; if it cannot be read here, only its own numbers are missing, with why."""
+    try:
+        while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
+            measure_groups(measuring, task, groups, segment.rounds, collected, task.clock or segment.phase)
+    except MachineError as error:
+        measuring.observer.note(f"{task.clock}: {error.message}")
+        for case in task.cases:
+            if not collected.samples.get(case.id) and case.id not in collected.lost:
+                collected.take(Examined(case.id, Status.FAILED, error.message, clock=task.clock or ""))
+
+
+_BRIDGE = {Role.BASELINE, Role.CONTROL, Role.FLOOR}
+
+
+def runs_own_python(entry: CatalogEntry) -> bool:
+    """Whether a kernel runs its own Python where it is timed and its op does not declare it as a baseline."""
+    return isinstance(entry.kernel, TorchKernel) and entry.kernel.name not in entry.op.baselines
+
+
+def is_apart(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
+    """Whether a case is timed in another process than the compiled kernels, if there are any."""
+    return case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])
+
+
+def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
+    """The cases of workloads measured together, as one group, or as two: compiled kernels, then those with Python."""
+    python = {case.id for case in cases if case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])}
+    compiled = {case.id for case in cases if case.role not in _BRIDGE} - python
+    if not python or not compiled:
+        return (tuple(cases),) if cases else ()
+    return tuple(tuple(case for case in cases if case.id not in others) for others in (python, compiled))
+
+
+def trusted_first(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
+    """The cases in the order of verification: those with their own Python in a second process."""
+    own = {case.id for case in cases if runs_own_python(entries[case.variant.kernel])}
+    parts = ([case for case in cases if (case.id in own) is is_own] for is_own in (False, True))
+    return tuple(tuple(part) for part in parts if part)
+
+
+Forms = Mapping[str, tuple[Variant, ...]]
+"""Forms of each case that has several, by case id, the declared one first."""
+
+
+def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured: Collection[str] = ()) -> Forms:
+    """The forms of the cases that have several on a device; a control takes the form of its baseline.
+
+    Cases in `measured` have samples and keep the form of a resumed run's first part.
+    """
+    found = {}
+    for case in cases:
+        entry = catalog.entries[case.variant.kernel]
+        if device in entry.kernel.devices and case.role is not Role.CONTROL and case.id not in measured:
+            found[case.id] = entry.forms(case.variant, case.workload)
+    return {case_id: forms for case_id, forms in found.items() if len(forms) > 1}
+
+
+def in_every_form(cases: Sequence[Case], forms: Forms) -> list[Case]:
+    """The cases, those with several forms once in each; all forms of a case have its id."""
+    return [replace(case, variant=form) for case in cases for form in forms.get(case.id, (case.variant,))]
+
+
+def forms_to_try(
+    cases: Sequence[Case], forms: Forms, builds: Builds, archs: Sequence[str]
+) -> dict[str, tuple[dict[str, ParamValue], ...]]:
+    """Params of the forms that compiled and can be launched, by case id, as a task takes them."""
+    tried: dict[str, tuple[dict[str, ParamValue], ...]] = {}
+    for form in in_every_form([case for case in cases if case.id in forms], forms):
+        if builds.can_launch(form, archs):
+            tried[form.id] = (*tried.get(form.id, ()), dict(form.variant.params))
+    return tried
+
+
+def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, ...]:
+    """The cases, each in the form that the preflight chose if it has several."""
+    return tuple(_as_chosen(case, checked[case.id].params if case.id in checked else {}) for case in cases)
+
+
+def _as_chosen(case: Case, params: Mapping[str, ParamValue]) -> Case:
+    return replace(case, variant=replace(case.variant, params=Params(params))) if params else case
+
+
+def tell_forms(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
+    """Notes on floors that are measured in another form than the one declared for their workload, by case id."""
+    told = {}
+    for case in cases:
+        declared, *others = catalog.entries[case.variant.kernel].forms(case.variant, case.workload)
+        if others and case.variant.params != declared.params:
+            told[case.id] = f"as {case.variant.params}, faster here than as declared"
+    return told

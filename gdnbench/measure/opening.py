@@ -1,0 +1,271 @@
+"""Opens a run: a new one, a stopped one, or a sweep that a stopped process left."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.codec import convert
+from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
+from gdnbench.measure.analyse import is_of_times
+from gdnbench.measure.captured import document_of, find_again
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.plan import Plan
+from gdnbench.measure.protocol import BURN_IN, Event, Examined, Sampled, decode
+from gdnbench.measure.request import Settings, slug_of
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.session import Session
+from gdnbench.model.case import Case, key_of, same_sources
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Clock
+from gdnbench.store.calibration import last_calibration
+from gdnbench.store.files import RunFolder, read_journal, run_id_of
+from gdnbench.store.find import find_newest, list_runs, name_runs, readable
+from gdnbench.store.info import RunInfo, case_documents, part_document, part_of, read_info, suite_document, write_info
+from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
+
+
+def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
+    """Begins a new run and claims its folder below `results`.
+
+    Raises GdnbenchError for a clock that cannot be had, or a results folder that cannot be written.
+    """
+    request, gpu = plan.request, plan.gpu
+    if request.settings.clocks and gpu is None:
+        wanted = ", ".join(request.settings.clocks)
+        raise MachineError(f"--timer {wanted}: there is no second clock without a GPU", "leave --timer out")
+    now = datetime.now(UTC)
+    label = "-".join(filter(None, (request.label, request.part.label if request.part else "")))
+    folder = RunFolder.create(results, run_id_of(now, slug_of(gpu), request.op.name, label))
+    try:
+        info = _describe(catalog, plan, folder.run_id, now)
+        write_info(folder.path, info)
+    except BaseException:  # no verb would see a folder without its description
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    return Session(catalog, request.op, gpu, plan.cases, request.settings, folder, info, observer)
+
+
+def resume_session(
+    catalog: Catalog, results: Path, run: str, observer: Observer, inputs: Path | None = None
+) -> Session:
+    """Resumes a stopped run, by its id, the start of that, or its folder, on the GPU where it began.
+
+    `inputs` is where its captured inputs are now, None if they have not moved. Raises GdnbenchError if the run is
+    unknown or complete, what it measures has changed, or its GPU is not here.
+    """
+    resumed = load_unfinished(results, run, catalog)
+    found = find_again(resumed.info.inputs, inputs, resumed.info.run_id)
+    info, described = replace(resumed.info, inputs=found), resumed.info.machine["gpu"]
+    try:
+        gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
+    except GpuNotFoundError as error:
+        target = info.machine.get("target")
+        raise GpuNotFoundError(error.message, f"it began elsewhere: --on {target}" if target else error.hint) from error
+    if changed := library_change(info):
+        raise UsageError(f"{changed} since {info.run_id} began", "start a new run, or install what it began with")
+    folder = RunFolder.reopen(resumed.path)
+    op = catalog.ops[info.op]
+    settings, collected, clocked = resumed.settings, resumed.collected, resumed.clocked
+    return Session(catalog, op, gpu, resumed.cases, settings, folder, info, observer, collected, clocked)
+
+
+def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunInfo:
+    request, gpu = plan.request, plan.gpu
+    # A label may be a dispatcher's name, and the dispatcher's table is part of what is measured.
+    names = {name for case in plan.cases for name in (case.variant.kernel, case.variant.label)}
+    entries = {name: catalog.entries[name] for name in sorted(names & catalog.entries.keys())}
+    return RunInfo(
+        run_id=run_id,
+        timestamp=now.isoformat(timespec="seconds"),
+        complete=False,
+        command=request.command,
+        op=request.op.name,
+        gpu=slug_of(gpu),
+        label=request.label,
+        baseline=plan.baseline,
+        baseline_named=any(variant.label == plan.baseline for variant in request.variants) and not request.swept,
+        settings=asdict(request.settings),
+        swept={kernel: list(names) for kernel, names in request.swept.items()},
+        suite=suite_document(request.suite) if request.suite else None,
+        part=part_document(request.part) if request.part else None,
+        workloads=request.op.workloads,
+        op_hash=catalog.op_hash(request.op.name),
+        cases=case_documents(plan.cases),
+        machine=convert(describe_machine(gpu), MachineDocument),
+        git=convert(git_state(catalog.op_folders[request.op.name]), GitDocument),
+        sources={name: entry.known_source() for name, entry in entries.items()},
+        calibration=_last_calibration(gpu),
+        inputs=[document_of(each) for each in request.captured],
+        warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
+    )
+
+
+def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
+    """The last calibration of this machine, for the run's table; None if it cannot be read, which `doctor` reports."""
+    try:
+        found = last_calibration(host_name(), gpu.slug) if gpu else None
+    except RunFormatError:
+        return None
+    return found.summary if found else None
+
+
+def _left_out(catalog: Catalog) -> list[str]:
+    return [f"{broken.name} is left out, for it does not load: {broken.reason}" for broken in catalog.broken]
+
+
+def _other_processes(gpu: Gpu | None) -> list[str]:
+    """A warning if other processes hold the GPU, since their work is in our times."""
+    others = read_state(gpu).processes if gpu else ()
+    if not others:
+        return []
+    names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
+    return [f"other processes are on the GPU: {names}; times may be inflated"]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """An unfinished run, from its folder and journal: samples of its own timer (`collected`) and further clocks."""
+
+    path: Path
+    info: RunInfo
+    settings: Settings
+    cases: tuple[Case, ...]
+    collected: Collected
+    clocked: dict[Clock, Collected]
+
+
+def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
+    """Reads the journal of an unfinished run.
+
+    Cases that killed their worker are tried again, except in a race, where the others are ahead of them, and except for
+    those that cheated. Warnings of the description that concern its earlier times are left out. Raises UnknownNameError
+    if there is no such run, and UsageError if it is complete, or a kernel or the op has changed since.
+    """
+    named = name_runs(results, wanted, stopped=True)
+    path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
+    info = read_info(path)
+    if info.complete:
+        raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
+    changed = source_change(info, catalog)
+    if changed:  # a run must not mix two versions of a kernel
+        raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
+    settings = settings_of(info)
+    events = [_event(path, line) for line in read_journal(path)]
+    collected = _replay(event for event in events if not _clock(event))
+    if not (info.swept and any(collected.samples.values())):
+        collected.lost = collected.cheated()
+    clocked = {clock: _replay(event for event in events if _clock(event) == clock) for clock in settings.clocks}
+    for each in clocked.values():
+        each.lost = each.cheated()
+    cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
+    return Resumed(path, info, settings, cases, collected, clocked)
+
+
+def _clock(event: Event) -> str:
+    return event.clock if isinstance(event, Examined | Sampled) else ""
+
+
+def settings_of(info: RunInfo) -> Settings:
+    """The settings of a run; raises RunFormatError if this gdnbench does not know one of them."""
+    try:
+        return Settings(**{**info.settings, "clocks": tuple(info.settings.get("clocks", ()))})
+    except TypeError as error:
+        raise RunFormatError(f"the settings of {info.run_id} are not known here: {error}", "start a new run") from error
+
+
+def _replay(events: Iterable[Event]) -> Collected:
+    """The samples of a journal. Each worker begins with a burn-in of its cases; its incomplete round is dropped."""
+    collected = Collected()
+    worker_cases: set[str] = set()  # of the current worker
+    in_burn_in = False
+    for event in events:
+        if isinstance(event, Sampled):
+            if event.round == BURN_IN and not in_burn_in:
+                _drop_incomplete(collected, worker_cases)
+                worker_cases = set()
+            in_burn_in = event.round == BURN_IN
+            worker_cases |= {event.case} if in_burn_in else set()
+        collected.take(event)
+    _drop_incomplete(collected, worker_cases)
+    return collected
+
+
+def _drop_incomplete(collected: Collected, worker_cases: set[str]) -> None:
+    """Drops a worker's incomplete round, but keeps rounds that other processes completed at the same workloads."""
+    workloads = {key_of(case_id) for case_id in worker_cases}
+    others = [each for each in collected.samples if each not in worker_cases and key_of(each) in workloads]
+    collected.drop_incomplete_rounds(worker_cases - collected.lost.keys(), others)
+
+
+def _event(path: Path, line: str) -> Event:
+    try:
+        return decode(line)
+    except ValueError as error:
+        raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
+
+
+def source_change(info: RunInfo, catalog: Catalog) -> str:
+    """Names the first kernel, or the op, that has changed since the run; empty if none has."""
+    for name, source_hash in info.sources.items():
+        entry = catalog.entries.get(name)
+        if entry is None or not same_sources(entry.known_source(), source_hash):
+            return f"{name} {'is gone' if entry is None else 'has changed'}"
+    if info.op_hash and info.op in catalog.ops and catalog.op_hash(info.op) != info.op_hash:
+        return f"what {info.op} says of inputs and gates has changed"  # other inputs may take other times
+    return ""
+
+
+def library_change(info: RunInfo) -> str:
+    """Names the first library whose version has changed since the run; empty if none has."""
+    now = library_versions()
+    for name, version in info.machine.get("versions", {}).items():
+        if name in now and now[name] != version:
+            return f"{name} has changed from {version or 'none'} to {now[name] or 'none'}"
+    return ""
+
+
+def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
+    """Resumes the latest stopped sweep with this request, or begins one, as `resume_session` and `begin_session`."""
+    stopped = _find_stopped(catalog, plan, results)
+    if stopped is None:
+        return begin_session(catalog, plan, results, observer)
+    observer.note(f"going on with {stopped.run_id}, which was stopped")
+    at = plan.request.captured[0].path if len(plan.request.captured) == 1 else None
+    session = resume_session(catalog, results, stopped.run_id, observer, at)
+    session.settings = plan.request.settings
+    return session
+
+
+def _find_stopped(catalog: Catalog, plan: Plan, results: Path) -> RunInfo | None:
+    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
+    return next((info for info in infos if _asks_the_same(info, catalog, plan)), None)
+
+
+def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
+    if info.complete or not info.swept:  # only sweeps have these settings
+        return False
+    asked = plan.request.settings
+    # Seed and budget may differ.
+    before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
+    return (
+        (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
+        and part_of(info) == plan.request.part
+        and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
+        and before == asked
+        and not source_change(info, catalog)
+        and not library_change(info)
+    )
+
+
+def _asked(cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """Cases as documents, bare floors without params, since only the preflight decides their form."""
+    return [{**case.to_dict(), **({"params": {}} if case.is_bare_floor else {})} for case in cases]

@@ -1,0 +1,294 @@
+"""Plans the cases of a request and their scenarios, and predicts about how long they take before anything is built.
+
+Chooses the scenarios in which a run's preflight verifies each case, since a suite may have a hundred workloads.
+
+An oracle in float64 takes thousands of times as long as the kernel. A run of few workloads verifies each in every
+scenario of the op. A run of more verifies each in the scenario that is timed and in one of the others, in turn, so that
+each kernel still meets every scenario, at several workloads. `gdnbench verify` leaves none out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.select import find_variant
+from gdnbench.codegen.ahead import build_processes, count_builds
+from gdnbench.errors import MachineError
+from gdnbench.measure.builds import archs_of, build_jobs
+from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
+from gdnbench.measure.measure import find_forms, in_every_form
+from gdnbench.measure.request import Request, device_of, slug_of
+from gdnbench.measure.schedule import LONGEST_CALL_US, START_S, longest_round_s
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.gpu import CPU, Gpu
+from gdnbench.model.kernel import Device, TorchKernel
+from gdnbench.model.op import Op
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+
+_ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
+"""Role of a case by its kernel's `floor`; any other value is a bound (`Role.FLOOR`)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures; `gpu` is None for the CPU, and `notes` are decisions made on the user's behalf.
+
+    The cases are ordered by workload; the control is the baseline once more, whose label is empty if there is none.
+    """
+
+    request: Request
+    gpu: Gpu | None
+    cases: tuple[Case, ...]
+    baseline: str
+    notes: tuple[str, ...]
+
+
+def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
+    """Adds to the request the baseline, its control, and the floor that is the speed of light.
+
+    A sweep of the floor needs no further floor. A sweep of floors alone has no baseline unless one is named, since a
+    floor has no verdict. Raises UnknownNameError for a baseline that does not exist, and MachineError for a baseline
+    that the user named and that cannot run here.
+    """
+    device, slug = device_of(gpu), slug_of(gpu)
+    baseline, notes = _choose_baseline(catalog, request, gpu)
+    if request.swept and not _needs_baseline(catalog, request, gpu):
+        baseline, notes = None, ()
+    roles: dict[Variant, Role] = {}
+    if baseline:
+        roles[baseline] = Role.BASELINE
+    for variant in (*request.variants, *_floor(catalog, request, device)):
+        roles.setdefault(variant, _ROLES.get(catalog.entries[variant.kernel].kernel.floor, Role.FLOOR))
+    cases = []
+    for workload in request.workloads:
+        there = {variant: catalog.at(variant, workload, slug)[1] for variant in roles}
+        cases += [Case(there[variant], workload, role) for variant, role in roles.items()]
+        if baseline:
+            cases.append(Case(there[baseline], workload, Role.CONTROL))
+    notes += tuple(_not_tuned(catalog.entries[variant.kernel], slug) for variant in roles)
+    return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
+
+
+def unavailable(entry: CatalogEntry, gpu: Gpu | None) -> str:
+    """Returns why a kernel cannot run on a GPU (None: the CPU), empty if it can, without loading it."""
+    need = entry.missing()
+    if need:
+        return f"it needs the module {need.module}: {need.remedy}"
+    if device_of(gpu) not in entry.kernel.devices:
+        return "it needs a GPU"
+    if gpu is not None and not entry.kernel.fits(gpu.arch):
+        return f"its instructions are not those of {gpu.arch}"
+    return ""
+
+
+def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
+    """Raises MachineError, before the first build, if nothing that the user asked for can run here.
+
+    The baseline and floors alone would be measured for minutes otherwise.
+    """
+    if error := _impossible(catalog, plan):
+        raise error
+
+
+def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
+    """Returns why nothing that was asked for can run here, or None if something can."""
+    named = {variant.label for variant in plan.request.variants}
+    asked = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
+    reasons: dict[str, list[str]] = {}
+    for case in asked:
+        why = _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu)
+        if not why:
+            return None
+        reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
+    told = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
+    return MachineError(f"nothing that was asked for can be measured here: {told}", _instead(catalog, asked, plan.gpu))
+
+
+def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
+    """Returns why a kernel cannot be measured at a workload here, by its declaration; empty if it can."""
+    return unavailable(entry, gpu) or entry.kernel.unable(workload)
+
+
+def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
+    """A hint for cases that are all refused."""
+    entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in refused}
+    if not any(unavailable(entry, gpu) for entry in entries.values()):
+        able = ((name, entry.able_workload()) for name, entry in entries.items())
+        told = (f"{name} can do {' '.join(workload.options)}" for name, workload in able if workload)
+        return next(told, "`check` in their variant.py says what they can do")
+    compiled = (name for name, entry in entries.items() if not isinstance(entry.kernel, TorchKernel))
+    return "see `gdnbench doctor`" + "".join(
+        f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1)
+    )
+
+
+def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
+    """Whether a sweep has a baseline: one was named, or a swept kernel is not a floor; and one can run here."""
+    entries = [catalog.entries[name] for name in request.swept]
+    wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
+    return wanted and any(not unavailable(entry, gpu) for entry in entries)
+
+
+def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tuple[Variant | None, tuple[str, ...]]:
+    """The named baseline, or the first of the op's that can run here, and a note on those passed over."""
+    passed: list[str] = []
+    for wanted in (request.baseline,) if request.baseline else request.op.baselines:
+        reason = "it could not be loaded"
+        if request.baseline or wanted in catalog.entries:
+            _, variant = find_variant(catalog, request.op.name, wanted)
+            kernels = ((catalog.at(variant, each, slug_of(gpu))[0], each) for each in request.workloads)
+            reason = next(filter(None, (_refusal(entry, each, gpu) for entry, each in kernels)), "")
+            if not reason:
+                note = f"the baseline {'; '.join(passed)}; compared with {wanted} instead"
+                return variant, (note,) if passed else ()
+        if request.baseline:
+            raise MachineError(f"the baseline {wanted} cannot run here: {reason}", "choose another with --baseline")
+        passed.append(f"{wanted} cannot be had ({reason})")
+    return None, (f"no baseline: {'; '.join(passed)}",) if passed else ()
+
+
+def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:
+    floor = catalog.entries.get(request.op.floor)
+    is_point = request.op.floor in request.swept
+    return (floor.default,) if floor and device == "cuda" and not is_point else ()
+
+
+def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
+    """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
+    if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
+        return ""
+    return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"
+
+
+MOST_BUILDS = 1000
+"""Number of kernels to compile above which the user is asked first, since they take minutes."""
+BUILD_S = 0.5
+"""Seconds that one core takes for a build: 50 builds, CUDA and Triton, take 13 s on two cores."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The work that a plan makes.
+
+    Attributes:
+        kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
+        points: for a sweep, combinations of params, over all kernels.
+        cases: number of cases in each round.
+        left_out: reasons by label of kernels that cannot be measured on this device, with the workload if a kernel can
+            do others.
+        builds: number of builds, the cached included.
+        rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
+        building_s: approximate time of the missing builds in seconds, on this many cores.
+        measuring_s: upper limit of the measuring time in seconds, without checks, if no call is longer than
+            `longest_call_us`.
+        longest_call_us: in µs; None for a race, which ends after its budget.
+        refused: why nothing is done; empty if something can be measured.
+    """
+
+    device: str
+    kernels: tuple[str, ...]
+    points: int
+    shapes: tuple[str, ...]
+    cases: int
+    left_out: dict[str, str]
+    builds: int
+    cached: int
+    rounds: int
+    processes: int
+    building_s: float
+    measuring_s: float
+    longest_call_us: float | None
+    refused: str = ""
+
+    @property
+    def missing(self) -> int:
+        """Number of builds that the cache does not have."""
+        return self.builds - self.cached
+
+
+def foresee(catalog: Catalog, plan: Plan) -> Outlook:
+    """Predicts the work and the time of a plan."""
+    request, gpu = plan.request, plan.gpu
+    refused = _refused(catalog, plan)
+    measured = [case for case in plan.cases if case not in refused]
+    candidates = [case for case in plan.cases if case.role is not Role.CONTROL]
+    forms = find_forms(catalog, candidates, device_of(gpu))
+    jobs = build_jobs(catalog, in_every_form(candidates, forms), archs_of(gpu))
+    builds, missing = count_builds(list(jobs.values()))
+    return Outlook(
+        device=slug_of(gpu),
+        kernels=tuple(dict.fromkeys(_name(case, request) for case in measured if case.role is not Role.CONTROL)),
+        points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
+        shapes=tuple(map(str, request.workloads)),
+        cases=len(measured),
+        left_out=_told_of(refused, measured),
+        builds=builds,
+        cached=builds - missing,
+        rounds=0 if request.settings.budget_s else request.settings.rounds,
+        processes=request.settings.processes,
+        building_s=missing * BUILD_S / build_processes(),
+        measuring_s=_measuring_s(plan, len(measured)),
+        longest_call_us=None if request.settings.budget_s else LONGEST_CALL_US[device_of(gpu)],
+        refused=error.message if (error := _impossible(catalog, plan)) else "",
+    )
+
+
+def _name(case: Case, request: Request) -> str:
+    return case.variant.kernel if case.is_point_of(request.swept) else case.label
+
+
+def _refused(catalog: Catalog, plan: Plan) -> dict[Case, str]:
+    found = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu) for case in plan.cases}
+    return {case: why for case, why in found.items() if why}
+
+
+def _told_of(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
+    """Reasons by label, or by label and workload if the kernel is measured at others."""
+    partly = {case.label for case in measured}
+    return {
+        f"{case.label} at {case.workload}" if case.label in partly else case.label: why for case, why in refused.items()
+    }
+
+
+def _measuring_s(plan: Plan, cases: int) -> float:
+    settings = plan.request.settings
+    if settings.budget_s:
+        return settings.budget_s
+    clocks, device = len(settings.clocks), device_of(plan.gpu)
+    workers = (1 + clocks) * settings.processes
+    rounds = workers + settings.rounds + clocks * settings.clock_rounds
+    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)
+    probe = InputsProbe(plan.request.op, plan.cases if plan.gpu else ())
+    if not probe.cases:
+        return measuring_s
+    return measuring_s + START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
+
+
+FEW_WORKLOADS = 8
+"""Most workloads that are each verified in all scenarios. With more, four others come up at two workloads or more."""
+
+
+def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+    """The scenarios in which each case is verified, by case id; empty if all are verified in all.
+
+    A workload that is timed in several profiles meets all its scenarios in one of them, and in the others only the
+    timed one. `cases` are all of the run, so that scenarios do not depend on which cases are left to do.
+    """
+    workloads = list(dict.fromkeys(case.workload for case in cases))
+    sizes = list(dict.fromkeys(workload.at("") for workload in workloads))
+    kinds = {workload: op.inputs_to_verify(workload) for workload in workloads}
+    if len(sizes) > FEW_WORKLOADS:
+        for workload in workloads:
+            timed, *others = kinds[workload]
+            if others:
+                kinds[workload] = (timed, others[sizes.index(workload.at("")) % len(others)])
+    elif len(sizes) == len(workloads):
+        return {}
+    first = {workload.at(""): workload for workload in reversed(workloads)}
+    again = {workload for workload in workloads if workload != first[workload.at("")]}
+    return {case.id: kinds[case.workload][: 1 if case.workload in again else None] for case in cases}

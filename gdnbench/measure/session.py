@@ -1,0 +1,429 @@
+"""A run from its opening on: build, check, measure, analyse, write; stopped at any point, it keeps everything."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.errors import GdnbenchError
+from gdnbench.machine.gpus import spec_of
+from gdnbench.measure.analyse import Analysis, analyse, own_sds_of, with_clocks, without_verdicts
+from gdnbench.measure.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
+from gdnbench.measure.conclude import conclude
+from gdnbench.measure.finish import write_run
+from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
+from gdnbench.measure.interim import choose_schedule
+from gdnbench.measure.measure import (
+    Forms,
+    TimingWorkers,
+    as_chosen,
+    find_forms,
+    forms_to_try,
+    in_every_form,
+    is_apart,
+    isolated_groups,
+    measure_groups,
+    read_clock,
+    tell_forms,
+    trusted_first,
+)
+from gdnbench.measure.observer import Observer, alone_on
+from gdnbench.measure.plan import scenarios_to_verify
+from gdnbench.measure.plausible import contradictions
+from gdnbench.measure.preflight import Preflight, interpreter_of, interpreting, share_with_controls
+from gdnbench.measure.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, Tuned, encode
+from gdnbench.measure.race import MOST_ROUNDS_A_SEGMENT
+from gdnbench.measure.request import Settings, device_of
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
+from gdnbench.measure.supervision import run_concurrently, worker_environment
+from gdnbench.model.case import Build, Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.kernel import Device
+from gdnbench.model.op import Op
+from gdnbench.model.status import Clock, Role, Status
+from gdnbench.model.sweep import Sweep
+from gdnbench.model.workload import Workload
+from gdnbench.process.warm import WarmParent
+from gdnbench.store.files import Journal, RunFolder
+from gdnbench.store.info import (
+    RunInfo,
+    case_documents,
+    failed_gates,
+    largest_errors,
+    passed_gates,
+    suite_of,
+    write_info,
+)
+from gdnbench.store.measurements import contest_errors
+from gdnbench.store.schema import GpuDocument
+from gdnbench.store.sweep import write_sweep
+
+Record = Callable[[Event], None]
+MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations
+CPU_MEMORY_BYTES = 8 << 30
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run whose files are written; `interrupted`: whether the user stopped it."""
+
+    path: Path
+    info: RunInfo
+    analysis: Analysis
+    interrupted: bool
+
+
+@dataclass
+class Session:
+    """One run in progress.
+
+    Attributes:
+        gpu: None for the CPU.
+        cases: every case, controls included.
+        folder: the run's hidden folder.
+        collected: samples of the run's own timer, those before an interruption included.
+        clocked: samples of the further clocks, those before an interruption included.
+        probed: samples at the extremes of the inputs.
+        forms: the forms in which copying floors are tried.
+        measured_all: whether nothing is left to measure.
+        warm: the process to fork workers from; None starts each as a new process.
+        draw_key: see `Task.draw_key`.
+    """
+
+    catalog: Catalog
+    op: Op
+    gpu: Gpu | None
+    cases: tuple[Case, ...]
+    settings: Settings
+    folder: RunFolder
+    info: RunInfo
+    observer: Observer
+    collected: Collected = field(default_factory=Collected)
+    clocked: dict[Clock, Collected] = field(default_factory=dict)
+    probed: Collected = field(default_factory=Collected)
+    checked: PreflightVerdicts = field(default_factory=dict)
+    interpreted: PreflightVerdicts = field(default_factory=dict)
+    forms: Forms = field(default_factory=dict)
+    builds: Builds = field(default_factory=Builds)
+    measured_all: bool = False
+    warm: WarmParent | None = None
+    draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
+
+    def run(self) -> Finished:
+        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
+
+        Raises MachineError if the workers cannot work here; the samples taken by then are kept for `--resume`.
+        """
+        interrupted = False
+        try:
+            with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
+                self._work(lambda event: _append(journal, event))
+        except KeyboardInterrupt:
+            interrupted = True
+        except GdnbenchError:
+            self._abandon()
+            raise
+        return self._finish(interrupted)
+
+    def _abandon(self) -> None:
+        """Removes an empty folder, or writes what was measured."""
+        if self.collected.samples:
+            self._finish(interrupted=True)
+        else:
+            shutil.rmtree(self.folder.path)
+
+    def _work(self, record: Record) -> None:
+        candidates = [case for case in self.cases if case.role is not Role.CONTROL]
+        limit_s = self.settings.step_limit_s
+        measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
+        self.forms = find_forms(self.catalog, candidates, self._device, measured)
+        to_build = in_every_form(candidates, self.forms)
+        self.builds = build_cases(self.catalog, to_build, self._archs, limit_s, self.observer)
+        self._check(candidates, record)
+        self._take_chosen()
+        self._measure(record)
+        self._read_clocks(record)
+        self._probe_inputs()
+        self.measured_all = True
+
+    def _check(self, candidates: list[Case], record: Record) -> None:
+        """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
+        self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), self._archs))
+        for case in candidates:
+            if case.id in self.checked:
+                self.observer.examined(case, self.checked[case.id])
+        pending = tuple(case for case in candidates if case.id not in self.checked)
+        interpreted = () if self.gpu else self._to_interpret(pending)
+        self.observer.begin("check", len(pending) + len(interpreted))
+        task = self._task(Phase.INTERPRET, interpreted)
+        interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
+        run_concurrently(partial(self._judge, pending, record), *interpret)
+
+    def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
+        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop, warm=self.warm)
+        tried = forms_to_try(pending, self.forms, self.builds, self._archs)
+        scenarios = scenarios_to_verify(self.op, self.cases)
+        task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
+        for cases in trusted_first(pending, self.catalog.entries):
+            preflight.judge(replace(task, cases=cases), self.checked)
+        share_with_controls(self.cases, self.checked)
+        if preflight.started and self.gpu:
+            described = self.info.machine.get("gpu") or GpuDocument()
+            gpu: GpuDocument = {**described, "sms": preflight.started.sms, "l2_bytes": preflight.started.l2_bytes}
+            self.info = replace(self.info, machine={**self.info.machine, "gpu": gpu})
+
+    def _take_chosen(self) -> None:
+        """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""
+        chosen = as_chosen(self.cases, self.checked)
+        if chosen != self.cases:
+            self.cases, self.info = chosen, replace(self.info, cases=case_documents(chosen))
+            write_info(self.folder.path, self.info)
+
+    def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
+        """The kernels at the smallest workload: interpreters are slow, and a larger batch runs the same code."""
+        smallest = min((case.workload for case in self.cases), default=None)
+        return tuple(case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog))
+
+    def _measure(self, record: Record) -> None:
+        healthy = tuple(case for case in self.cases if self._is_healthy(case))
+        task, measuring = self._timing_task(healthy), self._measuring(record)
+        warm_us = {case.id: self.checked[case.id].warm_us for case in healthy}
+        blocks = self._blocks(healthy)
+        for block in blocks:
+            groups = self._groups(block)
+            schedule = choose_schedule(
+                self.settings,
+                self._device,
+                swept=self.info.swept,
+                weights=self.weights,
+                own_sds=self.own_sds,
+                blocks=len(blocks),
+                groups=groups,
+            )
+            while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
+                self.observer.standing(segment.standing)
+                try:
+                    part = replace(task, cases=segment.cases)
+                    measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
+                finally:
+                    if self.info.swept:  # a point with fewer rounds would count as dropped by the race
+                        left = [case.id for case in segment.cases if case.id not in self.collected.lost]
+                        self.collected.drop_incomplete_rounds(left)
+
+    def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
+        """The cases that are measured together: for a race and a score, all in one process."""
+        if self.info.swept or self.settings.looks:
+            return (tuple(cases),)
+        return isolated_groups(cases, self.catalog.entries)
+
+    def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
+        settings = self.settings
+        is_race = settings.budget_s and not settings.looks
+        rounds = MOST_ROUNDS_A_SEGMENT if is_race else round_share(settings.rounds, settings.processes, 1)
+        return memory_blocks(self.op, cases, 1 + rounds, self._memory_bytes, self._placed_bytes)
+
+    @property
+    def _placed_bytes(self) -> int:
+        """Limit of a workload's tensors; with interim analyses all workloads are measured together."""
+        together = len({case.workload.at("") for case in self.cases}) if self.settings.looks else 1
+        return most_placed_bytes(self._memory_bytes // max(together, 1))
+
+    @property
+    def weights(self) -> dict[Workload, float]:
+        """Weight of each workload in the joint verdict: that of its suite, else 1."""
+        suite = suite_of(self.info)
+        return dict(suite.weights) if suite else dict.fromkeys((case.workload for case in self.cases), 1.0)
+
+    @property
+    def own_sds(self) -> dict[str, float]:
+        """Relative SD that a process adds to each case on a GPU beside the launch; unknown on a CPU."""
+        return own_sds_of(self.op, self.cases, self.checked) if self.gpu else {}
+
+    @property
+    def _memory_bytes(self) -> int:
+        memory = self.gpu.memory_bytes if self.gpu else 0
+        return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
+
+    def _read_clocks(self, record: Record) -> None:
+        """Measures by each further clock the cases that have a time by the run's own timer."""
+        for clock in self.settings.clocks:
+            timed = tuple(case for case in self.cases if self._is_healthy(case))
+            if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
+                return
+            collected = self.clocked.setdefault(clock, Collected())
+            for block in self._blocks(timed):
+                task = replace(self._timing_task(block), clock=clock)
+                groups = self._groups(block)
+                schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes, groups)
+                read_clock(self._measuring(record), task, schedule, collected, groups)
+            self._disqualify()
+
+    def _probe_inputs(self) -> None:
+        """Measures a few rounds at the extremes of the inputs, on a GPU, but not for sweeps and scores."""
+        if self.gpu is None or self.info.swept or self.settings.looks:
+            return
+        probe = InputsProbe(self.op, [case for case in self.cases if self._is_healthy(case)])
+        if not probe.cases:
+            return
+        task = probe.task(self._timing_task(tuple(probe.origins)))
+        measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
+        for block in self._blocks(probe.cases):
+            for cases in trusted_first(block, self.catalog.entries):
+                probe.measure(measuring, replace(task, cases=cases), self.probed)
+        for lost in probe.losses(self.probed):
+            self.collected.take(lost)
+
+    def _disqualify(self) -> None:
+        """Drops the run's own samples of a case that cheated by a further clock."""
+        for found in self.clocked.values():
+            for verdict in found.cheated().values():
+                self.collected.take(verdict)
+
+    def _timing_task(self, cases: tuple[Case, ...]) -> Task:
+        samples = {
+            case.id: sample_count(self.settings.samples, self.checked[case.id].warm_us, self._device) for case in cases
+        }
+        return replace(
+            self._task(Phase.MEASURE, cases),
+            samples=samples,
+            launched={case.id: self.checked[case.id].launched for case in cases},
+            plain=self.settings.plain,
+            cold_tlb=self.settings.cold_tlb,
+            placed_bytes=self._placed_bytes,
+            draw_key=self.draw_key,
+        )
+
+    def _measuring(self, record: Record) -> TimingWorkers:
+        return TimingWorkers(self.folder.path, self._environment, self.observer, record, self.warm)
+
+    def _finish(self, interrupted: bool) -> Finished:
+        analysis = self._analyse()
+        unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
+        found = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
+        known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
+        complete = not interrupted and not unfinished and self.measured_all
+        info = replace(
+            self.info,
+            complete=complete,
+            gates=failed_gates(found),
+            gates_passed=passed_gates(found),
+            errors=largest_errors(found, self._kernels()),
+            contest=contest_errors(
+                {case: verdict.contest_error for case, verdict in self.checked.items()}, self._kernels()
+            ),
+            tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
+            warnings=list(known),
+        )
+        rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
+        if info.swept:
+            write_sweep(self.folder.path, self._conclude(info.swept))
+        path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
+        return Finished(path, info, analysis, interrupted)
+
+    def _analyse(self) -> Analysis:
+        """Analyses the samples; a case whose time is implausible by a further clock has none by any.
+
+        The launch in the run's own times hides work that is left out; a kernel's own time has no launch.
+        """
+        self._disqualify()  # also by what an earlier part of the run has found
+        found = self._analyse_clocks()
+        lost = [
+            Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
+            for row in found.clocks
+            if row.status is Status.IMPLAUSIBLE
+        ]
+        by_cupti = [row for row in found.clocks if row.clock == "cupti"]
+        contradicted = contradictions(found.measurements, by_cupti)
+        lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in self._apart]
+        for verdict in lost:
+            self.collected.take(verdict)
+        found = self._analyse_clocks() if lost else found
+        return without_verdicts(found, {id_: why for id_, why in contradicted.items() if id_ not in self._apart})
+
+    @property
+    def _apart(self) -> set[str]:
+        """Ids of the cases that run Python of their own and are timed in separate processes."""
+        return {case.id for case in self.cases if is_apart(case, self.catalog.entries)}
+
+    def _analyse_clocks(self) -> Analysis:
+        judge = partial(
+            analyse,
+            self.op,
+            checked=self.checked,
+            builds=self._builds_by_case(),
+            settings=self.settings,
+            run_id=self.info.run_id,
+            rated=spec_of(self.gpu.slug) if self.gpu else None,
+            copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
+            told=(tell_forms(self.catalog, self.cases), self._told_of_builds()),
+            apart=self._apart,
+        )
+        own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
+        timed = [row.case for row in own.measurements if row.timing]
+        effects = effects_of_inputs(self.op, timed, self.collected, self.probed, self.settings)
+        rows = (replace(row, inputs=effects.get(row.case.id)) for row in own.measurements)
+        own = replace(own, measurements=tuple(rows))
+        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
+        return with_clocks(
+            own,
+            {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},
+        )
+
+    def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
+        """The sweep's conclusions, without points that an earlier part measured and the preflight now refuses."""
+        refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
+        samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
+        return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
+
+    def _kernels(self) -> dict[str, str]:
+        """The label of each case, by case id, without controls, which repeat their baseline."""
+        return {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
+
+    def _is_healthy(self, case: Case) -> bool:
+        verdict = self.checked.get(case.id)
+        return verdict is not None and verdict.status is Status.OK and case.id not in self.collected.lost
+
+    def _builds_by_case(self) -> dict[str, Build]:
+        if not self.gpu:
+            return {}
+        found = {case.id: self.builds.of(case, self.gpu.arch) for case in self.cases}
+        return {case_id: build for case_id, build in found.items() if build}
+
+    def _told_of_builds(self) -> dict[str, str]:
+        return tell_serialized_products(self.builds, self.cases, self.gpu.arch) if self.gpu else {}
+
+    def _task(self, phase: Phase, cases: tuple[Case, ...]) -> Task:
+        return Task(
+            phase=phase,
+            device=self._device,
+            roots=tuple(str(root) for root in self.catalog.roots),
+            op=self.op.name,
+            cases=cases,
+            seed=self.settings.seed,
+            step_limit_s=self.settings.step_limit_s,
+            captured={each["profile"]: (each["path"], each["sha256"]) for each in self.info.inputs},
+        )
+
+    @property
+    def _device(self) -> Device:
+        return device_of(self.gpu)
+
+    @property
+    def _archs(self) -> tuple[str, ...]:
+        return archs_of(self.gpu)
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return worker_environment(self.gpu)
+
+
+def _append(journal: Journal, event: Event) -> None:
+    if isinstance(event, Examined | Sampled | HostTimes | Tuned):
+        journal.append(encode(event))

@@ -1,0 +1,138 @@
+"""Kernel times recorded by the hardware through CUPTI, from the first block's start to the last block's end.
+
+The time includes no launch latency. A blocking kernel holds the GPU until a sample is enqueued; otherwise the time of a
+case with several kernels would include a slow host between them. The samples are made as NVBench's: flushed, placement
+after placement, dithered, scrubbed.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import ExitStack
+
+from gdnbench.measure.protocol import EventChannel, Refused, Sampled, StepBegun, Task
+from gdnbench.measure.worker.activities import (
+    CASE,
+    CHECKS,
+    END,
+    FILL,
+    ActivityRecorder,
+    choose_recorder,
+    launch_times_us,
+    split_cases,
+    split_launches,
+)
+from gdnbench.measure.worker.cold import L2Flush, SmClock, choose_between, raise_clock
+from gdnbench.measure.worker.device import BeginStep, CudaDevice, report_failure
+from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
+from gdnbench.measure.worker.launched import deviation, function_times_us
+from gdnbench.measure.worker.placement import Rotation, bind_cases
+from gdnbench.measure.worker.timed_checks import WrongWhenTimedError
+
+COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
+
+
+def measure_all(task: Task, channel: EventChannel) -> None:
+    """Measures every round of the task and sends each as soon as its records are read."""
+    device = CudaDevice()
+    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
+        rotations = bind_cases(task, begin, device)
+        begin(StepBegun("", "raise the clocks", task.step_limit_s))
+        sm_clock = SmClock(stack)
+        raise_clock(sm_clock)
+        rounds = _Rounds(task, channel, begin, device, rotations, sm_clock)
+        unseen = rounds.find_unseen()
+        if unseen:
+            message = f"CUPTI does not record here: no {' and no '.join(unseen)} of gdnbench's own"
+            channel.send(Refused(message, "detach any other profiler, and see `gdnbench doctor`"))
+            return
+        gc.disable()
+        for position, ids in enumerate(task.order):
+            rounds.measure(position, ids)
+
+
+class _Rounds:
+    """Rounds of all cases; a round's records are read at its end, since starting a recorder takes long."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: EventChannel,
+        begin: BeginStep,
+        device: CudaDevice,
+        rotations: dict[str, Rotation],
+        sm_clock: SmClock,
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._begin = begin
+        self._device = device
+        self._rotations = rotations
+        self._sm_clock = sm_clock
+        self._flush = L2Flush()
+        self._between = choose_between(task)
+        self._blocking = BlockingKernel()
+        self._case, self._end, self._checks = EmptyKernel(CASE), EmptyKernel(END), EmptyKernel(CHECKS)
+        self._recorder: ActivityRecorder = choose_recorder()
+
+    def find_unseen(self) -> list[str]:
+        """Which of a kernel and a fill the recorder misses; its first start also loads its libraries."""
+        self._recorder.start()
+        self._case.launch()
+        self._flush()
+        seen = {activity.name for activity in self._recorder.stop()}
+        return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
+
+    def measure(self, position: int, ids: tuple[str, ...]) -> None:
+        number = self._task.round_number(position)
+        sm_mhz, checked = {}, {}
+        self._recorder.start()
+        for case_id in ids:
+            self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
+            self._rotations[case_id].open(
+                position, self._task.round_number(position), is_last=self._task.is_last(position)
+            )
+            sm_mhz[case_id], checked[case_id] = self._launch(case_id)
+        self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
+        cases = split_cases(self._recorder.stop(), OWN_PREFIX)
+        if len(cases) != len(ids):
+            raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
+        for case_id, activities in zip(ids, cases, strict=True):
+            self._begin(StepBegun(case_id, "read records", self._task.step_limit_s))
+            launches = split_launches(activities, OWN_PREFIX)[self._task.warm_ups :]
+            if reason := deviation(launches, self._task.launched.get(case_id, ())):
+                raise WrongWhenTimedError(reason)
+            times_us = launch_times_us(launches, self._task.samples[case_id])
+            visited = self._rotations[case_id].visited(self._task.samples[case_id])
+            inputs, outputs = visited if len(times_us) == self._task.samples[case_id] else ((), ())
+            sampled = Sampled(
+                number,
+                case_id,
+                times_us,
+                sm_mhz[case_id],
+                placements=inputs,
+                output_placements=outputs,
+                checked=checked[case_id],
+                functions_us=function_times_us(launches),
+            )
+            self._channel.send(sampled)
+
+    def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
+        """Enqueues a case's warm-ups and samples; returns the SM clock meanwhile and the number of checked launches."""
+        rotation = self._rotations[case_id]
+        self._case.launch()
+        for _ in range(self._task.warm_ups + self._task.samples[case_id]):
+            self._between.before()
+            self._blocking.enqueue()
+            self._flush()
+            placement = rotation.next_placement()
+            outputs = placement.run()
+            self._end.launch()
+            self._blocking.release()
+            rotation.keep(placement, outputs)
+            self._between.after(placement.input_ranges, outputs)
+            rotation.renew(placement)
+        sm_mhz = self._sm_clock.read()
+        self._device.synchronize()
+        self._checks.launch()
+        return sm_mhz, rotation.judge()

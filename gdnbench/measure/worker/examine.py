@@ -1,0 +1,286 @@
+"""The preflight: each case is loaded, launched, verified, launched again and captured before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.errors import BuildError, tell_raised
+from gdnbench.launch.bind import Binder, Launcher, load
+from gdnbench.launch.numerics import load_file
+from gdnbench.launch.workspace import Workspace
+from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
+from gdnbench.measure.worker.device import (
+    CapturedCall,
+    CpuDevice,
+    CudaDevice,
+    TamperingError,
+    TamperWatch,
+    WorkerDevice,
+    capture,
+    is_alive,
+)
+from gdnbench.measure.worker.forms import FormTrial
+from gdnbench.measure.worker.harness_kernels import SharedMemoryPoison
+from gdnbench.measure.worker.placement import Workspaces
+from gdnbench.measure.worker.tampering import ThreadWatch
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.status import GateResult, Status
+from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, contest_error, verify_kernel
+
+LAUNCHES = 20
+
+
+class UnfitError(Exception):
+    """A case that failed its preflight, with its status."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def examine_all(task: Task, channel: EventChannel) -> None:
+    """Examines the cases in turn; returns early if the process loses its device."""
+    device = CudaDevice() if task.device == "cuda" else CpuDevice()
+    watch = TamperWatch(device)  # before declarations are loaded, which run code
+    workspaces = Workspaces(task)
+    trial = FormTrial(task, channel, device, workspaces)
+
+    with device.current():
+        poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
+
+        def examine(case: Case) -> Examined:
+            return Examination(task, channel, device, workspaces, case, poison_shared).conduct()
+
+        for case in task.cases:
+            examined = trial.conduct(case, examine)
+            try:
+                watch.check()
+            except TamperingError as error:  # all results depend on what it replaced
+                examined = Examined(case.id, Status.TAMPERS, str(error), poisoned=True)
+            channel.send(examined)
+            if examined.poisoned:
+                return
+
+
+def _nothing_to_poison() -> None:
+    """Does nothing: a CPU has no shared memory."""
+
+
+class Examination:
+    """The preflight of one case."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: EventChannel,
+        device: WorkerDevice,
+        workspaces: Workspaces,
+        case: Case,
+        poison_shared: Callable[[], None],
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._workspaces = workspaces
+        self._case = case
+        self._poison_shared = poison_shared
+        self._entry: CatalogEntry = workspaces.entry(case)
+        self._gates: list[GateResult] = []
+        self._result = Examined(case.id, Status.OK)
+
+    def conduct(self) -> Examined:
+        """Does every step until the first failure."""
+        self._hide_expected()
+        threads = ThreadWatch(self._entry.folder)
+        try:
+            self._check_requirements()
+            bind = self._load()
+            run = self._bind(bind)
+            self._launch_first(run)
+            self._verify(bind)
+            self._launch_again(run)
+            if isinstance(self._device, CudaDevice):
+                self._capture(run, self._device)
+        except UnfitError as unfit:
+            # A failed capture leaves torch's allocator in doubt, a fault destroys the context: both end the process.
+            doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
+            self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
+            self._workspaces.forget_inputs()  # it may have changed the pristine inputs
+        return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
+
+    @property
+    def _timed(self) -> str:
+        """The kind of inputs that is timed."""
+        return self._workspaces.kinds(self._case.workload)[0]
+
+    def _step(self, name: str, *, factor: int = 1) -> None:
+        self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
+
+    def _check_requirements(self) -> None:
+        kernel = self._entry.kernel
+        need = self._entry.missing()
+        if need:
+            raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
+        if self._task.device not in kernel.devices:
+            raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
+        if reason := kernel.unable(self._case.workload):
+            raise UnfitError(Status.UNSUPPORTED, reason)
+
+    def _load(self) -> Binder:
+        if isinstance(self._entry.kernel, TorchKernel):
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            with self._unbroken():
+                load_file(self._entry.source)
+        self._step("load", factor=BUILD_STEPS)
+        with self._unbroken():
+            return load(self._entry, self._case.variant, self._case.workload)
+
+    def _bind(self, bind: Binder) -> Launcher:
+        self._step("bind", factor=BUILD_STEPS)
+        with self._guarded():  # a workload may be larger than the memory
+            workspace = self._workspaces.workspace(self._case.workload, self._timed)
+        with self._unbroken():
+            return bind(workspace)
+
+    @contextmanager
+    def _unbroken(self) -> Iterator[None]:
+        """Turns exceptions of loading and binding into a status."""
+        try:
+            yield
+        except BuildError as error:
+            raise UnfitError(Status.BUILD_FAILED, error.message) from error
+        except Exception as error:
+            raise UnfitError(Status.BROKEN, tell_raised(error, self._entry.folder)) from error
+
+    def _launch_first(self, run: Launcher) -> None:
+        compiles = isinstance(self._entry.kernel, TorchKernel)
+        self._step("first launch", factor=BUILD_STEPS if compiles else 1)
+        with self._guarded():
+            run()
+            self._device.synchronize()
+
+    def _verify(self, bind: Binder) -> None:
+        scenarios = self._task.scenarios.get(self._case.id, self._workspaces.kinds(self._case.workload))
+        for scenario in scenarios if not self._entry.kernel.floor else scenarios[:1]:
+            self._step(f"verify {scenario}", factor=2)
+            with self._guarded():
+                workspace = self._workspaces.workspace(self._case.workload, scenario)
+                on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
+                gates = self._gate(bind(workspace), workspace, scenario, on_outputs)
+            self._judge(gates)
+
+    def _gate(
+        self, run: Launcher, workspace: Workspace, scenario: str, on_outputs: OnOutputs | None = None
+    ) -> tuple[GateResult, ...]:
+        kernel, poisoned, synchronize = self._entry.kernel, self._on_poison(run), self._device.synchronize
+        with self._expected(scenario) as consult:
+            return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, on_outputs)
+
+    def _keep_contest_error(self, outputs: Mapping[str, torch.Tensor], expected: Oracle) -> None:
+        """Keeps the error of these outputs by the contest's measure, whatever the gates say."""
+        self._result = replace(self._result, contest_error=contest_error(outputs, expected))
+
+    @contextmanager
+    def _expected(self, scenario: str) -> Iterator[Callable[[], Oracle]]:
+        """Provides the oracle for a kind of inputs, only while no code of the kernel runs."""
+        try:
+            yield partial(self._workspaces.expected, self._case.workload, scenario)
+        finally:
+            self._hide_expected()
+
+    def _hide_expected(self) -> None:
+        """Drops the oracle's outputs, which a kernel called through Python could find among Python's objects."""
+        if isinstance(self._entry.kernel, TorchKernel):
+            self._workspaces.forget_expected()
+
+    def _on_poison(self, run: Launcher) -> Launcher:
+        """The launch with the GPU's shared memory poisoned just before it, which erases an earlier launch's."""
+
+        def poison_and_run() -> tuple[torch.Tensor, ...]:
+            self._poison_shared()
+            return run()
+
+        return poison_and_run
+
+    def _launch_again(self, run: Launcher) -> None:
+        self._step(f"{LAUNCHES} launches")
+        with self._guarded():
+            warm_us = self._device.time_us(run, LAUNCHES)
+            gates, note = self._gate_later(run), self._compare_launches(run)
+        self._result = replace(self._result, warm_us=warm_us, notes=(note,) if note else ())
+        for gate in gates:
+            if not gate.passed:
+                raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
+
+    def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
+        """Applies the gates again: a kernel may be right only once, as one that leaves a counter behind."""
+        scenario = self._timed
+        return self._gate(run, self._workspaces.workspace(self._case.workload, scenario), scenario)
+
+    def _compare_launches(self, run: Launcher) -> str:
+        if self._entry.kernel.floor:
+            return ""
+        workspace = self._workspaces.workspace(self._case.workload, self._timed)
+        poisoned = self._on_poison(run)
+        return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
+
+    def _capture(self, run: Launcher, device: CudaDevice) -> None:
+        """Captures first leniently, so that work on other streams is found and named, then strictly."""
+        self._step("capture")
+        captured = self._captured(run, device, strict=False)
+        self._result = replace(self._result, launches=captured.kernels, launched=captured.launched)
+        if not captured.operations:
+            raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
+        self._step("replay")
+        workspace = self._workspaces.workspace(self._case.workload, self._timed)
+        with self._guarded():
+            workspace.reset(captured.outputs, self._entry.kernel.in_place)
+            self._poison_shared()
+            captured.graph.replay()
+            device.synchronize()
+        self._check_replay(captured.outputs)
+        self._step("strict capture")
+        self._captured(run, device, strict=True)
+
+    def _captured(self, run: Launcher, device: CudaDevice, *, strict: bool) -> CapturedCall:
+        try:
+            return capture(run, strict=strict)
+        except Exception as error:
+            status = Status.SYNCHRONISES if is_alive(device) else Status.CRASHED
+            told = tell_raised(error, self._entry.folder)
+            raise UnfitError(status, f"cannot be captured into a CUDA graph: {told}") from error
+
+    def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
+        """Checks a replay's outputs, which lack all work done outside the stream."""
+        if self._entry.kernel.floor:
+            return
+        scenario = self._timed
+        with self._expected(scenario) as consult:
+            op = self._workspaces.workspace(self._case.workload, scenario).op
+            gates = check_outputs(op, outputs, consult(), scenario)
+        if not all(gate.passed for gate in gates):
+            reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"
+            raise UnfitError(Status.WRONG_STREAM, reason)
+
+    def _judge(self, gates: tuple[GateResult, ...]) -> None:
+        self._gates.extend(gates)
+        for gate in gates:
+            if not gate.passed:
+                raise UnfitError(gate.status, gate.reason)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turns exceptions of a kernel into a status."""
+        try:
+            yield
+        except Exception as error:
+            status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+            raise UnfitError(status, tell_raised(error, self._entry.folder)) from error

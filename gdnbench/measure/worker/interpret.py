@@ -1,0 +1,147 @@
+"""Checks Triton and CUDA kernels in interpreters, without a GPU; for Triton's the parent sets `TRITON_INTERPRET=1`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
+from gdnbench.launch.bind import Launcher
+from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton, Watched
+from gdnbench.launch.workspace import Workspace
+from gdnbench.measure.builds import ARCHS_WITHOUT_GPU
+from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
+from gdnbench.measure.worker.device import CpuDevice, TimeLimit
+from gdnbench.measure.worker.placement import Workspaces
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import CudaKernel
+from gdnbench.model.status import GateResult, Status
+from gdnbench.verify.check import Oracle, contest_error, verify_kernel
+
+SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
+HEEDED_S = 5.0  # seconds beyond the limit that the parent waits, for code that ignores signals
+MOST_TOLD = 3  # findings named in a reason; the rest are counted
+
+
+def interpret_all(task: Task, channel: EventChannel) -> None:
+    """Verifies each case on every kind of inputs, or only on the first beyond the smallest workload of a series.
+
+    A larger workload can only reveal a wrong index, which shows on any inputs.
+    """
+    workspaces = Workspaces(task)
+    for case in task.cases:
+        smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)
+        is_whole = case.workload == smallest and not workspaces.entry(case).kernel.floor
+        kinds = workspaces.kinds(case.workload)
+        scenarios = kinds if is_whole else kinds[:1]
+        channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
+
+
+class _OverdueError(Exception):
+    """A step that exceeded its limit."""
+
+
+class _Interpretation:
+    """The verification of one case."""
+
+    def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, case: Case) -> None:
+        self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
+        self._entry = workspaces.entry(case)
+        self._interpreted: InterpretedCuda | InterpretedTriton
+        self._watched = Watched((), ())
+        self._contest_error: float | None = None
+
+    def conduct(self, scenarios: Sequence[str]) -> Examined:
+        """Verifies on each kind of inputs, and twice on the first if a launch leaves state in the module."""
+        if reason := self._entry.kernel.unable(self._case.workload):
+            return Examined(self._case.id, Status.UNSUPPORTED, reason)
+        gates: list[GateResult] = []
+        notes: tuple[str, ...] = ()
+        try:
+            self._load()
+            for scenario in scenarios:
+                gates.extend(self._verify_in_time(scenario))
+                notes = notes or tuple(str(each) for each in self._watched.traffic if each.is_scattered)
+                if scenario == scenarios[0] and self._watched.leaves_behind and _first_failed(gates) is None:
+                    again = self._verify_in_time(scenario)
+                    if failed := _first_failed(again):
+                        reason = f"right at first, wrong when it is launched again: {failed.reason}"
+                        return Examined(self._case.id, failed.status, reason, (*gates, failed), notes=notes)
+        except NotInterpretedError as error:
+            return Examined(self._case.id, Status.UNSUPPORTED, error.message)
+        except _OverdueError as error:
+            return Examined(self._case.id, Status.TIMED_OUT, str(error), tuple(gates))
+        except Exception as error:
+            return Examined(self._case.id, Status.FAILED, tell_raised(error, self._entry.folder), tuple(gates))
+        failed = _first_failed(gates)
+        status, reason = (failed.status, failed.reason) if failed else (Status.OK, "")
+        return Examined(self._case.id, status, reason, tuple(gates), notes=notes, contest_error=self._contest_error)
+
+    def _load(self) -> None:
+        if isinstance(self._entry.kernel, CudaKernel):
+            self._step("compile", factor=BUILD_STEPS)
+            arch = ARCHS_WITHOUT_GPU[0]
+            self._interpreted = InterpretedCuda(self._entry, self._case.variant, self._case.workload, arch)
+        else:
+            self._step(IMPORT_STEP, factor=IMPORT_STEPS)
+            self._interpreted = InterpretedTriton(self._entry, self._case.variant)
+
+    def _verify_in_time(self, scenario: str) -> tuple[GateResult, ...]:
+        """Verifies within the time limit; else raises _OverdueError with the line that was reached."""
+        name, limit_s = f"interpret {scenario}", self._task.step_limit_s * SLOWNESS
+        self._channel.send(StepBegun(self._case.id, name, limit_s + HEEDED_S))
+        limit = TimeLimit(limit_s)
+        try:
+            with limit:
+                return self._verify(scenario)
+        except Exception as error:
+            if not limit.is_over:
+                raise
+            place = raised_at(error, self._entry.folder)
+            at = f"{place[0].name}:{place[1]}" if place else str(error)
+            told = f", and was at {at} then" if at else ""
+            raise _OverdueError(f"step `{name}` did not end within {limit_s:.0f} s{told}") from error
+
+    def _verify(self, scenario: str) -> tuple[GateResult, ...]:
+        workspace, expected = self._workspaces.get(self._case.workload, scenario)
+        run, cpu = self._bind(workspace), CpuDevice()
+        on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
+        gates = verify_kernel(
+            self._entry.kernel, run, workspace, lambda: expected, scenario, cpu.synchronize, on_outputs
+        )
+        # First, since it mostly explains wrong numbers.
+        return (self._watched_gate(scenario), *gates)
+
+    def _keep_contest_error(self, outputs: Mapping[str, Tensor], expected: Oracle) -> None:
+        self._contest_error = contest_error(outputs, expected)
+
+    def _bind(self, workspace: Workspace) -> Launcher:
+        interpreted, is_first = self._interpreted, not self._watched.traffic
+
+        def run() -> tuple[Tensor, ...]:
+            if isinstance(interpreted, InterpretedCuda):
+                self._watched = interpreted.run(workspace, counts_traffic=is_first)
+            else:
+                self._watched = interpreted.run(workspace)
+            return workspace.output_tensors
+
+        return run
+
+    def _watched_gate(self, scenario: str) -> GateResult:
+        """The gate of the interpreter's findings, passed if there are none."""
+        findings = self._watched.findings
+        if not findings:
+            return GateResult(self._interpreted.watches, scenario, 0.0, 0.0, "", Status.OK)
+        more = [f"and {len(findings) - MOST_TOLD} more"] if len(findings) > MOST_TOLD else []
+        told = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
+        where = findings[0].at.place
+        status = Status.UNSAFE
+        return GateResult(self._interpreted.watches, scenario, float(len(findings)), 0.0, where, status, told=told)
+
+    def _step(self, name: str, *, factor: int = 1) -> None:
+        self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
+
+
+def _first_failed(gates: Sequence[GateResult]) -> GateResult | None:
+    return next((gate for gate in gates if not gate.passed), None)

@@ -1,0 +1,257 @@
+"""What a call of a kernel launches and sets: by its capture, by CUPTI's records, in the L2, and by Triton's tuner.
+
+A name is the function's own, without namespaces, template arguments and parameters: a graph has mangled names (Itanium
+C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each. Names are compared
+without their order, since branches of a graph may run in any.
+
+Detects kernels that set a part of the L2 aside for themselves, which flushing between launches does not reach.
+
+The limit of persisting lines belongs to the context, an access-policy window to a stream; both outlast the call that
+set them (CUDA programming guide, L2 cache control). Not detected: a window as an attribute of a launch, which needs the
+limit to keep anything, and settings that a kernel restores before its call returns.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from cuda.bindings import driver
+
+from gdnbench.measure.worker.activities import LaunchActivities
+from gdnbench.wording import first_of, plural
+
+FILLED = "(fill)"
+COPIED = "(copy)"
+UNKNOWN_FUNCTION = ""
+"""The name of a function whose name is unknown; lists that contain it are not compared."""
+
+FEWEST_DEVIATING = 2  # launches of a round: two launches with lost records can look like a deviating one
+_MOST_NAMED = 4
+_ANONYMOUS = "(anonymous namespace)"
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
+_MANGLED = re.compile(r"_Z(N[rVK]*)?(?:St)?(?=L?\d)")
+_LENGTH = re.compile(r"L?(\d+)")
+
+
+def plain_name(name: str) -> str:
+    """A function's own name, mangled or not, the name of a fill or copy, or `UNKNOWN_FUNCTION`."""
+    if name.startswith(("Memset", "Memcpy")):
+        return FILLED if name.startswith("Memset") else COPIED
+    if mangled := _MANGLED.match(name):
+        return _last_of_mangled(name, mangled.end(), is_nested=bool(mangled[1]))
+    own = _declared(name.replace(_ANONYMOUS, "anonymous")).rpartition(" ")[2].rpartition("::")[2]
+    return own if _IDENTIFIER.fullmatch(own) and not own.startswith("_Z") else UNKNOWN_FUNCTION
+
+
+def _declared(name: str) -> str:
+    """The part of a demangled name before the parameters, without template arguments, also those of a result type.
+
+    Among template arguments, `<` may be a comparison: in parentheses, or behind one.
+    """
+    declared, nesting = "", ""
+    for before, character in pairwise(f" {name}"):
+        if character == "(" and not nesting:
+            break
+        if character == "(" or (character == "<" and before != ")" and not nesting.endswith("(")):
+            nesting += character
+        elif nesting and character == {"(": ")", "<": ">"}[nesting[-1]]:
+            nesting = nesting[:-1]
+        elif not nesting:
+            declared += character
+    return declared
+
+
+def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
+    """The last of the length-prefixed identifiers from `at` on in a mangled name."""
+    own = UNKNOWN_FUNCTION
+    while length := _LENGTH.match(name, at):
+        at = length.end() + int(length[1])
+        own = name[length.end() : at]
+        if not is_nested:
+            return own
+    return own if name[at : at + 1] in {"I", "E"} else UNKNOWN_FUNCTION
+
+
+def list_launched(graph: int) -> tuple[str, ...]:
+    """Plain names of the launches, fills and copies of a CUDA graph (by handle), in the order of its nodes."""
+    from cuda.bindings import driver
+
+    kinds = driver.CUgraphNodeType
+    names: list[str] = []
+    for node, kind in graph_nodes(graph):
+        match kind:
+            case kinds.CU_GRAPH_NODE_TYPE_KERNEL:
+                names.append(plain_name(_function_name(driver, node)))
+            case kinds.CU_GRAPH_NODE_TYPE_MEMSET:
+                names.append(FILLED)
+            case kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
+                names.append(COPIED)
+            case kinds.CU_GRAPH_NODE_TYPE_GRAPH:
+                names += list_launched(int(driver.cuGraphChildGraphNodeGetGraph(node)[1]))
+            case kinds.CU_GRAPH_NODE_TYPE_CONDITIONAL:
+                names.append(UNKNOWN_FUNCTION)
+            case _:  # events, host functions and memory nodes: no work for the GPU
+                pass
+    return tuple(names)
+
+
+def graph_nodes(graph: int) -> list[tuple[Any, Any]]:
+    """Handle and type (`CUgraphNodeType`) of each node of a CUDA graph, in the order in which they were made."""
+    from cuda.bindings import driver
+
+    _, _, count = driver.cuGraphGetNodes(graph, 0)
+    _, nodes, _ = driver.cuGraphGetNodes(graph, count)
+    return [(node, driver.cuGraphNodeGetType(node)[1]) for node in nodes[:count]]
+
+
+def _function_name(driver: Any, node: Any) -> str:
+    """The linked name of a node's function, which is a function of a context, or a kernel of a library."""
+    status, params = driver.cuGraphKernelNodeGetParams(node)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        return UNKNOWN_FUNCTION
+    for handle, get_name in ((params.func, driver.cuFuncGetName), (params.kern, driver.cuKernelGetName)):
+        if int(handle):
+            status, name = get_name(handle)
+            if status == driver.CUresult.CUDA_SUCCESS:
+                return str(name.decode(errors="replace"))
+    return UNKNOWN_FUNCTION
+
+
+def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> str:
+    """Describes how complete launches differ from the check's; empty if they are equal or cannot be compared.
+
+    The launches are of one case in one round; those with fewer or more activities than usual have lost records, or
+    those that separate them from the next, and are ignored. `checked` has plain names; empty if unknown.
+    """
+    sizes = Counter(len(launch) for launch in launches if launch) or Counter(len(launch) for launch in launches)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    whole = Counter(
+        tuple(sorted(plain_name(activity.name) for activity in launch)) for launch in launches if len(launch) == usual
+    )
+    expected = tuple(sorted(checked))
+    deviating = {names: count for names, count in whole.items() if names != expected and UNKNOWN_FUNCTION not in names}
+    most = max(deviating, key=lambda names: deviating[names], default=expected)
+    if not checked or UNKNOWN_FUNCTION in checked or deviating.get(most, 0) < FEWEST_DEVIATING:
+        return ""
+    return _difference(Counter(most), Counter(checked))
+
+
+def _difference(timed: Counter[str], checked: Counter[str]) -> str:
+    """Names the functions whose numbers of launches differ, with both numbers."""
+    differ = {name for name in timed | checked if timed[name] != checked[name]}
+    told = [_told({name: counts[name] for name in counts if name in differ}) for counts in (timed, checked)]
+    rest = "; all else is the same" if set(timed | checked) - differ else ""
+    return f"while timed it launches {told[0]}; when checked it launched {told[1]}{rest}"
+
+
+def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
+    """Time of each function of a call in µs by plain name, the mean over complete launches.
+
+    A function launched repeatedly has the sum. Empty if a call has one activity, or one with an unknown name.
+    """
+    sizes = Counter(len(launch) for launch in launches if launch)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    whole = [launch for launch in launches if len(launch) == usual]
+    total_ns: Counter[str] = Counter()
+    for launch in whole:
+        for activity in launch:
+            total_ns[plain_name(activity.name)] += activity.end_ns - activity.start_ns
+    if usual < 2 or UNKNOWN_FUNCTION in total_ns:
+        return {}
+    return {name: ns / len(whole) / 1e3 for name, ns in total_ns.items()}
+
+
+def _told(counts: dict[str, int]) -> str:
+    """Formats counts: `gates, scan (2 times), 1 fill`."""
+    fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
+    told = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
+    told += [plural(fills, "fill")] if fills else []
+    told += [plural(copies, "copy", "copies")] if copies else []
+    return first_of(told, _MOST_NAMED) if told else "nothing"
+
+
+_LIMIT = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
+_WINDOW = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Bytes of the L2 for persisting lines, and the stream's access-policy window."""
+
+    persisting_bytes: int
+    window_base: int
+    window_bytes: int
+    window_hit_ratio: float
+
+
+class PersistingL2:
+    """Compares a stream's L2 setting, in the current context, with that at construction, before kernels' import."""
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+        _, self._window = driver.cuStreamGetAttribute(stream, _WINDOW)
+        self._before = self._read()
+
+    def changes(self) -> tuple[str, ...]:
+        """Describes what has changed, empty if nothing has. Restores the setting and releases persisting lines."""
+        now = self._read()
+        if now is None or self._before is None or now == self._before:
+            return ()
+        changes = []
+        if now.persisting_bytes != self._before.persisting_bytes:
+            changes.append(f"{now.persisting_bytes:,} bytes of it for lines that persist")
+        if replace(now, persisting_bytes=self._before.persisting_bytes) != self._before:
+            changes.append(f"an access-policy window of {now.window_bytes:,} bytes on the stream")
+        driver.cuStreamSetAttribute(self._stream, _WINDOW, self._window)
+        driver.cuCtxResetPersistingL2Cache()
+        driver.cuCtxSetLimit(_LIMIT, self._before.persisting_bytes)
+        return tuple(changes)
+
+    def _read(self) -> _Setting | None:
+        """Returns the setting, or None if the GPU has none or has reported a fault."""
+        refused, value = driver.cuStreamGetAttribute(self._stream, _WINDOW)
+        unlimited, limit = driver.cuCtxGetLimit(_LIMIT)
+        if refused != driver.CUresult.CUDA_SUCCESS or unlimited != driver.CUresult.CUDA_SUCCESS:
+            return None
+        window = value.accessPolicyWindow
+        return _Setting(int(limit), int(window.base_ptr), int(window.num_bytes), float(window.hitRatio))
+
+
+class TunerChoices:
+    """The configs that `triton.autotune` chose in this process.
+
+    A tuner can only be found among all objects, which takes some 50 ms, so it is searched once a kernel.
+    """
+
+    def __init__(self) -> None:
+        self._tuners: dict[str, Sequence[Any]] = {}
+
+    def of(self, kernel: str, launched: Collection[str]) -> tuple[str, ...]:
+        """Name and config of each tuned function of `launched` in the kernel's last call, sorted.
+
+        For example `chunk_fwd_kernel_o: BK: 64, num_warps: 4`.
+        """
+        if not launched:
+            return ()
+        if kernel not in self._tuners:
+            self._tuners[kernel] = _find_tuners()
+        told = ((_name(tuner), getattr(tuner, "best_config", None)) for tuner in self._tuners[kernel])
+        return tuple(sorted({f"{name}: {config}" for name, config in told if name in launched and config is not None}))
+
+
+def _find_tuners() -> list[Any]:
+    module = sys.modules.get("triton.runtime.autotuner")
+    if module is None:
+        return []
+    return [each for each in gc.get_objects() if type(each) is module.Autotuner]
+
+
+def _name(tuner: Any) -> str:
+    return str(getattr(getattr(tuner, "base_fn", None), "__name__", ""))

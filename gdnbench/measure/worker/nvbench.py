@@ -1,0 +1,206 @@
+"""Cold GPU times from NVBench, interleaved: one benchmark per round and case, run once each in shuffled order.
+
+NVBench flushes the L2 before each sample and holds the stream with a blocking kernel until the host has enqueued the
+whole launch, so the time includes neither a warm cache nor the host's launch cost. We bracket the launch ourselves
+(`timer=True`, which reads the same as leaving it to NVBench), to do between samples what NVBench does not: rotate
+placements, scrub the L2, dither the launch queue. NVBench can run once per process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+import torch
+
+from gdnbench.errors import tell_raised
+from gdnbench.measure.measure import file_of
+from gdnbench.measure.protocol import (
+    BURN_IN,
+    EventChannel,
+    Examined,
+    HostTimes,
+    Refused,
+    Sampled,
+    StepBegun,
+    Task,
+    Tuned,
+)
+from gdnbench.measure.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
+from gdnbench.measure.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
+from gdnbench.measure.worker.placement import Rotation, bind_cases
+from gdnbench.measure.worker.timed_checks import WrongWhenTimedError
+from gdnbench.model.status import Status
+
+BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
+NOT_ENQUEUED = "Deadlock detected"
+"""NVBench's error after that timeout. A case that itself waits for the GPU fails the capture of its preflight."""
+_SAMPLE_BYTES = 4  # float32
+OPTIONS = (
+    *("-q", "-d", "0"),
+    *("--cold-max-warmup-walltime", "0.5"),
+    *("--throttle-threshold", "0"),  # clocks are recorded and judged afterwards, over all rounds
+    *("--timeout", "20"),
+)
+
+
+def measure_all(task: Task, channel: EventChannel) -> None:
+    """Measures every round of the task and sends each as soon as it is known."""
+    try:
+        import cuda.bench as nvbench
+    except ImportError as error:
+        channel.send(Refused(f"cuda-bench does not load: {error}", "see `gdnbench doctor`"))
+        return
+    device = CudaDevice()
+    watch = TamperWatch(device)
+    with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
+        rotations = bind_cases(task, begin, device)
+        for case_id, rotation in rotations.items():
+            if rotation.tuned:
+                channel.send(Tuned(case_id, rotation.tuned))
+        between = choose_between(task)
+        records = _Records(Path(task.record))
+        host_us: dict[str, list[float]] = {}
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                rotation = rotations[case_id]
+                function = _Benchmark(
+                    task, channel, device, case_id, rotation, between, records, host_us, position, watch
+                )
+                _register(nvbench, function, task.samples[case_id])
+        begin(StepBegun("", "raise the clocks", task.step_limit_s))
+        raise_clock(SmClock(stack))
+        gc.disable()
+        warm_ups = ("--cold-warmup-runs", str(task.warm_ups))
+        nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
+        channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
+
+
+def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
+    benchmark = nvbench.register(function)
+    benchmark.set_name(function.__name__)
+    benchmark.set_stopping_criterion("sample-count")
+    benchmark.set_criterion_param_int64("target-samples", samples)
+    benchmark.set_min_samples(samples)
+
+
+class _Benchmark:
+    """The function that NVBench calls for one round of one case."""
+
+    def __init__(
+        self,
+        task: Task,
+        channel: EventChannel,
+        device: CudaDevice,
+        case_id: str,
+        rotation: Rotation,
+        between: DitherAndScrub | NothingBetween,
+        records: _Records,
+        host_us: dict[str, list[float]],
+        position: int,
+        watch: TamperWatch,
+    ) -> None:
+        self._task = task
+        self._channel = channel
+        self._device = device
+        self._case_id = case_id
+        self._rotation = rotation
+        self._between = between
+        self._records = records
+        self._host_us = host_us
+        self._host_ns: list[int] = []
+        self._position = position
+        self._watch = watch
+        self._round = task.round_number(position)
+        self.__name__ = f"r{self._round:02d}/{case_id}"
+
+    def __call__(self, state: Any) -> None:
+        self._channel.send(StepBegun(self._case_id, "measure", self._task.step_limit_s))
+        state.set_stream(_StreamHandle(self._device.stream))
+        state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
+        try:
+            with self._device.current():
+                self._rotation.open(self._position, self._round, is_last=self._task.is_last(self._position))
+                state.exec(self._sample, batched=False, timer=True)
+                checked = self._rotation.judge()
+            self._watch.check()
+        except WrongWhenTimedError as error:
+            self._give_up(str(error), Status.WRONG_WHEN_TIMED)
+        except TamperingError as error:
+            self._give_up(str(error), Status.TAMPERS)
+        except Exception as error:
+            self._give_up(_tell(error, *map(Path, self._task.roots)))
+        if state.is_skipped():  # it left no samples, and the newest files are another case's
+            self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
+        if self._round != BURN_IN:
+            self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
+        record, samples = self._records.take()
+        inputs, outputs = self._rotation.visited(samples)
+        sampled = Sampled(
+            self._round,
+            self._case_id,
+            (),
+            placements=inputs,
+            output_placements=outputs,
+            checked=checked,
+            record=record,
+        )
+        self._channel.send(sampled)
+
+    def _sample(self, _launch: Any, timer: Any) -> None:
+        self._between.before()
+        placement = self._rotation.next_placement()
+        timer.start()
+        # The GPU waits for the host here, so nothing of the kernel is in the host's time. NVBench's own
+        # `nv/cold/time/cpu` ends when the GPU does.
+        begin_ns = time.perf_counter_ns()
+        outputs = placement.run()
+        self._host_ns.append(time.perf_counter_ns() - begin_ns)
+        timer.stop()
+        self._rotation.keep(placement, outputs)
+        self._between.after(placement.input_ranges, outputs)
+        self._rotation.renew(placement)
+
+    def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
+        """Reports the loss of the case and ends the process, since NVBench would go on; the parent starts another."""
+        status = status if is_alive(self._device) else Status.CRASHED
+        self._channel.send(Examined(self._case_id, status, reason))
+        os._exit(0)
+
+
+def _tell(error: Exception, *roots: Path) -> str:
+    if NOT_ENQUEUED not in str(error):
+        return tell_raised(error, *roots)
+    return (
+        f"its launches were not enqueued within {BLOCKING_KERNEL_TIMEOUT_S:g} s: a launch queue holds 1024 while the "
+        "GPU waits; let it replay a CUDA graph of them, or time a smaller workload"
+    )
+
+
+class _StreamHandle:
+    """A torch stream in the form that NVBench takes."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self._stream.cuda_stream)
+
+
+class _Records:
+    """Numbers the files that NVBench writes for each round of a case, in the order of writing."""
+
+    def __init__(self, record: Path) -> None:
+        self._record = record
+        self._next = 0
+
+    def take(self) -> tuple[int, int]:
+        """The number of the newest file, and the number of samples in it."""
+        number = self._next
+        self._next += 1
+        return number, file_of(self._record, number, "bin").stat().st_size // _SAMPLE_BYTES

@@ -1,0 +1,256 @@
+"""Renews inputs and outputs between launches: a mixture of inputs that hardly any earlier launch had, poisoned outputs.
+
+Before a round and after each launch, timed or not, each input tensor at its placement gets the values of one of two
+draws, chosen pseudorandomly for each tensor. A kernel that caches results by the addresses of its inputs, by their
+shapes or by a sample of their values then gives wrong ones, and one that writes nothing leaves poison. The renewal is
+not timed, and precedes the flush of the next sample, so that it leaves nothing in the L2.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache, cached_property
+from typing import Protocol
+
+import torch
+
+from gdnbench.launch.numerics import Numerics, rearranged
+from gdnbench.launch.workspace import Workspace, poison, poison_bytes
+from gdnbench.measure.protocol import BURN_IN, MOST_CHECKED
+from gdnbench.measure.worker.harness_kernels import OwnKernel
+
+InPlace = Mapping[str, str]
+"""The outputs that a kernel updates in place, by name, with the input that each starts from."""
+
+_MOST_SEED = 2**31 - 1
+
+
+def _bits(first: Workspace) -> dict[str, int]:
+    """The bit of a mixture, for each input, that selects its draw."""
+    floating = [name for name, tensor in first.inputs.items() if tensor.is_floating_point()]
+    groups = [group for group in first.op.drawn_together if set(group) <= set(floating)]
+    leader = {name: group[0] for group in groups for name in group}
+    bits = {name: number for number, name in enumerate(dict.fromkeys(leader.get(name, name) for name in floating))}
+    return {name: bits[leader.get(name, name)] if name in floating else len(bits) for name in first.inputs}
+
+
+@contextmanager
+def memory_apart(*, on_gpu: bool) -> Iterator[None]:
+    """Separate memory for computations between rounds, so that they do not change where a kernel's outputs lie."""
+    with torch.cuda.use_mem_pool(_pool()) if on_gpu else nullcontext():
+        yield
+
+
+@cache
+def _pool() -> torch.cuda.MemPool:
+    return torch.cuda.MemPool()
+
+
+class Draws:
+    """Two draws of a workload's inputs, of which each launch gets a mixture.
+
+    The mixture follows from the workload, its profile, the round and the placement, so that all processes and timers of
+    a run time the same inputs, on which a kernel's time may depend. If the op declares that it does, each round has its
+    own draws, and the noise of rounds includes the effect of draws. All integer tensors are of the same draw, since
+    lengths and indices may depend on each other, and so are those that the op declares as drawn together.
+
+    Args:
+        first: workspace whose inputs are the first draw while rounds share draws.
+        kind: the kind of inputs.
+        key: secret of the run; without it a kernel cannot predict its inputs.
+    """
+
+    _places: tuple[int, ...] = (0, 1)
+    """Indices of the draws that each round redraws, if times depend on the inputs."""
+
+    def __init__(self, first: Workspace, numerics: Numerics, kind: str, key: str) -> None:
+        self.numerics = numerics
+        self.kind = kind
+        self._key = f"{key}/{first.workload.key}"
+        self._first = first
+        self._device = str(next(iter(first.inputs.values())).device)
+        self._changes = first.op.depends_on_inputs
+        self.number = BURN_IN
+        second = self._draw("second")
+        self.tensors = (first.pristine, second)
+        self._bits = _bits(first)
+
+    def begin(self, number: int) -> None:
+        """Makes the draws of a round."""
+        if number == self.number:
+            return
+        self.number = number
+        for place in self._places if self._changes else ():
+            for name, tensor in self._draw(f"{number}/{place}").items():
+                self.tensors[place][name].copy_(tensor)
+
+    def _draw(self, what: str) -> dict[str, torch.Tensor]:
+        seed = self._hash(what) & _MOST_SEED
+        with memory_apart(on_gpu=self._device != "cpu"):
+            first = self._first
+            drawn = Workspace.make(
+                first.op, self.numerics, first.workload, seed=seed, device=self._device, scenario=self.kind
+            )
+        return drawn.inputs
+
+    def choose(self, place: int, visit: int) -> int:
+        """The mixture for a launch of the round: the draw of each tensor, a bit each; 0 is the first draw.
+
+        `visit` is the launch's number at the placement, within its case and round.
+        """
+        return self._hash(f"{self.number}/{place}/{visit}/mixture") & ((1 << len(self._bits) + 1) - 1)
+
+    def _hash(self, what: str) -> int:
+        digest = hashlib.blake2b(f"{self._key}/{what}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+    def inputs(self, choice: int) -> dict[str, torch.Tensor]:
+        """The values of a mixture, by input."""
+        return {name: self.tensors[choice >> bit & 1][name] for name, bit in self._bits.items()}
+
+    def rows(self, workspace: Workspace, in_place: InPlace) -> list[tuple[int, int, int, int, int, int]]:
+        """Rows of a renewal: address, bytes, addresses of the first and second draw, bit that selects, pattern.
+
+        A row without draws is filled with its pattern.
+        """
+        rows = [self._copied(tensor, name) for name, tensor in workspace.inputs.items()]
+        for name, tensor in workspace.outputs.items():
+            if name in in_place:
+                rows.append(self._copied(tensor, in_place[name]))
+            else:
+                rows.append((tensor.data_ptr(), tensor.nbytes, 0, 0, 0, poison_bytes(tensor.dtype)))
+        return rows
+
+    def _copied(self, tensor: torch.Tensor, name: str) -> tuple[int, int, int, int, int, int]:
+        first, second = (draw[name].data_ptr() for draw in self.tensors)
+        return (tensor.data_ptr(), tensor.nbytes, first, second, self._bits[name], 0)
+
+
+class CapturedDraws(Draws):
+    """Captured inputs and, as the second draw, the same with their heads in another order (`rearranged`).
+
+    A launch thus finds the gates as captured, or each head's at another head.
+    """
+
+    _places = (1,)
+
+    def _draw(self, what: str) -> dict[str, torch.Tensor]:
+        with memory_apart(on_gpu=self._device != "cpu"):
+            return rearranged(self._first.op, self._first.pristine, self._hash(what) & _MOST_SEED)
+
+
+class RenewedPlacements:
+    """The placements of workloads that differ only in the profile, with the inputs that each holds."""
+
+    def __init__(self, workspaces: Sequence[Workspace]) -> None:
+        self.workspaces = workspaces
+        self._holds: list[tuple[Draws, int] | None] = [None] * len(workspaces)
+        self._visits = [0] * len(workspaces)
+        self._renewals: dict[tuple[int, Draws, tuple[tuple[str, str], ...]], _Renewal] = {}
+
+    @cached_property
+    def room(self) -> tuple[Workspace, ...]:
+        """Tensors for the inputs and outputs of a round's checked launches."""
+        return tuple(self.workspaces[0].copy() for _ in range(MOST_CHECKED))
+
+    def inputs(self, number: int) -> dict[str, torch.Tensor]:
+        """The values that the inputs at a placement were given last."""
+        held = self._holds[number]
+        assert held is not None  # `prepare` has been called for it
+        draws, choice = held
+        return draws.inputs(choice)
+
+    def prepare(self, number: int, draws: Draws, in_place: InPlace) -> None:
+        """Prepares a placement for a round of a kernel's launches, with the same inputs for all kernels."""
+        self._visits[number] = 0
+        self.renew(number, draws, in_place)
+
+    def renew(self, number: int, draws: Draws, in_place: InPlace) -> None:
+        """Gives a placement other inputs and poisons its outputs, on the current stream, without copies from the host.
+
+        Outputs that a kernel allocates itself keep their values, which are wrong for the next inputs.
+        """
+        choice = draws.choose(number, self._visits[number])
+        self._renewal(number, draws, in_place).apply(choice)
+        self._holds[number] = (draws, choice)
+        self._visits[number] += 1
+
+    def _renewal(self, number: int, draws: Draws, in_place: InPlace) -> _Renewal:
+        key = (number, draws, tuple(sorted(in_place.items())))
+        if key not in self._renewals:
+            self._renewals[key] = self._make_renewal(self.workspaces[number], draws, in_place)
+        return self._renewals[key]
+
+    def _make_renewal(self, workspace: Workspace, draws: Draws, in_place: InPlace) -> _Renewal:
+        if next(iter(workspace.inputs.values())).is_cuda:
+            return _CudaRenewal(self._kernel, draws.rows(workspace, in_place))
+        return _CpuRenewal(draws, workspace, in_place)
+
+    @cached_property
+    def _kernel(self) -> OwnKernel:
+        blocks = _BLOCKS_PER_SM * torch.cuda.get_device_properties(0).multi_processor_count
+        return OwnKernel("renew", _RENEW_SOURCE, blocks=blocks, threads=_THREADS)
+
+
+class _Renewal(Protocol):
+    """Writes all tensors of a placement."""
+
+    def apply(self, choice: int) -> None:
+        """Writes the mixture to inputs, and poison to outputs."""
+
+
+class _CpuRenewal:
+    def __init__(self, draws: Draws, workspace: Workspace, in_place: InPlace) -> None:
+        self._draws, self._workspace, self._in_place = draws, workspace, in_place
+
+    def apply(self, choice: int) -> None:
+        chosen, workspace = self._draws.inputs(choice), self._workspace
+        for name, tensor in chosen.items():
+            workspace.inputs[name].copy_(tensor)
+        for name, output in workspace.outputs.items():
+            if name in self._in_place:
+                output.copy_(chosen[self._in_place[name]])
+            else:
+                poison([output])
+
+
+_BLOCKS_PER_SM = 4
+_THREADS = 256
+_RENEW_SOURCE = r"""
+// All tensors begin at multiples of 16 bytes: torch aligns allocations to 512.
+struct Row {
+  char* to;
+  long long bytes;
+  const char* draws[2];
+  long long bit;
+  unsigned long long pattern;  // in place of draws, over and over
+};
+
+extern "C" __global__ void gdnbench_renew(const Row* rows, const int count, const unsigned long long choice) {
+  const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  const long long threads = (long long)gridDim.x * blockDim.x;
+  for (int i = 0; i < count; ++i) {
+    const Row row = rows[i];
+    const char* from = row.draws[choice >> row.bit & 1];
+    const ulonglong2 fill = make_ulonglong2(row.pattern, row.pattern);
+    const long long vectors = row.bytes / 16, left = vectors * 16 + thread;
+    for (long long at = thread; at < vectors; at += threads)
+      ((ulonglong2*)row.to)[at] = from ? ((const ulonglong2*)from)[at] : fill;
+    if (left < row.bytes) row.to[left] = from ? from[left] : (char)(row.pattern >> left % 8 * 8);
+  }
+}
+"""
+
+
+class _CudaRenewal:
+    """Writes all tensors in one launch, which costs the host little."""
+
+    def __init__(self, kernel: OwnKernel, rows: Sequence[tuple[int, ...]]) -> None:
+        self._kernel = kernel
+        self._rows = torch.tensor(rows, dtype=torch.int64, device="cuda")
+
+    def apply(self, choice: int) -> None:
+        self._kernel.launch(self._rows.data_ptr(), ctypes.c_int(len(self._rows)), ctypes.c_ulonglong(choice))

@@ -1,0 +1,295 @@
+"""The quantities that gdnbench shows, computed from ncu's metrics.
+
+See "Metrics Reference" in Nsight Compute's Profiling Guide. Where ncu versions name a counter differently, all names
+are listed, the newest first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gdnbench.profile.ncu.profile import Counter, CounterRatio, CounterSum, LaunchProfile, Value, counter
+
+Better = Literal["lower", "higher", ""]
+Read = Counter | CounterSum | CounterRatio
+
+STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
+
+CYCLES = ("sm__cycles_elapsed.max", "sm__cycles_active.max", "sm__cycles_active.avg", "smsp__cycles_active.avg")
+"""Cycles of the launch, the busiest SM, an average SM and an average scheduler: how the launch's time divides."""
+
+OCCUPANCY_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
+"""Resident blocks per SM by the resource that limits them."""
+
+LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
+
+
+@dataclass(frozen=True)
+class NcuQuantity:
+    """One row of the table, or of a list of differences.
+
+    Attributes:
+        key: its name in code, CSV and JSON, with the unit: `dram_read_bytes`.
+        unit: as shown: `µs`, `%`, `warps`; `B` and `B/s` get a prefix when shown; empty for a count.
+        group: the heading of its rows.
+        read: computes it; None if the report lacks a counter, NaN if ncu could not read one.
+        better: the better direction, all else equal; empty if neither is better.
+    """
+
+    key: str
+    title: str
+    unit: str
+    group: str
+    read: Read
+    better: Better = ""
+
+
+# In sectors, whatever unit the report names: 2025.3 writes "byte".
+_EXCESS = ("derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global_excessive")
+_SECTORS = "memory_l2_theoretical_sectors_global"
+_BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+QUANTITIES: tuple[NcuQuantity, ...] = (
+    NcuQuantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
+    # The GPC's cycles, as in ncu's "Elapsed Cycles" and "SM Frequency": the SMs' begin and end are less sharp, which in
+    # a launch of 3 µs reads the clock 5 % too high.
+    NcuQuantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
+    NcuQuantity(
+        "sm_mhz",
+        "SM clock",
+        "MHz",
+        "time",
+        counter("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", scale=1e-6),
+    ),
+    NcuQuantity("grid_blocks", "grid", "blocks", "launch", counter("launch__grid_size")),
+    NcuQuantity("block_threads", "block", "threads", "launch", counter("launch__block_size")),
+    NcuQuantity("registers", "registers", "per thread", "launch", counter("launch__registers_per_thread")),
+    NcuQuantity(
+        "shared_bytes",
+        "shared memory",
+        "B",
+        "launch",
+        CounterSum(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")),
+    ),
+    NcuQuantity(
+        "spill_requests",
+        "spills to local memory",
+        "",
+        "launch",
+        CounterSum(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")),
+        "lower",
+    ),
+    NcuQuantity("waves", "waves per SM", "", "launch", counter("launch__waves_per_multiprocessor")),
+    NcuQuantity("sms", "SMs", "", "launch", counter("launch__sm_count")),
+    NcuQuantity(
+        "occupancy_limit_pct", "theoretical occupancy", "%", "warps", counter("sm__maximum_warps_per_active_cycle_pct")
+    ),
+    NcuQuantity(
+        "occupancy_pct",
+        "achieved occupancy",
+        "%",
+        "warps",
+        counter("sm__warps_active.avg.pct_of_peak_sustained_active"),
+        "higher",
+    ),
+    NcuQuantity(
+        "active_warps",
+        "active warps/scheduler",
+        "",
+        "warps",
+        counter("smsp__warps_active.avg.per_cycle_active"),
+        "higher",
+    ),
+    NcuQuantity(
+        "eligible_warps",
+        "eligible warps/scheduler",
+        "",
+        "warps",
+        counter("smsp__warps_eligible.avg.per_cycle_active"),
+        "higher",
+    ),
+    NcuQuantity(
+        "sm_imbalance",
+        "busiest SM, of the average",
+        "x",
+        "warps",
+        CounterRatio(("sm__cycles_active.max", "sm__cycles_active.avg")),
+        "lower",
+    ),
+    NcuQuantity(
+        "issue_active_pct",
+        "issue slots used",
+        "%",
+        "instructions",
+        counter("smsp__issue_active.avg.per_cycle_active", scale=100),
+        "higher",
+    ),
+    NcuQuantity(
+        "ipc", "IPC, active cycles", "", "instructions", counter("sm__inst_executed.avg.per_cycle_active"), "higher"
+    ),
+    NcuQuantity("instructions", "warp instructions", "", "instructions", counter("smsp__inst_executed.sum"), "lower"),
+    NcuQuantity("l1_hit_pct", "L1 hit rate", "%", "memory", counter("l1tex__t_sector_hit_rate.pct"), "higher"),
+    NcuQuantity("l2_hit_pct", "L2 hit rate", "%", "memory", counter("lts__t_sector_hit_rate.pct"), "higher"),
+    NcuQuantity(
+        "load_bytes_per_sector",
+        "bytes used/sector, loads",
+        "",
+        "memory",
+        counter(_BYTES_PER_SECTOR.format("ld")),
+        "higher",
+    ),
+    NcuQuantity(
+        "store_bytes_per_sector",
+        "bytes used/sector, stores",
+        "",
+        "memory",
+        counter(_BYTES_PER_SECTOR.format("st")),
+        "higher",
+    ),
+    NcuQuantity("global_sectors", "sectors to L2", "", "memory", counter(_SECTORS), "lower"),
+    NcuQuantity("excess_sectors", "excess sectors", "", "memory", counter(*_EXCESS), "lower"),
+    NcuQuantity("dram_read_bytes", "DRAM read", "B", "memory", counter("dram__bytes_read.sum"), "lower"),
+    NcuQuantity("dram_write_bytes", "DRAM written", "B", "memory", counter("dram__bytes_write.sum"), "lower"),
+    NcuQuantity(
+        "dram_bytes_per_s",
+        "DRAM bandwidth",
+        "B/s",
+        "memory",
+        CounterSum(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second")),
+        "higher",
+    ),
+    NcuQuantity(
+        "dram_pct",
+        "DRAM, of its peak",
+        "%",
+        "memory",
+        counter("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+        "higher",
+    ),
+    NcuQuantity(
+        "l2_pct", "L2, of its peak", "%", "memory", counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")
+    ),
+    NcuQuantity(
+        "l1_pct", "L1, of its peak", "%", "memory", counter("l1tex__throughput.avg.pct_of_peak_sustained_active")
+    ),
+    NcuQuantity(
+        "shared_wavefronts", "shared wavefronts", "", "memory", counter("memory_l1_wavefronts_shared"), "lower"
+    ),
+    NcuQuantity(
+        "excess_wavefronts",
+        "of bank conflicts",
+        "",
+        "memory",
+        counter("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
+        "lower",
+    ),
+    NcuQuantity("sm_pct", "SM, of its peak", "%", "pipes", counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
+    NcuQuantity("fma_pct", "FMA", "%", "pipes", counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
+    NcuQuantity("alu_pct", "ALU", "%", "pipes", counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
+    NcuQuantity(
+        "xu_pct",
+        "XU (MUFU, conversions)",
+        "%",
+        "pipes",
+        counter("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
+    ),
+    NcuQuantity(
+        "lsu_pct",
+        "LSU (loads, shuffles)",
+        "%",
+        "pipes",
+        counter("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active"),
+    ),
+)
+
+BY_KEY = {quantity.key: quantity for quantity in QUANTITIES}
+
+ADDITIVE = frozenset(
+    {
+        *("duration_us", "cycles", "spill_requests", "instructions", "global_sectors", "excess_sectors"),
+        *("dram_read_bytes", "dram_write_bytes", "shared_wavefronts", "excess_wavefronts"),
+    }
+)
+"""Keys of quantities that add up over the launches of one call."""
+
+_COUNTERS = frozenset(name for quantity in QUANTITIES for name in quantity.read.names) | {
+    *CYCLES,
+    *OCCUPANCY_LIMITS.values(),
+    LOCAL_SECTORS,
+}
+_POSITIVE = frozenset({"launch__grid_size", "launch__block_size", "launch__sm_count"})
+_MOST, _MOST_PCT = 2.0**64, 1000.0  # a counter has 64 bits; some slightly exceed their peak
+_ABSENT = frozenset({"", "n/a", "no data"})  # ncu's texts for a missing number
+
+
+def check_value(name: str, value: Value) -> None:
+    """Raises ValueError for an impossible value of a counter that gdnbench reads; NaN, a failed read, is possible."""
+    if name not in _COUNTERS and not STALL.fullmatch(name):
+        return
+    if isinstance(value, str):
+        if value not in _ABSENT:
+            raise ValueError(f"{name} is no number, but {value[:40]!r}")
+        return
+    least, most = float(name in _POSITIVE), _MOST_PCT if "pct" in name else _MOST
+    if not (math.isnan(value) or least <= value <= most):
+        raise ValueError(f"{name} is {value:.6g}, and can be {least:g} to {most:g}")
+
+
+STALL_MEANINGS: dict[str, str] = {
+    "long_scoreboard": "waiting for global or local memory",
+    "short_scoreboard": "waiting for shared memory, a shuffle or MUFU",
+    "wait": "waiting out an instruction's fixed latency",
+    "barrier": "waiting at a barrier for other warps",
+    "selected": "issuing",
+    "not_selected": "ready while another warp issues",
+    "no_instruction": "waiting for instructions to be fetched",
+    "imc_miss": "waiting for constants, such as kernel arguments",
+    "math_pipe_throttle": "waiting for an arithmetic pipe",
+    "mio_throttle": "waiting for the queue to shared memory, shuffles and MUFU",
+    "lg_throttle": "waiting for the queue to global and local memory",
+    "tex_throttle": "waiting for the queue to the texture unit",
+    "drain": "waiting at the end for stores to leave",
+    "membar": "waiting at a memory fence",
+    "branch_resolving": "waiting for a branch's target",
+    "dispatch_stall": "held back by the dispatcher",
+    "sleeping": "asleep by its own wish",
+    "gmma": "waiting for a warpgroup's matrix product",
+    "misc": "other reasons",
+}
+
+
+def value_of(profile: LaunchProfile, key: str) -> float | None:
+    """Returns a quantity by its key, None if the report lacks a counter, or NaN if ncu could not read it."""
+    return BY_KEY[key].read(profile)
+
+
+def stalls(profile: LaunchProfile) -> dict[str, float]:
+    """Returns a warp's cycles in each state between two instructions, the largest first; `selected` is issuing.
+
+    Their sum is the warp's latency per instruction, so a state's share of the sum is its share of a warp's time. States
+    without cycles are left out. Returns {} if ncu could not read one of them, for then there is no sum.
+    """
+    if unread_stalls(profile):
+        return {}
+    found = ((reason, value) for reason, value in _stall_values(profile).items() if value > 0)
+    return dict(sorted(found, key=lambda pair: -pair[1]))
+
+
+def unread_stalls(profile: LaunchProfile) -> tuple[str, ...]:
+    """Returns the stall reasons for which ncu wrote NaN."""
+    return tuple(reason for reason, value in _stall_values(profile).items() if math.isnan(value))
+
+
+def _stall_values(profile: LaunchProfile) -> dict[str, float]:
+    return {
+        match.group(1): value
+        for name in profile.metrics
+        if (match := STALL.fullmatch(name)) and (value := profile.number(name)) is not None
+    }

@@ -1,0 +1,220 @@
+"""Reads reports with NVIDIA's native module `ncu_report` in a subprocess, which survives its crashes, else through ncu.
+
+The subprocess is `python -m gdnbench.profile.ncu.report REPORT PROFILES.csv [NCU]`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gdnbench.doctor.check import version_numbers
+from gdnbench.doctor.software import find_ncu
+from gdnbench.errors import ReportFormatError
+from gdnbench.process.command import PYTHON
+from gdnbench.process.worker import python_path
+from gdnbench.profile.files import check_file, read_text
+from gdnbench.profile.ncu.command import no_ncu
+from gdnbench.profile.ncu.profile import (
+    GPU_NAME,
+    LaunchProfile,
+    Metric,
+    NcuReport,
+    Value,
+    add_rules,
+    is_stored,
+    rules_of,
+)
+from gdnbench.profile.ncu.raw_page import export_page, is_page, parse_page
+from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
+from gdnbench.profile.process import DOMAIN, NvtxRange, parse_range_name, run_command
+
+_STORED = (".csv", ".csv.gz")
+_LIMIT_S = 120.0  # a report of torch's kernels, 46 MB, takes a few seconds
+_MAJOR, _MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
+
+
+class _Exit(IntEnum):
+    READ = 0
+    NO_REPORT = 2
+    NO_MODULE = 3
+
+
+def load_report(path: Path, ncu: Path | None) -> NcuReport:
+    """Reads a report, or stored profiles; raises as `read_any`."""
+    return NcuReport(path, read_any(path, ncu))
+
+
+def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
+    """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines decide which.
+
+    Returns a profile for each launch, in the order of the file, never empty. Only a report that nothing else here can
+    read needs ncu; it is searched for if `ncu` is None. Raises ReportFormatError for any other file, or one without
+    launches; MachineError if nothing on this machine reads reports.
+    """
+    if not path.name.endswith(_STORED):
+        check_file(path, WHAT_IS_READ)
+        return _not_empty(path, read_report(path, ncu))
+    text = read_text(path, WHAT_IS_READ)
+    return _not_empty(path, parse_page(text, path) if is_page(text) else add_rules(parse_profiles(text, path), path))
+
+
+def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
+    """Reads a `.ncu-rep` with the `ncu-report` wheel, else ncu's own module, else ncu itself; raises as `read_any`."""
+    ncu = ncu or find_ncu()
+    profiles = read_in_subprocess(path, ncu)
+    if profiles is not None:
+        return profiles
+    if ncu is None:
+        raise no_ncu("or only read reports: pip install 'gdnbench[ncu]'")
+    return export_page(ncu, path)
+
+
+def _not_empty(path: Path, profiles: tuple[LaunchProfile, ...]) -> tuple[LaunchProfile, ...]:
+    if not profiles:
+        raise ReportFormatError(f"{path} holds no profiled launch", WHAT_IS_READ)
+    return profiles
+
+
+def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[LaunchProfile, ...] | None:
+    """Reads a report in a subprocess; returns None if NVIDIA's module is not installed or crashed.
+
+    If the wheel is not installed, the module is taken from `ncu`. Raises ReportFormatError if the file is not a report.
+    """
+    with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
+        read = Path(folder) / "profiles.csv"
+        command = [*PYTHON, "-m", __name__, str(path), str(read), *([str(ncu)] if ncu else [])]
+        environment = {"PYTHONPATH": python_path()}
+        ended = run_command(command, limit_s=_LIMIT_S, environment=environment)
+        if ended.returncode == _Exit.NO_REPORT:
+            raise ReportFormatError(ended.last_line, WHAT_IS_READ)
+        return (
+            add_rules(parse_profiles(read_text(read, WHAT_IS_READ), path), read)
+            if ended.returncode == _Exit.READ
+            else None
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Reads the report and writes its profiles, as `store.write_profiles` does."""
+    report, target, *ncu = map(Path, arguments)
+    reader = load_reader(ncu[0] if ncu else None)
+    if reader is None:
+        return _Exit.NO_MODULE
+    try:
+        profiles = read_with_module(reader, report)
+    except ReportFormatError as error:
+        print(error.message)
+        return _Exit.NO_REPORT
+    write_profiles(target, profiles)
+    return _Exit.READ
+
+
+def load_reader(ncu: Path | None, installed: Path = Path("/opt/nvidia/nsight-compute")) -> ModuleType | None:
+    """Returns the module `ncu_report` from the wheel, else from ncu's `extras/python`, or None if there is neither.
+
+    ncu's installer puts a folder for each version into `installed`; a toolkit's `bin/ncu` starts one of them.
+    """
+    if module := _import():
+        return module
+    for folder in _extras(ncu, installed):
+        sys.path.append(str(folder))
+        if module := _import():
+            return module
+        sys.path.remove(str(folder))
+    return None
+
+
+def _import() -> ModuleType | None:
+    try:
+        return importlib.import_module("ncu_report")
+    except ImportError:  # missing, or built for another Python
+        return None
+
+
+def _extras(ncu: Path | None, installed: Path) -> list[Path]:
+    """Returns the folders that hold ncu's module: beside ncu, then the newest first; newer ones read older reports."""
+    beside = list(ncu.resolve().parents[:2]) if ncu else []
+    versions = sorted(installed.glob("*"), key=lambda path: version_numbers(path.name), reverse=True)
+    folders = [top / "extras" / "python" for top in (*beside, *versions)]
+    return [folder for folder in folders if (folder / "ncu_report.py").is_file()]
+
+
+def read_with_module(reader: ModuleType, path: Path) -> tuple[LaunchProfile, ...]:
+    """Reads a report with NVIDIA's module `reader`, in this process; raises ReportFormatError for any other file."""
+    try:
+        context = reader.load_report(str(path))
+        # The module opens any file; one that is not a report has no ranges. A range lives as long as its context, and
+        # an action as long as its range, so all of them stay referenced.
+        ranges = [context.range_by_idx(i) for i in range(context.num_ranges())]
+        actions = [found.action_by_idx(j) for found in ranges for j in range(found.num_actions())]
+    except Exception as error:  # the library raises various types for a damaged file
+        raise ReportFormatError(f"{path} cannot be read: {error}", WHAT_IS_READ) from error
+    if any(action.name() is None for action in actions):
+        raise ReportFormatError(f"{path} is cut off", "the file is damaged; profile again")
+    launches: Counter[tuple[str, str]] = Counter()
+    return tuple(_profile(reader, action, launches) for action in actions)
+
+
+def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]) -> LaunchProfile:
+    named = _range(action)
+    function = str(action.name())
+    key = (named.label, function)
+    launches[key] += 1
+    found = {name: action.metric_by_name(name) for name in action.metric_names()}
+    return LaunchProfile(
+        label=named.label,
+        op=named.op,
+        workload=named.workload,
+        gpu=found[GPU_NAME].as_string() if GPU_NAME in found else "",
+        arch=f"sm_{found[_MAJOR].as_uint64()}{found[_MINOR].as_uint64()}" if _MAJOR in found else "",
+        function=function,
+        launch=launches[key] - 1,
+        metrics=dict(_metrics(reader, found, _sections(action))),
+        source=named.source,
+        rules=tuple(rules_of(action)),
+    )
+
+
+def _range(action: Any) -> NvtxRange:
+    """Returns the range of gdnbench's domain around a launch, or an empty one."""
+    state = action.nvtx_state()
+    domains = [state.domain_by_id(number) for number in state.domains()] if state else []
+    ranges = [text for domain in domains if domain.name() == DOMAIN for text in domain.push_pop_ranges()]
+    return next(filter(None, map(parse_range_name, ranges)), NvtxRange())
+
+
+def _sections(action: Any) -> Mapping[str, str]:
+    """Maps metrics to the sections that show them; the module of 2025 does not tell."""
+    sections: dict[str, str] = {}
+    for section in action.sections() if hasattr(action, "sections") else ():
+        for metric in (*section.header_metrics(), *section.body_metrics()):
+            sections.setdefault(metric.name(), section.identifier())
+    return sections
+
+
+def _metrics(reader: ModuleType, found: Mapping[str, Any], sections: Mapping[str, str]) -> Iterator[tuple[str, Metric]]:
+    for name in sorted(found):
+        if is_stored(name) and (value := _value_of(reader, found[name])) is not None:
+            yield name, Metric(name, found[name].unit() or "", value, sections.get(name, ""))
+
+
+def _value_of(reader: ModuleType, metric: Any) -> Value | None:
+    if not metric.has_value():
+        return None
+    if metric.kind() == reader.IMetric.ValueKind_STRING:
+        return str(metric.as_string())
+    value = metric.as_double()
+    return float(value) if value is not None else math.nan
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

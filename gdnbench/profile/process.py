@@ -1,0 +1,203 @@
+"""The worker process of a profiler: its task, how it is run, and the NVTX ranges that identify its launches."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from gdnbench.catalog.catalog import Catalog, axes_of, op_named
+from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.select import find_variant
+from gdnbench.errors import GdnbenchError, MachineError, ProfilerError, ProfilerTimedOutError
+from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.measure.request import parse_workload
+from gdnbench.measure.supervision import worker_environment
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.workload import Workload
+from gdnbench.process.command import PYTHON, Completed, run_tool
+
+DOMAIN = "gdnbench"
+PROFILED = "profiled"  # the start/end range by which a profiler filters
+
+_RANGE_NAME = re.compile(r"(\S+) (\S+) (.+?)(?: source=((?:2:)?[0-9a-f]{16}))?")
+
+
+class Instrumentation(StrEnum):
+    """What the worker adds to its launches."""
+
+    LAUNCH = "launch"  # NVTX ranges around each, for an external profiler
+    PHASES = "phases"  # clock stamps in a CUDA kernel, stored by the worker
+    PROTON = "proton"  # Proton's records in a Triton kernel; the worker stores the trace
+    NOTHING = "nothing"  # one launch on fresh memory, for compute-sanitizer
+
+
+@dataclass(frozen=True)
+class ProfileTask:
+    """One worker's task.
+
+    Attributes:
+        roots: the catalog's folders.
+        launches: number of profiled launches.
+        result: path of the file that the worker writes; empty if it writes none.
+        source: hash of the kernel's sources, which the profile records.
+        entry: the launch to profile of a kernel with several; empty for a kernel of one.
+    """
+
+    instrumentation: Instrumentation
+    roots: tuple[str, ...]
+    op: str
+    case: Case
+    seed: int
+    launches: int
+    result: str = ""
+    source: str = ""
+    entry: str = ""
+
+    def write(self, path: Path) -> None:
+        """Writes the task as JSON for a worker."""
+        path.write_text(json.dumps({**vars(self), "case": self.case.to_dict()}, indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> ProfileTask:
+        """Reads what `write` wrote."""
+        document = json.loads(path.read_text())
+        document["instrumentation"] = Instrumentation(document["instrumentation"])
+        document["roots"] = tuple(document["roots"])
+        document["case"] = Case.from_dict(document["case"], axes_of(document["op"]))
+        return cls(**document)
+
+
+def run_worker(
+    task: ProfileTask,
+    gpu: Gpu,
+    *,
+    limit_s: float,
+    wrapper: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
+    """Runs a worker on a GPU to its end.
+
+    Raises ProfilerTimedOutError if the worker does not end in time; ProfilerError if the profiler cannot be started.
+
+    Args:
+        limit_s: after that the worker is killed, with all processes that it started.
+        wrapper: a profiler's command line, which the worker's follows.
+        environment: variables on top of those of each worker.
+    """
+    with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
+        path = Path(folder) / "task.json"
+        task.write(path)
+        return run_command(
+            # Starts Python itself: a profiler does not follow a launcher's children.
+            [*wrapper, *PYTHON, "-m", "gdnbench.profile.worker", str(path)],
+            limit_s=limit_s,
+            # A worker that is killed removes none of its temporary files. ncu finds other ncus by a file in TMPDIR.
+            environment={**worker_environment(gpu), **({} if wrapper else {"TMPDIR": folder}), **(environment or {})},
+        )
+
+
+def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[str, str] | None = None) -> Completed:
+    """Runs a profiler, or a worker by itself, merging stdout and stderr; raises as `run_worker`."""
+    try:
+        return run_tool(command, limit_s=limit_s, environment=environment, merge=True)
+    except TimeoutError as error:
+        raise ProfilerTimedOutError(
+            f"{Path(command[0]).name} did not end within {limit_s:.0f} s", "give it longer with --limit"
+        ) from error
+    except OSError as error:
+        raise ProfilerError(f"{command[0]} does not start: {error}", "see `gdnbench doctor`") from error
+
+
+def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
+    """Raises ProfilerError if a process failed, or did not leave the file `path`.
+
+    The message is `failure` and the last line that the process printed.
+    """
+    if ended.returncode or not path.is_file():
+        said = ended.last_line or f"its worker ended with {ended.returncode}"
+        raise ProfilerError(f"{failure}: {said}", hint)
+
+
+class NvtxRange(NamedTuple):
+    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make.
+
+    `source` hashes the kernel's sources; it is empty in reports from before gdnbench recorded it.
+    """
+
+    op: str = ""
+    label: str = ""
+    workload: Workload | None = None
+    source: str = ""
+
+
+def range_name(op: str, case: Case, source: str = "") -> str:
+    """Returns the name of a launch's range: op, kernel, workload, and the hash of the kernel's sources if known."""
+    return f"{op} {case.label} {_workload_text(case.workload)}" + (f" source={source}" if source else "")
+
+
+def _workload_text(workload: Workload) -> str:
+    """Returns the workload's label; if it has lists, every axis and list in full."""
+    if not workload.lists:
+        return str(workload)
+    return " ".join(f"{name}={cell}" for name, cell in workload.cells.items())
+
+
+def parse_range_name(text: str) -> NvtxRange | None:
+    """Parses what `range_name` wrote, or returns None for a range of another name."""
+    match = _RANGE_NAME.fullmatch(text.strip())
+    if match is None:
+        return None
+    op, label, written, source = match.groups()
+    try:
+        declared = op_named(op)
+        workload = declared.checked(declared.workloads.read(written))
+    except GdnbenchError:
+        return None
+    return NvtxRange(op, label, workload, source or "") if _workload_text(workload) == written else None
+
+
+def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = "auto") -> Case:
+    """Returns a kernel at one workload, with its params there; for a dispatcher, the kernel that it picks.
+
+    `label` is a kernel or a preset, with params after colons; `axes` are as `--shape` takes them, empty for the op's
+    default workload. Raises UnknownNameError for an unknown kernel, op or layout; UsageError for several workloads;
+    GpuNotFoundError without the requested GPU; MachineError if the kernel needs a module that this Python lacks.
+    """
+    workload = parse_workload(find_op(catalog, op), axes, "a profile is of one")
+    _, asked = find_variant(catalog, op, label)
+    chosen = select_gpu(gpu, list_gpus())
+    entry, variant = catalog.behind(asked, workload, chosen.slug if chosen else "")
+    if need := entry.missing():
+        raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
+    return Case(variant, workload)
+
+
+def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
+    """Returns the GPU to profile on; `wanted` is as `--gpu` takes it.
+
+    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a timeline`) as the
+    subject of its message and `instead` as its hint.
+    """
+    gpu = select_gpu(wanted, list_gpus())
+    if gpu is None:
+        raise MachineError(f"{purpose} needs a GPU, and there is none here", instead or "see `gdnbench doctor`")
+    return gpu
+
+
+def make_assignment(
+    catalog: Catalog, case: Case, errand: Instrumentation, *, seed: int, launches: int, result: str = ""
+) -> ProfileTask:
+    """Returns the worker's task for a case.
+
+    A kernel that a dispatcher picked has its own name here, so that the hash is of its own sources.
+    """
+    entry = catalog.entries[case.variant.kernel]
+    roots = tuple(str(root) for root in catalog.roots)
+    return ProfileTask(errand, roots, entry.op.name, case, seed, launches, result, entry.known_source())

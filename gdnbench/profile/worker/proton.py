@@ -1,0 +1,251 @@
+"""Records a Triton kernel with Proton: its scopes, and its time with and without their instrumentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from gdnbench.codegen.triton import compile_triton, constants_of, load_function, options
+from gdnbench.launch import Launcher, Workspace, load
+from gdnbench.launch.bind import bind_compiled
+from gdnbench.measure.worker.cold import L2Flush, raise_clock
+from gdnbench.model.kernel import TritonKernel
+from gdnbench.profile.process import ProfileTask
+from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording
+from gdnbench.profile.proton.trace import kernel_durations_us, write_trace
+from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
+
+# Cost of Proton's modes on an H200, by the shortest scope (two records around one store): 32 cycles by default, 20 with
+# a 32-bit clock, and 83 with records in global memory, where the kernel at B=8 also took a second wave.
+# `time_shift` only subtracts a constant.
+MODE = "default:optimizations=clock32"
+
+_PASS_BYTES = 16  # a record of 8 bytes at a scope's begin, and one at its end
+_STEADY = 0.02  # largest relative change of the SM clock during the launches for which one clock serves
+_PLACEMENTS = 8  # placement alone changes a kernel's time by some per cent
+_SAMPLES = 200  # of each arm
+_LAUNCHES = 40
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A kernel that was traced.
+
+    Attributes:
+        launchers: launch the instrumented kernel, one for each placement; its records are not fetched.
+        capacity: passes through scopes that a warp can record in a launch.
+        sm_mhz: the SM clock before and after the traced launches.
+        notes: what qualifies the trace.
+    """
+
+    trace: Path
+    launchers: Sequence[Launcher]
+    capacity: int
+    sm_mhz: tuple[float, float]
+    notes: tuple[str, ...]
+
+
+def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumented | None:
+    """Traces cold launches of a Triton kernel into a file at `base`, a path without suffixes.
+
+    Returns None if the kernel has no scopes. Raises BuildError if it does not compile; ProfilerError if the
+    instrumented kernel's numbers are wrong.
+    """
+    jit = Jit(placed)
+    same = jit.makes_our_code()
+    with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
+        compiled, sm_mhz = _trace(jit, task.launches, Path(folder) / "trace")
+        if not compiled.metadata.profile_scratch_size:
+            return None
+        trace = base.with_name(f"{base.name}.chrome_trace.gz")
+        with (Path(folder) / "trace.chrome_trace").open("rb") as written:
+            write_trace(written, trace, label=placed.case.label, source=task.source)
+    launchers = _launchers(jit, compiled, placed)
+    verify_altered(launchers[0], placed, "instrumented")
+    return Instrumented(trace, launchers, capacity_of(compiled.metadata), sm_mhz, _notes(same, *sm_mhz))
+
+
+def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float]]:
+    """Returns the instrumented kernel and the SM clock before and after; Proton writes `base`.chrome_trace."""
+    import triton.profiler as proton
+    from triton.profiler import language
+
+    language.enable_semantic("triton")  # Proton's default is Gluon only, which the compiler rearranges less
+    flush = L2Flush()
+    proton.start(str(base), data="trace", backend="instrumentation", mode=MODE)
+    try:
+        compiled = jit.compile()
+        raise_clock()
+        before = measure_sm_mhz()
+        for number in range(WARM_UPS + launches):
+            flush()
+            jit.launch(number)
+            torch.cuda.synchronize()
+        after = measure_sm_mhz()
+    finally:
+        proton.finalize()
+    return compiled, (before, after)
+
+
+def capacity_of(metadata: Any) -> int:
+    """Returns the passes through scopes that a warp can record, from the metadata of Triton's compiled kernel.
+
+    Behind a header, a block's records take a power of two of bytes that its warps share evenly.
+    """
+    buffer = 1 << (int(metadata.profile_scratch_size).bit_length() - 1)
+    return int(buffer // metadata.num_warps // _PASS_BYTES)
+
+
+def _launchers(jit: Jit, compiled: Any, placed: PlacedCase) -> list[Launcher]:
+    from triton.runtime._allocation import set_profile_allocator
+
+    nbytes = prod(jit.grid) * compiled.metadata.num_ctas * compiled.metadata.profile_scratch_size
+    records = torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+    set_profile_allocator(lambda _nbytes, _alignment, _stream: records)
+    return [bind_compiled(compiled, jit.grid, workspace) for workspace in placed.workspaces]
+
+
+def _notes(same: bool, before: float, after: float) -> tuple[str, ...]:
+    notes = []
+    if not same:
+        notes.append("Triton's JIT, whose code is traced, makes other code of the kernel than gdnbench's build")
+    if abs(after / before - 1) > _STEADY:
+        notes.append(f"the SM clock went from {before:.0f} to {after:.0f} MHz during the traced launches")
+    return tuple(notes)
+
+
+class Jit:
+    """A placed case's Triton kernel, called as a user of Triton calls it; `grid` is programs per axis.
+
+    A build ahead of time cannot be instrumented: Triton's cache would take it for the plain kernel, and the reverse.
+    """
+
+    def __init__(self, placed: PlacedCase) -> None:
+        kernel = placed.entry.kernel
+        assert isinstance(kernel, TritonKernel)
+        params, workload = placed.case.variant.params, placed.case.workload
+        self._placed = placed
+        self._function = load_function(placed.entry.source, kernel.launches[0].entry)
+        self.grid = kernel.launches[0].grid(workload, params)
+        self._options = options(kernel.launches[0], kernel.name, params, workload)
+        self._bound = [self._bind(workspace) for workspace in placed.workspaces]
+
+    def compile(self) -> Any:
+        """Returns Triton's `CompiledKernel`, instrumented while Proton is active."""
+        return self._function.warmup(*self._bound[0], grid=self.grid, **self._options)
+
+    def launch(self, number: int) -> None:
+        """Launches the kernel on placement `number`, modulo their number."""
+        import triton
+
+        # Kernels that make tensor descriptors need memory for them.
+        triton.set_allocator(lambda nbytes, _alignment, _stream: torch.empty(nbytes, dtype=torch.uint8, device="cuda"))
+        self._function[self.grid](*self._bound[number % len(self._bound)], **self._options)
+
+    def makes_our_code(self) -> bool:
+        """Whether the JIT makes the code of gdnbench's build, which other verbs measure; call before Proton starts."""
+        major, minor = torch.cuda.get_device_capability()
+        case = self._placed.case
+        built = compile_triton(self._placed.entry, case.variant.params, case.workload, f"sm_{major}{minor}")
+        return bool(self.compile().asm["cubin"] == built.asm["cubin"])
+
+    def _bind(self, workspace: Workspace) -> list[Any]:
+        constants = constants_of(self._placed.case.variant.params, self._placed.case.workload)
+        values = {**constants, **workspace.inputs, **workspace.scalars, **workspace.outputs}
+        return [values[name] for name in self._function.arg_names]
+
+
+def trace_scopes(task: ProfileTask) -> None:
+    """Records the kernel and writes a `Recording` as the task's result; raises BuildError if it does not compile."""
+    import triton
+
+    result = Path(task.result)
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+        placed = place_case(task, copies=_PLACEMENTS)
+        # Before Proton starts: a later build would be instrumented, and cached as the plain kernel.
+        plain = _bind_plain(placed)
+        traced = instrument(placed, task, result.with_suffix("")) if _is_traced(placed) else None
+        arms = {PLAIN: plain, **({INSTRUMENTED: traced.launchers} if traced else {})}
+        times_us = time_cold(arms, _SAMPLES, task.seed)
+        cupti_us, said = record_kernel_times(plain)  # last, as CUPTI slows the launches that it watches
+    recording = Recording(
+        op=task.op,
+        case=placed.case,
+        language=placed.entry.kernel.language,
+        gpu=torch.cuda.get_device_name(),
+        triton=triton.__version__,
+        times_us=times_us,
+        cupti_us=cupti_us,
+        notes=said,
+        source=task.source,
+        entries=_entries(placed),
+    )
+    _with_trace(recording, traced, task.launches).write(result)
+
+
+def _is_traced(placed: PlacedCase) -> bool:
+    """Whether scopes are traced: for Triton kernels of one launch only. Of several launches, CUPTI times each."""
+    return isinstance(placed.entry.kernel, TritonKernel) and not _entries(placed)
+
+
+def _entries(placed: PlacedCase) -> tuple[str, ...]:
+    """Returns the launches of a Triton kernel that makes several; empty for any other kernel."""
+    kernel = placed.entry.kernel
+    if not isinstance(kernel, TritonKernel) or len(kernel.launches) == 1:
+        return ()
+    return tuple(launch.entry for launch in kernel.launches)
+
+
+def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
+    bind = load(placed.entry, placed.case.variant, placed.case.workload)
+    launchers = [bind(workspace) for workspace in placed.workspaces]
+    for run in launchers:
+        run()
+    torch.cuda.synchronize()
+    return launchers
+
+
+def _with_trace(recording: Recording, traced: Instrumented | None, launches: int) -> Recording:
+    if traced is None:
+        return recording
+    return replace(
+        recording,
+        trace=traced.trace.name,
+        mode=MODE,
+        launches=launches,
+        capacity=traced.capacity,
+        sm_mhz=traced.sm_mhz,
+        notes=(*recording.notes, *traced.notes),
+    )
+
+
+def record_kernel_times(launchers: Sequence[Launcher]) -> tuple[dict[str, list[float]], tuple[str, ...]]:
+    """Records the GPU functions of cold launches with Proton's CUPTI backend, the placements in turn.
+
+    Returns durations in microseconds by function, one a launch, and no note; or none, and a note with the reason.
+    """
+    import triton.profiler as proton
+
+    # Torch's fill is a GPU function, unlike the driver's, so it separates launches in the trace.
+    flush = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
+    with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
+        base = Path(folder) / "kernels"
+        try:
+            proton.start(str(base), data="trace", backend="cupti")
+            try:
+                for number in range(_LAUNCHES):
+                    flush.zero_()
+                    launchers[number % len(launchers)]()
+                torch.cuda.synchronize()
+            finally:
+                proton.finalize()
+            return kernel_durations_us(base.with_name("kernels.chrome_trace"), _LAUNCHES), ()
+        except Exception as error:
+            # CUPTI allows one subscriber, and refuses in a process that another profiler watches.
+            return {}, (f"no kernel times by CUPTI: {type(error).__name__}: {error}".partition("\n")[0],)

@@ -1,0 +1,251 @@
+"""A job: one command for another machine as a file, which of its words travel, and the jobs that were left there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from gdnbench.codec import SchemaError, decode_json
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.origin import RESULTS
+from gdnbench.regular_file import read_regular
+from gdnbench.store.files import JOURNAL, PARTIAL
+from gdnbench.store.find import list_runs
+from gdnbench.store.info import read_info
+from gdnbench.store.schema import GitDocument, TextLine
+from gdnbench.verb_table import GPU_VERBS
+
+SCHEMA: Literal[1] = 1
+JOB = "job.json"
+OUT = "out"
+"""The folder beside `job.json` that the command runs in."""
+INPUTS = "inputs"
+"""The folder beside `job.json` with the captured inputs that the command needs."""
+
+MOST_BYTES = 1 << 24
+"""Of a job's file, which is a command line."""
+
+VariableName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteJob:
+    """One command for another machine.
+
+    Attributes:
+        words: the command line behind `gdnbench`, the verb first.
+        roots: the folders of kernels that travelled, as they are called there.
+        gpu: what was asked for by `--gpu`.
+        models: the GPU models of which the chosen one must be; none for any.
+        target: the target's name.
+        resume: the stopped run that is taken up; empty for none.
+        results: what the folder of runs is called here, for commands that the output names.
+        profiles: what the folder of profiles is called here.
+        inputs: what the file or the folder of captured inputs is called here; empty for none.
+        width: of the terminal here, in columns; None where there is none.
+        colour: whether output is to be coloured.
+        environment: variables for the command; no other one travels.
+        git: the checkout that the sources come from.
+        patience_s: seconds without a line on the worker's stdin after which whoever asked counts as gone; 0 for no
+            limit.
+        schema: version of this format.
+    """
+
+    words: Annotated[list[str], Meta(min_length=1)]
+    roots: list[str] = field(default_factory=list)
+    gpu: str = "auto"
+    models: list[str] = field(default_factory=list)
+    target: TextLine = ""
+    resume: str = ""
+    results: str = "results"
+    profiles: str = "profiles"
+    inputs: str = ""
+    width: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    colour: bool = False
+    environment: dict[VariableName, str] = field(default_factory=dict)
+    git: GitDocument = field(default_factory=GitDocument)
+    patience_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+    schema: Literal[1] = SCHEMA
+
+    @property
+    def verb(self) -> str:
+        """What is to be done."""
+        return self.words[0]
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether it is a calibration."""
+        return self.verb == "doctor" and "--calibrate" in self.words
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def read_job(path: Path) -> RemoteJob:
+    """Reads a job.
+
+    Raises:
+        UsageError: if there is none, a field does not fit, or its verb cannot be a job.
+    """
+    try:
+        text = read_regular(path, MOST_BYTES)
+        schema = decode_json(text, dict[str, Any]).get("schema")
+        if schema != SCHEMA:
+            raise UsageError(f"{path} is of schema {schema}; this gdnbench knows {SCHEMA}", "send it anew")
+        job = decode_json(text, RemoteJob)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}", "name a job's file") from error
+    except SchemaError as error:
+        raise UsageError(f"{path} is no job: {error}", "send it anew") from error
+    if job.verb not in GPU_VERBS:
+        raise UsageError(f"{path}: {job.verb!r} is no job", f"those are {', '.join(GPU_VERBS)}")
+    return job
+
+
+@dataclass(frozen=True)
+class GivenOption:
+    """An option as it was typed, or an argument.
+
+    Attributes:
+        name: the parameter's name; empty for an argument, and for flags that were typed together, `-qy`.
+        words: as they were typed.
+        value: behind the option; None for a flag.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    value: str | None = None
+
+
+def read_options(words: Sequence[str], spellings: Mapping[str, tuple[str, bool]]) -> Iterator[GivenOption]:
+    """Takes a command line apart.
+
+    Args:
+        words: behind the verb.
+        spellings: of each option, `--shape` or `-k`, the parameter's name and whether a value follows.
+    """
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            yield GivenOption("", ("--", *rest))
+            return
+        spelling, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", "")
+        name, takes_value = spellings.get(spelling, ("", False))
+        if not word.startswith("-") or not name:
+            yield GivenOption("", (word,))
+        elif equals:
+            yield GivenOption(name, (word,), value)
+        elif takes_value and not word.startswith("--") and len(word) > 2:  # -kNAME
+            yield GivenOption(name, (word,), word[2:])
+        elif takes_value and rest:
+            value = rest.pop(0)
+            yield GivenOption(name, (word, value), value)
+        else:
+            yield GivenOption(name if len(word) == 2 or word.startswith("--") else "", (word,))
+
+
+def words_that_travel(options: Sequence[GivenOption], left_out: Collection[str]) -> list[str]:
+    """The words of a command line without some of its parameters."""
+    return [word for option in options if option.name not in left_out for word in option.words]
+
+
+_LOCK = "lock"
+_PATIENCE_S = 60.0  # for a job that is being stopped: it writes what it has
+_POLL_S = 0.2
+
+
+@contextmanager
+def held(job: Path) -> Iterator[None]:
+    """Holds a job's folder for this process: no other one works in it, or takes from it.
+
+    Raises:
+        UsageError: if another process keeps it longer than that.
+    """
+    descriptor = os.open(job / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _wait_for(descriptor, job)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, job: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise UsageError(f"the job {job.name} is still running there", "wait for it to end") from error
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def take_up(out: Path, wanted: str) -> Path:
+    """The run that a job goes on with, in the job's own folder: sent along, or left by another job of this machine.
+
+    Of a run that is in both places the one that got further is taken.
+
+    Args:
+        out: the job's folder; its neighbours' are beside it.
+        wanted: the run's id, or its start.
+
+    Raises:
+        UnknownNameError: if it is in neither place.
+        UsageError: if another job is measuring it.
+    """
+    own = _runs_called(out, wanted)
+    for job in sorted(out.parent.parent.iterdir(), reverse=True):
+        if job == out.parent or not _runs_called(job / OUT, wanted):
+            continue
+        with held(job):
+            found = _runs_called(job / OUT, wanted)
+            if found and (not own or _reach(found[0]) > _reach(own[0])):
+                own = [_moved(found[0], out / RESULTS, replaced=own)]
+            elif found:
+                shutil.rmtree(found[0])
+            is_empty = not list_runs(job / OUT / RESULTS, stopped=True)
+        if is_empty:  # a run on several cards leaves one of each
+            shutil.rmtree(job, ignore_errors=True)
+    if not own:
+        raise UnknownNameError(f"no run {wanted} here, and none is kept there", "gdnbench runs lists those here")
+    return own[0]
+
+
+def _runs_called(out: Path, wanted: str) -> list[Path]:
+    """Newest first."""
+    runs = list_runs(out / RESULTS, stopped=True)[::-1]
+    exact = [run for run in runs if run_id(run) == wanted]
+    return exact or [run for run in runs if run_id(run).startswith(wanted)]
+
+
+def run_id(folder: Path) -> str:
+    """The id of the run in a folder, which is hidden while it is measured."""
+    hidden = PARTIAL.fullmatch(folder.name)
+    return hidden["run_id"] if hidden else folder.name
+
+
+def _reach(run: Path) -> tuple[bool, int]:
+    """How far a run got: a whole one furthest, else by its journal's length in bytes."""
+    journal = run / JOURNAL
+    return read_info(run).complete, journal.stat().st_size if journal.exists() else 0
+
+
+def _moved(run: Path, results: Path, *, replaced: list[Path]) -> Path:
+    for other in replaced:
+        shutil.rmtree(other)
+    results.mkdir(parents=True, exist_ok=True)
+    return run.rename(results / run.name)

@@ -1,0 +1,379 @@
+"""Targets: the machines that `gdnbench.toml` names, in the user's folder, or in a project's that the user confirmed.
+
+Which of a project's `gdnbench.toml` may choose where a command runs: those that the user confirmed.
+
+A target names a host and an interpreter, and `--gpu h200` alone may pick one. The user's own file is theirs. That of a
+project is used unasked only while it is as it was when the user confirmed it, as direnv has it with `.envrc`. `--on`
+names the target, and needs no confirmation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from gdnbench.codec import SchemaError, convert
+from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.machine.gpus import same_model
+from gdnbench.regular_file import read_regular_text
+from gdnbench.remote.job import VariableName
+from gdnbench.wording import nearest_names
+
+CONFIG = "gdnbench.toml"
+MOST_BYTES = 1 << 20
+WORKDIR = "~/.cache/gdnbench-jobs"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_FIX = "see docs/remote.md"
+_NO_PART_OF_A_MODEL = re.compile(r"(-\d+GB)?!?\Z")
+
+Line = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+SshName = Annotated[str, msgspec.Meta(min_length=1, max_length=300, pattern=r"^[^-\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
+"""A host as `ssh` takes it; one that begins with `-` would be an option of ssh's."""
+
+FolderName = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^(/|~/)[^:\x00-\x1f\x7f]+\Z")]
+"""An absolute folder, or one in the home folder; no colon, which separates folders in a variable."""
+
+
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What targets of every kind have.
+
+    Attributes:
+        python: an interpreter with gdnbench's requirements; empty for one that is made.
+        workdir: where jobs, sources and environments lie there.
+        environment: variables for the commands there.
+    """
+
+    python: str = ""
+    workdir: FolderName = WORKDIR
+    environment: dict[VariableName, str] = {}
+
+
+class _Machine(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What targets that have their GPUs have.
+
+    Attributes:
+        gpus: models of its GPUs, `h200`; none if it does not say.
+    """
+
+    gpus: list[Line] = []
+
+
+class SshTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
+    """A machine that `ssh` reaches.
+
+    Attributes:
+        host: as in the user's ssh config.
+    """
+
+    host: SshName
+
+
+class LocalTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="local"):
+    """This machine, with an interpreter of its own if it names one."""
+
+
+SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z")]
+"""An option of srun's with its value, `--gres=gpu:b200:1`: a word without a dash would be the program to run."""
+
+
+class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
+    """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
+
+    Attributes:
+        login: the host to submit from, as in the user's ssh config; empty where srun is here.
+        options: of srun.
+        tasks: of the queue, at most, that the workloads of a run or sweep are split over.
+    """
+
+    login: SshName | Literal[""] = ""
+    options: list[SlurmOption] = []
+    tasks: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+
+
+ModalGpu = Annotated[str, msgspec.Meta(max_length=50, pattern=r"^(?!A100!?\Z)[A-Z0-9][A-Z0-9-]*!?\Z")]
+"""A GPU as Modal names it, one of one model: `A100` may be either of two, and `B200+` a better one."""
+
+ImageName = Annotated[str, msgspec.Meta(max_length=300, pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?\Z")]
+"""An image of a registry, `registry.example/image:tag`; empty for none."""
+
+
+class ModalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="modal"):
+    """A sandbox of Modal's, which lives as long as a command.
+
+    Attributes:
+        gpu: as Modal names it, `B200`.
+        image: the one to begin with; empty for Debian with Python.
+        timeout_s: seconds after which Modal ends it, whatever it does.
+    """
+
+    gpu: ModalGpu
+    image: ImageName = ""
+    timeout_s: Annotated[int, msgspec.Meta(ge=60, le=24 * 60 * 60)] = 60 * 60
+    workdir: FolderName = "/tmp/gdnbench-jobs"
+
+    @property
+    def gpus(self) -> list[str]:
+        """The model of its GPU, as `--gpu` takes it: `A100-80GB` is an `a100`."""
+        return [_NO_PART_OF_A_MODEL.sub("", self.gpu, count=1).lower()]
+
+
+Target = SshTarget | LocalTarget | SlurmTarget | ModalTarget
+KINDS = ("ssh", "slurm", "modal", "local")
+
+
+@dataclass(frozen=True)
+class NamedTarget:
+    """A target as a file has it.
+
+    Attributes:
+        name: as `--on` takes it.
+        target: its table.
+        file: where it stands.
+    """
+
+    name: str
+    target: Target
+    file: Path
+
+    def has(self, model: str) -> bool:
+        """Whether it says that it has a GPU of a model."""
+        return any(same_model(model, each.lower()) for each in self.target.gpus)
+
+    @property
+    def described(self) -> str:
+        """Its kind and host: `ssh gpu1`; of one without, its GPU: `modal B200`."""
+        match self.target:
+            case SshTarget(host=host):
+                return f"ssh {host}"
+            case SlurmTarget(login=login):
+                return f"slurm {login}".rstrip()
+            case ModalTarget(gpu=gpu):
+                return f"modal {gpu}"
+            case LocalTarget():
+                return "local"
+
+    @property
+    def told_command(self) -> str:
+        """What a project's file has run there, to follow the target: who named the target may not know the file."""
+        if self.file == user_config() or not self.target.python:
+            return ""
+        return f": {self.target.python}, as {self.file} says"
+
+    @property
+    def ssh_host(self) -> str:
+        """The host that ssh is to reach; empty for none."""
+        match self.target:
+            case SshTarget(host=host) | SlurmTarget(login=host):
+                return host
+            case LocalTarget() | ModalTarget():
+                return ""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what lies there is still there after the command."""
+        return not isinstance(self.target, ModalTarget)
+
+
+def user_config() -> Path:
+    """The user's own file."""
+    from platformdirs import user_config_path
+
+    return user_config_path("gdnbench", appauthor=False) / CONFIG
+
+
+def project_config() -> Path:
+    """The file of the working folder, or of the nearest folder above that has one; there need not be one."""
+    here = Path.cwd()
+    found = next((folder / CONFIG for folder in (here, *here.parents) if (folder / CONFIG).is_file()), None)
+    return found or here / CONFIG
+
+
+def load_targets() -> dict[str, NamedTarget]:
+    """Every target by name; one of the project's takes the place of the user's of that name.
+
+    Raises:
+        UsageError: naming file, key and what is wrong.
+    """
+    found: dict[str, NamedTarget] = {}
+    for path in (user_config(), project_config()):
+        found |= read_targets(path)
+    return found
+
+
+def read_targets(path: Path) -> dict[str, NamedTarget]:
+    """The targets of one file; none if there is no such file.
+
+    Raises:
+        UsageError: naming file, key and what is wrong.
+        MachineError: if it cannot be read.
+    """
+    try:
+        document = tomllib.loads(read_regular_text(path, MOST_BYTES))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise MachineError(f"{path} cannot be read: {error.strerror or error}", "check its owner") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}", _FIX) from error
+    if unknown := document.keys() - {"targets"}:
+        raise UsageError(f"{path}: {min(unknown)}: there is no such key", f"`targets` is the only one; {_FIX}")
+    tables = document.get("targets", {})
+    if not isinstance(tables, dict):
+        raise UsageError(f"{path}: targets: expected tables, [targets.NAME]", _FIX)
+    return {name: NamedTarget(name, _target(path, name, table), path) for name, table in tables.items()}
+
+
+def _target(path: Path, name: str, table: Any) -> Target:
+    at = f"{path}: targets.{name}"
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{at}: a target's name has letters, digits, `_`, `-` and `.`", _FIX)
+    if not isinstance(table, dict):
+        raise UsageError(f"{at}: expected a table", f"as in [targets.{name}]")
+    if table.get("kind") not in KINDS:
+        told = f"there is no kind {table['kind']!r}" if "kind" in table else "it is missing"
+        raise UsageError(f"{at}.kind: {told}", f"kinds are {', '.join(KINDS)}; {_FIX}")
+    try:
+        return convert(table, Target)  # type: ignore[arg-type]
+    except SchemaError as error:
+        host = table.get("host")
+        if isinstance(host, str) and host.startswith("-"):
+            raise UsageError(
+                f"{at}.host: {host!r} begins with `-`, and ssh would take it for an option", _FIX
+            ) from None
+        raise UsageError(f"{at}: {error}", _FIX) from error
+
+
+def target_named(name: str) -> NamedTarget:
+    """The target that `--on` names.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
+    targets = load_targets()
+    if name not in targets:
+        there = f"there are {', '.join(targets)}" if targets else "there is none"
+        near = nearest_names(name, targets, most=1, cutoff=0.5)
+        meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {_example(name)} --ssh HOST writes one"
+        raise UnknownNameError(f"there is no target {name}: {there}", meant)
+    return targets[name]
+
+
+def targets_with(model: str) -> list[NamedTarget]:
+    """Every target that says it has a GPU of a model."""
+    return [each for each in load_targets().values() if each.has(model)]
+
+
+def told(targets: Iterable[NamedTarget]) -> str:
+    """Targets in words: `lab (h200), farm (b200)`."""
+    return ", ".join(f"{each.name} ({', '.join(each.target.gpus) or 'no GPU named'})" for each in targets)
+
+
+def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
+    """Adds a target to a file, which keeps what it has.
+
+    Args:
+        path: the file; it is made if it is not there.
+        name: the target's.
+        fields: its table: text and lists of text.
+
+    Raises:
+        UsageError: if it has a target of that name, or the fields are not those of a target.
+    """
+    if name in read_targets(path):
+        raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
+    _target(path, name, dict(fields))
+    if not is_text(json.dumps(dict(fields), ensure_ascii=False)):
+        raise UsageError(f"a value of {name} is not UTF-8", "a file in TOML cannot hold it")
+    before = read_regular_text(path, MOST_BYTES) if path.is_file() else ""
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    quoted = f'"{name}"' if "." in name else name
+    lines = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{before}{gap}[targets.{quoted}]\n{lines}", encoding="utf-8")
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8: a word of the command line that is not has surrogates in it."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _example(name: str) -> str:
+    return name if _NAME.fullmatch(name) else "NAME"
+
+
+NAME = "trusted-targets.txt"
+
+
+def is_trusted(path: Path) -> bool:
+    """Whether a file of targets is the user's own, or was confirmed as it is now."""
+    return path == user_config() or (not _not_ones_own(path) and _line(path) in _confirmed())
+
+
+def trust(path: Path) -> None:
+    """Confirms a project's file as it is now.
+
+    Raises:
+        UsageError: if it is another user's, or everybody may write it.
+        MachineError: if it cannot be read, or the confirmation cannot be kept.
+    """
+    if why := _not_ones_own(path):
+        raise UsageError(f"{path} cannot be confirmed: {why}", f"chmod o-w {path}, or copy it")
+    lines = [*_confirmed(), _line(path)]
+    kept = _kept()
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)), encoding="utf-8")
+    except OSError as error:
+        raise MachineError(f"{kept} cannot be written: {error.strerror or error}", "see `gdnbench doctor`") from error
+
+
+def check_trusted(named: NamedTarget, gpu: str) -> None:
+    """Refuses a target that nobody named, of a file that the user has not confirmed.
+
+    Raises:
+        UsageError: saying how to confirm it, or to name the target.
+    """
+    if not is_trusted(named.file):
+        where = f"{named.name} ({named.described})"
+        raise UsageError(
+            f"--gpu {gpu} would run on {where}: {named.file} says so, and you have not confirmed it",
+            f"read it, then: gdnbench targets trust; or name the target: --on {named.name}",
+        )
+
+
+def _not_ones_own(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.strerror or str(error)
+    if found.st_uid != os.getuid():
+        return "it is another user's"
+    return "everybody may write it" if found.st_mode & stat.S_IWOTH else ""
+
+
+def _line(path: Path) -> str:
+    digest = hashlib.sha256(read_regular_text(path, MOST_BYTES).encode()).hexdigest()
+    return f"{digest} {path.resolve()}"
+
+
+def _confirmed() -> list[str]:
+    try:
+        return read_regular_text(_kept(), MOST_BYTES).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+def _kept() -> Path:
+    from platformdirs import user_state_path
+
+    return user_state_path("gdnbench", appauthor=False) / NAME

@@ -1,0 +1,141 @@
+"""The commands that verbs are: one as `--help` lists it, and one with its options, which it checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import import_module
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from gdnbench.errors import UsageError
+from gdnbench.verb_table import VerbRow
+from gdnbench.verbs.complete import complete_targets
+
+MARKUP: Literal["markdown"] = "markdown"
+
+
+class Verb(TyperCommand):
+    """A command that refuses an option given twice; Click would silently use the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses arguments; raises UsageError for a repeated option, and for --json with --csv."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for option, count in Counter(order).items():
+                if count > 1 and isinstance(option, TyperOption) and not option.multiple and not option.is_flag:
+                    name = max(option.opts, key=len)
+                    raise UsageError(f"{name} is given {count} times", f"give {name} once")
+        rest = super().parse_args(ctx, args)
+        _check_formats(ctx)
+        return rest
+
+
+class _Group(TyperGroup):
+    """A verb that has verbs of its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses arguments; raises UsageError for --json with --csv."""
+        rest = super().parse_args(ctx, args)
+        _check_formats(ctx)
+        return rest
+
+
+def _check_formats(ctx: Any) -> None:
+    if ctx.params.get("json") and ctx.params.get("csv"):
+        raise UsageError("--json and --csv are two formats", "ask for one")
+
+
+class GpuVerb(Verb):
+    """A verb that needs a GPU, and runs where there is one: here, or on a target.
+
+    It has `--on` beside the function's own options, which knows nothing of it.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        place = next((place for place, param in enumerate(self.params) if param.name == "gpu"), len(self.params) - 1)
+        self.params.insert(place + 1, _on_option())
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keeps the words: they are what travels."""
+        ctx.meta[_WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Calls the function, here or there."""
+        on = ctx.params.pop(ON, "")
+        from gdnbench.machine.gpus import names_model
+
+        if on or names_model(ctx.params["gpu"]):
+            from gdnbench.verbs.on_target import forward
+
+            code = forward(ctx, ctx.meta[_WORDS], on)
+            if code is not None:
+                raise typer.Exit(code)
+        return super().invoke(ctx)
+
+
+ON = "on"
+_WORDS = "gdnbench.words"
+
+
+def _with_on(
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="TARGET",
+            help="Do it on a target of gdnbench.toml; by default here, or on the one target that has --gpu's model.",
+            autocompletion=complete_targets,
+        ),
+    ] = "",
+) -> None:
+    """Has the option that every `GpuVerb` has."""
+
+
+def _on_option() -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+    alone.command()(_with_on)
+    return typer.main.get_command(alone).params[0]
+
+
+class Listed(TyperCommand):
+    """A verb as its row of the table has it; its module is imported, and its options are made, when it is called."""
+
+    def __init__(self, row: VerbRow) -> None:
+        super().__init__(
+            row.name,
+            help=row.help,
+            rich_markup_mode=MARKUP,
+            hidden=not row.panel or " " in row.name,
+            rich_help_panel=row.panel,
+        )
+        self._row = row
+
+    def with_options(self) -> Any:
+        """Makes the verb with its options: those of a group, or a function's parameters."""
+        module, _, name = (self._row.path or f"{self._row.name}:{self._row.name}").partition(":")
+        made = getattr(import_module(f"gdnbench.verbs.{module}"), name)
+        if isinstance(made, typer.Typer):
+            return typer.main.get_command(made)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+        alone.command(self._row.name, cls=GpuVerb if self._row.gpu else Verb)(made)
+        return typer.main.get_command(alone)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the verb with its options; Click asks for it when the verb is called or completed."""
+        return self.with_options().make_context(info_name, args, parent=parent, **extra)
+
+
+def make_group(name: str, told: str, *, alone: bool = True) -> typer.Typer:
+    """A verb that has verbs of its own; with `alone` it may be called without one, else that prints its help."""
+    return typer.Typer(
+        name=name,
+        cls=_Group,
+        help=told,
+        invoke_without_command=alone,
+        no_args_is_help=not alone,
+        add_completion=False,
+        rich_markup_mode=MARKUP,
+    )

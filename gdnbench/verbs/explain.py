@@ -1,0 +1,60 @@
+"""`gdnbench explain`: why is it slow, and what is to be tried next?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.origin import PROFILES, RESULTS
+from gdnbench.verbs.options import (
+    CsvOption,
+    JsonOption,
+    KernelArgument,
+    KernelsOption,
+    OpOption,
+    ProfilesOption,
+    QuietOption,
+    ResultsOption,
+    one_term,
+    sizes,
+)
+
+
+def explain(
+    kernels: KernelArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "",
+    gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
+    shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
+    ] = None,
+    profiles: ProfilesOption = PROFILES,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say what takes a kernel's time, and what to try next. Needs no GPU.
+
+    At most three causes, ranked by the share of the time that each explains, with
+    the evidence and an experiment to run. Reads the newest profile of `gdnbench ncu`,
+    the last run, and what the compiler makes of the kernel: the most with all three.
+    Of a kernel of several launches, each launch is explained by itself.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.diagnose.gather import Question, gather
+    from gdnbench.diagnose.rules import rank
+    from gdnbench.report.explain import print_explained
+    from gdnbench.verbs.progress import watch
+
+    label = one_term(kernels, kernel, "gdnbench explain decode-v4")
+    catalog = load_catalog()
+    question = Question(label, resolve_op(catalog, op, [label]), sizes(shape), gpu, file, profiles, results)
+    with watch(quiet=quiet) as observer:
+        evidence = gather(catalog, question, observer)
+    of_launches = [rank(launch) for launch in evidence.launches]
+    print_explained(evidence, rank(evidence), of_launches, results, profiles, json=json, csv=csv)

@@ -1,0 +1,47 @@
+"""`gdnbench mcp`: lets a model work with gdnbench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def mcp(
+    project: Annotated[
+        Path,
+        typer.Option(
+            "--project", metavar="FOLDER", help="The project's folder, with results/ and profiles/.", readable=False
+        ),
+    ] = Path(),
+) -> None:
+    """Serve the verbs as tools of the Model Context Protocol, for a language model.
+
+    A client starts it and speaks with it on stdin and stdout; nothing else is
+    printed there. Each call of a tool is a command in a process of its own, in the
+    project's folder. No tool writes a source, and no parameter names a file outside
+    the folders of runs, profiles and kernels. Calls that measure wait for each
+    other; one that is cancelled keeps what is finished.
+    """
+    import signal
+    import sys
+    from contextlib import chdir
+
+    from gdnbench.errors import MachineError, UsageError
+    from gdnbench.origin import is_folder
+
+    try:
+        import anyio
+        import mcp as _protocol  # noqa: F401 - before anything that needs it
+    except ModuleNotFoundError as error:
+        raise MachineError(f"the module {error.name} is not installed", "pip install 'gdnbench[mcp]'") from error
+    from gdnbench.mcp.server import ToolsServer
+
+    if not is_folder(project):
+        raise UsageError(f"{project} is no folder", "give the folder that has results/ in it, or start it there")
+    if sys.stdin.isatty():
+        print("gdnbench mcp: a client starts this and speaks with it on stdin; Ctrl-C ends it", file=sys.stderr)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands inherit it where a shell had it ignored
+    with chdir(project):
+        anyio.run(ToolsServer().serve)

@@ -1,0 +1,175 @@
+"""`gdnbench ncu`: what do the hardware counters say?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gdnbench.origin import PROFILES
+from gdnbench.verbs.complete import complete_kernels
+from gdnbench.verbs.options import (
+    CsvOption,
+    GpuOption,
+    JsonOption,
+    KernelLimitOption,
+    KernelsOption,
+    OpOption,
+    ProfilesOption,
+    QuietOption,
+    ShapesOption,
+    check_mode,
+    one_term,
+    sizes,
+    some_terms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gdnbench.catalog.catalog import Catalog
+
+
+_OF_COUNTERS = ("diff", "stored", "repeat", "path", "for_model", "budget", "csv")
+
+
+def ncu(
+    ctx: typer.Context,
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KERNEL",
+            help="Names or globs, params after colons; with --import, files.",
+            autocompletion=complete_kernels,
+            show_default=False,
+        ),
+    ] = None,
+    kernel: KernelsOption = None,
+    op: OpOption = "",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    diff: Annotated[
+        str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
+    ] = "",
+    stored: Annotated[bool, typer.Option("--import", help="Read reports (.ncu-rep, .csv); needs no GPU.")] = False,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Launches to profile of each; 1 by default, 3 with --diff.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
+    path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
+    profiles: ProfilesOption = PROFILES,
+    limit: KernelLimitOption = 300.0,
+    for_model: Annotated[
+        bool, typer.Option("--for-model", help="Print it for a language model: what bounds it and what it does most.")
+    ] = False,
+    budget: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
+    ] = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Record a timeline of one kernel's launches with Nsight Systems instead.")
+    ] = False,
+    launches: Annotated[int, typer.Option(min=1, help="With --timeline: how often to launch.")] = 100,
+    nsys: Annotated[
+        Path | None, typer.Option("--nsys", help="With --timeline: Nsight Systems; found by itself by default.")
+    ] = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put the hardware counters of kernels side by side, with Nsight Compute.
+
+    Each kernel is launched in a process of its own, warmed, and profiled alone: every
+    section, the clocks as they are, the caches flushed before each replay. The reports
+    stay in profiles/ncu, with their metrics as CSV beside them.
+
+    --for-model tells a profile to a language model within a budget of tokens: what
+    bounds the kernel, where its cycles go, bytes by level, pipes, stalls, occupancy
+    and launch, the largest first; with --diff, what changed.
+
+    --timeline records launches with Nsight Systems, where that is installed. NVTX
+    ranges name op, kernel and workload. The report opens in Nsight Systems; times in
+    it include what tracing costs, so use `gdnbench run` to compare kernels.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.profile.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
+    from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
+    from gdnbench.report.budget import DEFAULT_BUDGET
+    from gdnbench.report.ncu import print_differences, print_functions
+    from gdnbench.report.ncu_for_model.pair import print_differences_for_model, print_functions_for_model
+    from gdnbench.verbs.progress import watch
+
+    _check_form(for_model, csv, budget)
+    check_mode(ctx, "timeline", ("launches", "nsys"), _OF_COUNTERS)
+    most = DEFAULT_BUDGET if budget is None else budget
+
+    names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
+    catalog = load_catalog()
+    if timeline:
+        _record_timeline(catalog, one_term(names, None, "gdnbench ncu decode-v4 --timeline"), ctx.params)
+        return
+    profiled = [*named_kernels(names, stored=stored), *named_kernels([diff], stored=False)]
+    wanted = NcuRequest(
+        catalog=catalog,
+        op=resolve_op(catalog, op, profiled) if profiled else op,
+        axes=sizes(shape),
+        gpu=gpu,
+        ncu=path,
+        profiles=profiles,
+        repeat=repeat or (3 if diff else 1),
+        seed=seed,
+        limit_s=limit,
+    )
+    sources = find_pair(wanted, names, diff, stored=stored) if diff else find_sources(wanted, names, stored=stored)
+    with watch(quiet=quiet) as observer:
+        reports = open_sources(wanted, sources, observer)
+    columns = [functions_of(report) for report in reports]
+    functions = [function for column in columns for function in column]
+    if diff:
+        differences = compare_functions(columns[0], columns[1])
+        if for_model:
+            print_differences_for_model(differences, catalog.code_state, most, json=json)
+        else:
+            print_differences(differences, catalog.code_state, json=json, csv=csv)
+    elif for_model:
+        print_functions_for_model(functions, catalog.code_state, most, json=json)
+    else:
+        print_functions(functions, catalog.code_state, json=json, csv=csv)
+    check_read(functions)
+
+
+def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
+    """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
+    from gdnbench.errors import UsageError
+
+    if budget is not None and not for_model:
+        raise UsageError("--budget is of --for-model", "add --for-model, or leave it out")
+    if for_model and csv:
+        raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")
+
+
+def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> None:
+    """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
+    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.measure.observer import alone_on
+    from gdnbench.origin import place_asked
+    from gdnbench.profile.nsys import find_nsys, record_timeline
+    from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
+    from gdnbench.report.console import print_json
+    from gdnbench.verbs.progress import watch
+
+    gpu, launches, quiet = params["gpu"], params["launches"], params["quiet"]
+    op = resolve_op(catalog, params["op"], [name])
+    case = choose_case(catalog, op, name, axes=sizes(params["shape"]), gpu=gpu)
+    chosen = choose_gpu(gpu, "a timeline")
+    task = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=params["seed"], launches=launches)
+    nsys = params["nsys"] or find_nsys()
+    with watch(quiet=quiet) as observer, alone_on(chosen, observer):
+        report = place_asked(record_timeline(task, chosen, nsys, params["profiles"], limit_s=params["limit"]))
+    if params["json"]:
+        print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
+        return
+    print(f"{launches} launches of {case.label} at {case.workload}: {report}")
+    if not quiet:
+        print(f"next: nsys-ui {report}")

@@ -1,0 +1,163 @@
+"""`gdnbench run`: how fast is each, and which is faster?"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from gdnbench.origin import RESULTS
+from gdnbench.verbs.complete import complete_stopped
+from gdnbench.verbs.options import (
+    BaselineOption,
+    CardsOption,
+    CsvOption,
+    DryRunOption,
+    InputsOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    MarginOption,
+    OpOrDecodeOption,
+    PartOption,
+    ProfileOption,
+    QuietOption,
+    ResultsOption,
+    ShapesOption,
+    StepLimitOption,
+    SuiteOption,
+    YesOption,
+    confirm_builds,
+    joined,
+    op_meant,
+    refuse_beside,
+    sizes,
+    terms,
+)
+
+_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
+
+
+def run(
+    ctx: typer.Context,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOrDecodeOption = "",
+    gpu: CardsOption = "auto",
+    shape: ShapesOption = None,
+    suite: SuiteOption = "",
+    part: PartOption = "",
+    baseline: BaselineOption = "",
+    rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
+    ] = None,
+    margin: MarginOption = 0.005,
+    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    step_limit: StepLimitOption = 30.0,
+    timer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
+    cold_tlb: Annotated[
+        bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
+    ] = False,
+    profile: ProfileOption = None,
+    inputs: InputsOption = None,
+    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
+    label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
+    resume: Annotated[
+        str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
+    ] = "",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Verify and measure kernels, interleaved, and compare them with the baseline.
+
+    Every kernel is first checked against a float64 oracle; one that fails gets a
+    status and no time. The healthy ones are timed cold by NVBench in shuffled
+    rounds, over several processes and fresh placements in memory, and again by
+    CUPTI, which tells the kernel's own time from its launch. Without a GPU the
+    torch kernels are timed on the CPU, and GPU kernels beside them are compiled
+    for Hopper and Blackwell. Where nothing that is asked for can run here, nothing
+    is begun.
+
+    `--gpu all` measures on every GPU at once, each in a run of its own, and joins
+    them into one table whose intervals hold what cards differ by; `gdnbench show`
+    with these runs prints it again.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
+    from gdnbench.measure.exit_code import exit_code_of, refuse_nothing_measured
+    from gdnbench.measure.opening import begin_session, resume_session
+    from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
+    from gdnbench.measure.request import choose_settings, device_of, make_request
+    from gdnbench.model.case import parse_part
+    from gdnbench.report.outlook import print_outlook
+    from gdnbench.report.run.table import print_run
+    from gdnbench.verbs.progress import watch
+
+    catalog = load_catalog()
+    if resume:
+        refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
+        open_session = partial(resume_session, catalog, results, resume, inputs=inputs)
+    else:
+        gpus = list_gpus()
+        cards = select_cards(gpu, gpus)
+        found = cards[0] if cards else select_gpu(gpu, gpus)
+        settings = choose_settings(
+            device_of(found),
+            quick=quick,
+            rounds=rounds,
+            samples=samples,
+            processes=processes,
+            seed=seed,
+            margin=margin,
+            step_limit_s=step_limit,
+            plain=plain,
+            cold_tlb=cold_tlb,
+            timers=joined(timer),
+        )
+        names = terms(kernels, kernel)
+        request = make_request(
+            catalog,
+            op_meant(catalog, op, [*names, baseline], quiet=quiet),
+            joined(names) or "all",
+            axes=sizes(shape),
+            baseline=baseline,
+            label=label,
+            settings=settings,
+            suite=suite,
+            part=parse_part(part),
+            profiles=joined(profile),
+            inputs=inputs,
+        )
+        plan = make_plan(catalog, request, found)
+        outlook = foresee(catalog, plan)
+        if dry_run:
+            print_outlook(outlook, sys.argv[1:], json=json, csv=csv, cards=max(1, len(cards)))
+            return
+        refuse_impossible(catalog, plan)
+        confirm_builds(outlook, yes=yes)
+        if len(cards) > 1:
+            from gdnbench.verbs.cards import run_cards
+
+            raise typer.Exit(run_cards(catalog, plan, cards, results, json=json, csv=csv, quiet=quiet))
+        open_session = partial(begin_session, catalog, plan, results)
+    with watch(quiet=quiet) as observer:
+        finished = open_session(observer).run()
+    print_run(finished.path, json=json, csv=csv)
+    # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
+    analysis, named = finished.analysis, finished.info.baseline_named
+    rows = analysis.rows if timer else analysis.measurements
+    code = exit_code_of(rows, interrupted=finished.interrupted, baseline_named=named)
+    refuse_nothing_measured(code, rows, baseline_named=named)
+    raise typer.Exit(code)

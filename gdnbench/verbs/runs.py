@@ -1,0 +1,178 @@
+"""`gdnbench runs`: lists stored runs, deletes some, makes one run of its parts, and cleans the build cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gdnbench.errors import ExitCode
+from gdnbench.origin import RESULTS
+from gdnbench.verbs.base import Verb, make_group
+from gdnbench.verbs.complete import complete_runs
+from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm
+
+runs = make_group("runs", "List stored runs; delete, prune or merge them; show or clean the build cache.")
+
+
+@runs.callback()
+def list_stored(
+    ctx: typer.Context, results: ResultsOption = RESULTS, json: JsonOption = False, csv: CsvOption = False
+) -> None:
+    """List stored runs, newest first; also those that were stopped or cannot be read.
+
+    `gdnbench runs delete` removes runs by name, `gdnbench runs prune` by age, GPU
+    or state. `gdnbench runs merge` makes one run of its parts. `gdnbench runs cache`
+    shows the build cache.
+    """
+    if ctx.invoked_subcommand:
+        return
+    from gdnbench.machine.gpus import list_gpus
+    from gdnbench.report.runs import print_runs
+    from gdnbench.store.overview import State, overview
+
+    found = overview(results)
+    cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in found) else []
+    print_runs(found, results, cards=cards, json=json, csv=csv)
+
+
+@runs.command(cls=Verb)
+def delete(
+    names: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Ids, or the starts of ids.", autocompletion=complete_runs)
+    ],
+    results: ResultsOption = RESULTS,
+    yes: YesOption = False,
+) -> None:
+    """Delete runs with all their files, including stopped and damaged ones."""
+    from gdnbench.report.runs import print_chosen, print_deleted
+    from gdnbench.store.overview import choose_named, delete_run, overview
+
+    chosen = choose_named(overview(results), names, results)
+    print_chosen(chosen)
+    confirm(f"{len(chosen)} of the runs in {results} are to be deleted, which cannot be undone?", yes=yes)
+    for run in chosen:
+        delete_run(run)
+    print_deleted(chosen)
+
+
+@runs.command(cls=Verb)
+def prune(
+    older: Annotated[str, typer.Option(metavar="TIME", help="Those older than this: 30d, 12h.")] = "",
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="All but this many, the newest of each GPU and label.")
+    ] = None,
+    gpu: Annotated[str, typer.Option(help="Those measured there: cpu, h200.")] = "",
+    stopped: Annotated[bool, typer.Option("--stopped", help="Those that were stopped and not resumed.")] = False,
+    damaged: Annotated[bool, typer.Option("--damaged", help="Those that cannot be read.")] = False,
+    results: ResultsOption = RESULTS,
+    yes: YesOption = False,
+) -> None:
+    """Delete the runs that match all options given; without any option, none."""
+    from gdnbench.report.runs import print_chosen, print_deleted
+    from gdnbench.store.overview import PruneFilter, choose_pruned, delete_run, overview, parse_age
+
+    wanted = PruneFilter(older_s=parse_age(older), keep=keep, gpu=gpu, stopped=stopped, damaged=damaged)
+    chosen = choose_pruned(overview(results), wanted)
+    print_chosen(chosen)
+    if not chosen:
+        return
+    confirm(f"{len(chosen)} of the runs in {results} are to be deleted, which cannot be undone?", yes=yes)
+    for run in chosen:
+        delete_run(run)
+    print_deleted(chosen)
+
+
+cache = make_group("cache", "Show the build cache; clean it.")
+runs.add_typer(cache)
+
+
+@cache.callback()
+def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = False) -> None:
+    """Show what the build cache holds: compiled kernels, and kernels of other git revisions.
+
+    It stays within `GDNBENCH_CACHE_LIMIT`, 1G by default: the least recently used
+    is removed first. `gdnbench runs cache clean` empties it.
+    """
+    if ctx.invoked_subcommand:
+        return
+    from gdnbench.codegen.cache import cache_use
+    from gdnbench.report.runs import print_cache
+
+    print_cache(cache_use(), json=json, csv=csv)
+
+
+@cache.command(cls=Verb)
+def clean(
+    older: Annotated[str, typer.Option(metavar="TIME", help="Only what was not used for this long: 30d, 12h.")] = "",
+) -> None:
+    """Remove compiled kernels and exported revisions; the next run compiles what it needs."""
+    from gdnbench.codegen.cache import clean as remove
+    from gdnbench.report.runs import print_freed
+    from gdnbench.store.overview import parse_age
+
+    print_freed(remove(parse_age(older) or 0.0))
+
+
+@runs.command(cls=Verb)
+def merge(
+    parts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="All parts of the run: ids, their starts, or labels.", autocompletion=complete_runs
+        ),
+    ],
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+) -> None:
+    """Make one run of the parts that it was measured in, and print it. Needs no GPU.
+
+    `gdnbench run --suite serving --part 2/4` measures the second of four parts of
+    the suite's workloads; each part may be measured on a machine of its own. The
+    run that they make takes their place: its times are theirs, and its verdicts are
+    corrected for all of its comparisons. Parts of a sweep are merged likewise. The
+    exit code is that of the run.
+    """
+    from gdnbench.store.find import find_run
+
+    folders = [find_run(results, part) for part in parts]
+    raise typer.Exit(print_merged(folders, results, params={"json": json, "csv": csv}))
+
+
+def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str, Any], command: str = "") -> ExitCode:
+    """Merges parts, prints the run, and gives its exit code.
+
+    Args:
+        folders: of the parts.
+        results: the folder that holds runs.
+        params: how it is printed, as `run` and `sweep` are told: `json`, `csv`, `emit_dispatch`, `plot`.
+        command: the command line of the whole run; by default that of a part, without what makes it one.
+
+    Raises:
+        UsageError: if they are not all parts of one run.
+        MachineError: if nothing that was asked for could be measured.
+    """
+    from gdnbench.analyse.merge import merge_parts
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.measure.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.report.charts.plot import draw_sweep
+    from gdnbench.report.run.table import print_run
+    from gdnbench.report.sweep import print_sweep
+    from gdnbench.store.info import read_info
+    from gdnbench.store.measurements import read_measurements
+
+    folder = merge_parts(load_catalog(), folders, results, command)
+    info, rows = read_info(folder), read_measurements(folder)
+    if info.swept:
+        print_sweep(folder, json=params["json"], csv=params["csv"], dispatch=bool(params.get("emit_dispatch")))
+        if plot := params.get("plot"):
+            draw_sweep(folder, plot)
+        code = exit_code_of_sweep(rows, info.swept, interrupted=False)
+    else:
+        print_run(folder, json=params["json"], csv=params["csv"])
+        code = exit_code_of(rows, interrupted=False, baseline_named=info.baseline_named)
+    refuse_nothing_measured(code, rows, baseline_named=info.baseline_named)
+    return code

@@ -1,0 +1,107 @@
+"""`gdnbench score`: is it right, is it faster, by how much, in seconds?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gdnbench.verbs.complete import complete_kernels
+from gdnbench.verbs.options import (
+    GpuOption,
+    InputsOption,
+    JsonOption,
+    KernelArgument,
+    KernelsOption,
+    MarginOption,
+    OpOption,
+    ProfileOption,
+    QuietOption,
+    ShapesOption,
+    SuiteOption,
+    check_mode,
+    joined,
+    one_term,
+    sizes,
+)
+
+
+def score(
+    ctx: typer.Context,
+    kernels: KernelArgument = None,
+    kernel: KernelsOption = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="KERNEL", help="What to compare with; the op's baseline.", autocompletion=complete_kernels
+        ),
+    ] = "",
+    op: OpOption = "",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    suite: SuiteOption = "",
+    margin: MarginOption = 0.005,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 6s, 1m.")] = "6s",
+    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    profile: ProfileOption = None,
+    inputs: InputsOption = None,
+    step_limit: Annotated[
+        float, typer.Option(help="Seconds that a step of the kernel may take; compiling it 10 times that.")
+    ] = 10.0,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up."),
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Score it each time that its sources are saved.")] = False,
+    turns: Annotated[
+        int, typer.Option(min=0, metavar="N", help="With --watch: stop after so many scores; 0 for none.")
+    ] = 0,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Build, check and measure one kernel against one other until the verdict is clear.
+
+    For the loop of editing and trying: seconds, where a run takes a minute. It is
+    checked before it is timed, measured in one process after the other, and stopped
+    once the verdict is clear or will not become so. Nothing is stored. The exit code
+    is the verdict: 0 faster, 1 slower, 9 the same, 4 not clear; else why there is
+    none, as with run. `--json` is under 4 KB.
+
+    With --watch, one line for each save of the sources, or with --json a document. A
+    save in the middle of a score begins it anew. In a terminal, keys show the
+    difference of the machine code from the turn before, open the source where an error
+    or a late load is (in $VISUAL or $EDITOR), explain, list all turns, and stop.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measure.sweep_request import parse_duration
+    from gdnbench.report.score.lines import print_score
+    from gdnbench.score.plan import ScoreRequest
+    from gdnbench.score.run import score_kernel
+    from gdnbench.verbs.progress import watch as progress
+
+    check_mode(ctx, "watch", ("turns",))
+    name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
+    asked = ScoreRequest(
+        kernel=name,
+        op=op,
+        against=against,
+        axes=sizes(shape),
+        suite=suite,
+        margin=margin,
+        budget_s=parse_duration(budget),
+        step_limit_s=step_limit,
+        seed=seed,
+        profiles=joined(profile),
+        inputs=inputs,
+    )
+    found = select_gpu(gpu, list_gpus())
+    if watch:
+        from gdnbench.verbs.watch import score_on_save
+
+        score_on_save(asked, found, turns, warm=not fresh, json=json, quiet=quiet)
+        return
+    with progress(quiet=quiet or json) as observer:
+        scored = score_kernel(load_catalog(), asked, found, observer, warm=not fresh)
+    print_score(scored, json=json)
+    raise typer.Exit(scored.exit_code)

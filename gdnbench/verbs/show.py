@@ -1,0 +1,191 @@
+"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or one of its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gdnbench.origin import RESULTS
+from gdnbench.verbs.complete import complete_charts, complete_kernels
+from gdnbench.verbs.options import (
+    CsvOption,
+    JsonOption,
+    ResultsOption,
+    RunsArgument,
+    ShapesOption,
+    SuiteOption,
+    check_mode,
+    joined,
+    sizes,
+)
+
+_NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
+
+
+def show(
+    ctx: typer.Context,
+    runs: RunsArgument = None,
+    results: ResultsOption = RESULTS,
+    emit_dispatch: Annotated[
+        bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each workload as a declaration.")
+    ] = False,
+    suite: SuiteOption = "",
+    over: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KERNEL,…", help="With a suite: compare with the fastest of these at each workload."),
+    ] = None,
+    profile: Annotated[
+        str, typer.Option(metavar="PROFILE", help="Of several distributions of inputs in the run: this one alone.")
+    ] = "",
+    by_card: Annotated[
+        bool, typer.Option("--by-card", help="Of several runs: each card's own times beneath those of all.")
+    ] = False,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Also each kernel's largest errors against the oracle.")
+    ] = False,
+    contest: Annotated[
+        bool,
+        typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
+    ] = False,
+    chart: Annotated[
+        str,
+        typer.Option(
+            metavar="CHART",
+            help="Draw this instead: time, sol, samples, rounds or sweep.",
+            autocompletion=complete_charts,
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Of a chart: a PNG, SVG or PDF file, not the terminal."),
+    ] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel",
+            "-k",
+            metavar="KERNEL,…",
+            help="Of a chart: names or globs, or all; the baseline, floors and five fastest.",
+            autocompletion=complete_kernels,
+        ),
+    ] = None,
+    shape: ShapesOption = None,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+) -> None:
+    """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.
+
+    Several runs of one op and GPU model are joined into one table, whose intervals
+    hold what cards differ by: `gdnbench show RUN RUN`.
+
+    With `--suite contest`, also the weighted geometric mean of each kernel over the
+    workloads of the suite; a run that measured a suite has it without. `--over
+    prefill-fla,prefill-flashinfer` compares it with the best of these libraries at
+    each workload, and says at how many a kernel is slower, and where most. Of a run
+    with several distributions of inputs a kernel's mean is its worst over them, and
+    `--profile never` has that of one.
+
+    With `--contest`, the scores of the FlashInfer contest: the arithmetic mean of the
+    speedups, each workload counted as often as the contest lists it, and 0 if any
+    number is outside its tolerance of 1e-2. Beside it: our gates, which are stricter,
+    and our geometric mean with its interval. `--suite` is contest then, `--over`
+    FlashInfer's kernel, else the run's baseline, and the run the latest one that
+    measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
+    also the score of both together.
+
+    With `--chart`: time is time against batch size or tokens; sol, the share of the
+    bound; samples, how the samples lie; rounds, times over the rounds, which
+    shows drift; sweep, its points.
+    """
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.errors import UsageError
+    from gdnbench.report.cards import print_joint
+    from gdnbench.report.run.clocks import print_errors
+    from gdnbench.report.run.table import print_run
+    from gdnbench.report.step import print_step
+    from gdnbench.report.sweep import print_sweep
+    from gdnbench.store.find import find_run
+    from gdnbench.store.info import read_info
+    from gdnbench.store.step import is_step
+    from gdnbench.store.sweep import read_sweep
+
+    check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
+    check_mode(ctx, "contest", (), _NO_CONTEST)
+    if chart:
+        _draw(runs or [""], results, chart, joined(kernel), sizes(shape), output)
+        return
+    if contest:
+        _score(runs or [""], results, suite, joined(over), json=json, csv=csv)
+        return
+    folders = [find_run(results, run) for run in runs or [""]]
+    if len(folders) > 1:
+        if suite or over or emit_dispatch or errors or profile:
+            alone = "--suite, --over, --profile, --emit-dispatch and --errors"
+            raise UsageError(f"{alone} are for one run", "name one run")
+        print_joint(folders, json=json, csv=csv, by_card=by_card)
+        return
+    if errors and (json or csv):
+        raise UsageError("--errors is for tables; --json has them anyway", "leave --errors out")
+    if by_card:
+        raise UsageError("--by-card is for several runs", "gdnbench show RUN RUN --by-card")
+    folder = folders[0]
+    if is_step(folder):
+        if suite or over or emit_dispatch or errors or profile:
+            raise UsageError("a step has a table alone", f"gdnbench show {folder.name}")
+        print_step(folder, json=json, csv=csv)
+        return
+    if emit_dispatch or read_sweep(folder):
+        if suite or over:
+            raise UsageError(
+                "a sweep is not summed up over a suite: it races the points of a kernel", "leave --suite out"
+            )
+        print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
+    else:
+        chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None
+        over_labels = tuple(filter(None, joined(over).split(",")))
+        print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
+    if errors:
+        print_errors(read_info(folder))
+
+
+def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
+    from gdnbench.errors import UsageError
+    from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
+    from gdnbench.report.charts.selection import asked_workloads
+    from gdnbench.report.console import data_console, message_console
+    from gdnbench.store.find import find_run, has_times
+
+    check_chart(chart)
+    if len(runs) > 1:
+        raise UsageError("a chart is of one run", "name one run")
+    if output:
+        check_picture(output, option="-o")
+    folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
+    workloads = asked_workloads(folder, axes)
+    check_choice(chart, kernels, workloads)
+    if output:
+        draw_chart(output, chart, folder, kernels, workloads)
+        message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
+    else:
+        print_chart(data_console(), chart, folder, kernels, workloads)
+
+
+def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
+    from gdnbench.analyse.contest import contest_of_run, has_workloads
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.resolve import find_op
+    from gdnbench.model.declaration import CONTEST_SUITE
+    from gdnbench.report.contest import print_contest
+    from gdnbench.store.find import find_run
+    from gdnbench.store.info import read_info
+
+    catalog, suite = load_catalog(), suite or CONTEST_SUITE
+    references = [label for label in over.split(",") if label]
+    serves = partial(has_workloads, ops=catalog.ops, suite=suite)
+    folders = [find_run(results, run, serves=serves) for run in runs]
+    scored = [contest_of_run(folder, find_op(catalog, read_info(folder).op), suite, references) for folder in folders]
+    print_contest(scored, json=json, csv=csv)

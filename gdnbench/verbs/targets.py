@@ -1,0 +1,140 @@
+"""`gdnbench targets`: the machines that commands can run on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gdnbench.errors import UsageError
+from gdnbench.verbs.base import Verb, make_group
+from gdnbench.verbs.complete import complete_targets
+from gdnbench.verbs.options import CsvOption, JsonOption, QuietOption
+
+targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
+
+
+@targets.callback()
+def list_targets(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = False) -> None:
+    """List the targets of `gdnbench.toml`, the project's and your own.
+
+    `gdnbench run --on NAME` runs on one of them; so does `--gpu MODEL` where no GPU
+    here is of that model and one target says that it has it.
+    """
+    if ctx.invoked_subcommand:
+        return
+    from gdnbench.remote.targets import load_targets
+    from gdnbench.report.machine import print_targets
+
+    print_targets([_row(named) for named in load_targets().values()], json=json, csv=csv)
+
+
+def _row(named: Any) -> dict[str, Any]:
+    target = named.target
+    kind, _, host = named.described.partition(" ")
+    return {
+        "name": named.name,
+        "kind": kind,
+        "host": host,
+        "gpus": list(target.gpus),
+        "python": target.python,
+        "workdir": target.workdir,
+        "file": str(named.file),
+    }
+
+
+@targets.command(cls=Verb)
+def check(
+    name: Annotated[str, typer.Argument(metavar="TARGET", help="Its name.", autocompletion=complete_targets)],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Connect to a target, make it ready, and run `gdnbench doctor` there."""
+    from gdnbench.origin import PROFILES, RESULTS
+    from gdnbench.remote.arrival import Homes
+    from gdnbench.remote.forward import Forwarded
+    from gdnbench.remote.targets import target_named
+    from gdnbench.verbs.on_target import make_job, run_on
+
+    named, homes = target_named(name), Homes(RESULTS, PROFILES)
+    gpu = named.target.gpus[0] if named.target.gpus else "auto"
+    words = ["doctor", "--gpu", gpu, *(["--json"] if json else [])]
+    raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))
+
+
+@targets.command("trust", cls=Verb)
+def confirm() -> None:
+    """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
+    from gdnbench.remote.targets import project_config, read_targets, trust
+    from gdnbench.report.console import data_console, print_next
+
+    path = project_config()
+    named = read_targets(path)
+    if not named:
+        raise UsageError(f"{path} names no target", "gdnbench targets init NAME --ssh HOST writes one")
+    trust(path)
+    console = data_console()
+    for each in named.values():
+        told = each.target.python or "an environment that gdnbench makes"
+        console.print(f"{each.name}: {each.described}, by {told}", markup=False, soft_wrap=True)
+    console.print(f"{path} is confirmed as it is", markup=False, soft_wrap=True)
+    print_next(console, ["gdnbench", "targets", "check", next(iter(named))])
+
+
+@targets.command(cls=Verb)
+def init(
+    name: Annotated[str, typer.Argument(metavar="TARGET", help="What to call it.")],
+    ssh: Annotated[
+        str,
+        typer.Option("--ssh", metavar="HOST", help="The host, as `ssh HOST` reaches it; with --slurm the login node."),
+    ] = "",
+    slurm: Annotated[bool, typer.Option("--slurm", help="A cluster, on which `srun` runs commands.")] = False,
+    modal: Annotated[
+        bool, typer.Option("--modal", help="A sandbox of modal.com's, with the one GPU that --gpu names.")
+    ] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="OPTION", help="Of srun, --option=--gres=gpu:1; repeatable.")
+    ] = None,
+    tasks: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="With --slurm: split runs and sweeps over so many tasks, by workload."),
+    ] = 1,
+    gpu: Annotated[
+        list[str] | None, typer.Option("--gpu", metavar="MODEL", help="A GPU that it has, h200; repeatable.")
+    ] = None,
+    python: Annotated[
+        str, typer.Option(help="An interpreter there with gdnbench's requirements; one is made by default.")
+    ] = "",
+    user: Annotated[bool, typer.Option("--user", help="In your own settings, not in the project's folder.")] = False,
+) -> None:
+    """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
+    from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
+    from gdnbench.report.console import data_console, print_next
+
+    if tasks > 1 and not slurm:
+        raise UsageError("--tasks is for --slurm", "leave --tasks out")
+    if modal and (ssh or slurm or option or len(gpu or []) != 1):
+        raise UsageError(
+            "--modal goes with one --gpu, and with no --ssh, --slurm or --option", "as in: --modal --gpu b200"
+        )
+    fields: dict[str, Any]
+    if modal:
+        fields = {"kind": "modal", "gpu": (gpu or [""])[0].upper()}
+    elif slurm:
+        fields = {"kind": "slurm", **({"login": ssh} if ssh else {}), "options": option or []}
+        fields |= {"tasks": tasks} if tasks > 1 else {}
+    elif ssh and not option:
+        fields = {"kind": "ssh", "host": ssh}
+    else:
+        said = "--option is for --slurm" if ssh else "it is not said how to reach it"
+        raise UsageError(said, "give --ssh HOST, --modal, or --slurm, with --ssh LOGIN where srun is not here")
+    fields |= {} if modal else {"gpus": gpu or []}
+    fields |= {"python": python} if python else {}
+    path = user_config() if user else project_config()
+    is_ones_own = not path.exists() or is_trusted(path)
+    add_target(path, name, fields)
+    if not user and is_ones_own:
+        trust(path)
+    console = data_console()
+    console.print(f"{name} is in {path}", markup=False, soft_wrap=True)
+    print_next(console, ["gdnbench", "targets", "check", name])

@@ -1,0 +1,162 @@
+"""`gdnbench verify`: is it right, and ready to be sent?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gdnbench.origin import RESULTS
+from gdnbench.verbs.options import (
+    CsvOption,
+    GpuOption,
+    InputsOption,
+    JsonOption,
+    KernelsArgument,
+    KernelsOption,
+    OpOrDecodeOption,
+    ProfileOption,
+    QuietOption,
+    ResultsOption,
+    ShapesOption,
+    StepLimitOption,
+    check_mode,
+    joined,
+    one_term,
+    op_meant,
+    sizes,
+    terms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gdnbench.errors import ExitCode
+
+
+_NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
+
+
+def verify(
+    ctx: typer.Context,
+    kernels: KernelsArgument = None,
+    kernel: KernelsOption = None,
+    op: OpOrDecodeOption = "",
+    gpu: GpuOption = "auto",
+    shape: ShapesOption = None,
+    suite: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The workloads of a suite: contest; by default the op's for verifying, or with --ready contest.",
+        ),
+    ] = "",
+    profile: ProfileOption = None,
+    inputs: InputsOption = None,
+    seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
+    step_limit: StepLimitOption = 30.0,
+    sanitize: Annotated[
+        bool,
+        typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
+    ] = False,
+    ready: Annotated[
+        bool,
+        typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library."),
+    ] = False,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(metavar="sm_N,…", help="With --ready: targets to build for; sm_90 and sm_100, or its own."),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE,…", help="With --ready: what no build may do, as inspect has it; spills."),
+    ] = None,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+    csv: CsvOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Hold kernels against a float64 oracle.
+
+    Typical inputs, saturated gates, a large state and a zero b, at several batch
+    sizes; outputs are poisoned first and inputs checked for changes. On a GPU each
+    kernel is also captured into a CUDA graph and replayed, which shows work done
+    off its stream. Without a GPU, torch kernels run on the CPU, Triton kernels in
+    Triton's interpreter, and CUDA kernels in one of PTX, which also finds accesses
+    out of bounds, reads of what nobody wrote, races and barriers misused, by line.
+    With --sanitize each kernel is then launched once at its smallest workload under
+    compute-sanitizer's memcheck, synccheck, initcheck and racecheck, which name the
+    same by line on a GPU. Findings in kernels that are not its own do not count.
+    Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
+
+    --ready asks whether a kernel can be sent to a contest or into a library, by five
+    checks: its source, as `lint` reads it; its builds,
+    as `inspect --fail-on spills`; its numbers, as `verify`, without a GPU in the
+    interpreters; its accesses, as `verify --sanitize`; and a stored run on a GPU of its
+    code as it is now, at every workload of a suite (contest, else default). Measures
+    nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
+    or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
+    """
+    check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
+    if ready:
+        name = one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
+        raise typer.Exit(_check_ready(name, ctx.params))
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.measure.preflight import verify_variants
+    from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
+    from gdnbench.report.verify import print_verdicts
+    from gdnbench.verbs.progress import watch
+
+    sanitizer = need_sanitizer_on(gpu) if sanitize else None
+    catalog = load_catalog()
+    chosen = select_gpu(gpu, list_gpus())
+    names = terms(kernels, kernel)
+    op = op_meant(catalog, op, names, quiet=quiet)
+    with watch(quiet=quiet) as observer:
+        verdicts = verify_variants(
+            catalog,
+            op,
+            joined(names) or "all",
+            axes=sizes(shape),
+            suite=suite,
+            profiles=joined(profile),
+            inputs=inputs,
+            seed=seed,
+            step_limit_s=step_limit,
+            gpu=chosen,
+            observer=observer,
+        )
+        if sanitizer and chosen:
+            limit_s = step_limit * LIMIT_STEPS
+            verdicts = SanitizerCheck(catalog, sanitizer, chosen, limit_s, observer).add_to(verdicts)
+    print_verdicts(verdicts, json=json, csv=csv)
+    raise typer.Exit(verdicts.exit_code)
+
+
+def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
+    """Makes and prints the checks of a kernel, by the verb's parameters; gives the exit code."""
+    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.inspect.quantities import parse_rules
+    from gdnbench.machine.gpus import list_gpus, select_gpu
+    from gdnbench.ready.check import Terms
+    from gdnbench.ready.run import check_kernel
+    from gdnbench.report.ready import print_readiness
+    from gdnbench.verbs.progress import watch
+
+    rules = parse_rules(joined(params["fail_on"]) or "spills")
+    chosen = select_gpu(params["gpu"], list_gpus())
+    with watch(quiet=params["quiet"]) as observer:
+        terms = Terms(
+            archs=joined(params["arch"]),
+            rules=rules,
+            suite=params["suite"],
+            gpu=chosen,
+            gpu_asked=params["gpu"],
+            step_limit_s=params["step_limit"],
+            results=params["results"],
+            observer=observer,
+        )
+        found = check_kernel(load_catalog(), params["op"], name, terms)
+    print_readiness(found, json=params["json"])
+    return found.exit_code

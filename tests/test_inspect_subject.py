@@ -1,0 +1,88 @@
+"""What is inspected when a user names kernels: those that a dispatcher picks, too."""
+
+from pathlib import Path
+
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import UsageError
+from gdnbench.inspect.compiled import choose_subjects
+from gdnbench.inspect.difference import find_counterparts
+from gdnbench.model.kernel import TorchKernel
+
+CATALOG = load_catalog(default_roots()[:1])
+WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
+PICKS = CATALOG.entries["decode-auto"].dispatch
+
+
+def test_a_dispatcher_is_what_it_picks_at_each_workload_under_its_own_name():
+    subjects, notes = choose_subjects(CATALOG, "decode", ["decode-auto"], WORKLOADS)
+    assert notes == ()
+    assert [(each.entry.kernel.name, each.variant.params, each.workload) for each in subjects] == [
+        (PICKS.pick(workload).kernel, PICKS.pick(workload).params, workload) for workload in WORKLOADS
+    ]
+    assert not any("auto" in each.name for each in subjects)
+
+
+def test_what_a_dispatcher_picks_is_inspected_once_where_it_is_named_beside_it():
+    pick = CATALOG.behind(CATALOG.entries["decode-auto"].default, WORKLOADS[0])[1]
+    subjects, _ = choose_subjects(CATALOG, "decode", ["decode-auto", pick.label], WORKLOADS[:1])
+    assert [each.name for each in subjects] == [pick.label]
+
+
+def test_all_is_every_kernel_with_a_build_of_its_own_and_none_twice():
+    subjects, notes = choose_subjects(CATALOG, "decode", [], WORKLOADS[:1])
+    names = [each.name for each in subjects]
+    assert len(names) == len(set(names))
+    entries = [entry for entry in CATALOG.entries.values() if entry.op.name == "decode"]
+    wanted = {e.kernel.name for e in entries if not isinstance(e.kernel, TorchKernel) and not e.dispatch}
+    assert {each.entry.kernel.name for each in subjects} == wanted
+    assert notes == ()
+
+
+def test_a_kernel_that_is_reached_through_python_has_nothing_to_inspect():
+    with pytest.raises(UsageError, match="decode-fla: reached through Python"):
+        choose_subjects(CATALOG, "decode", ["decode-fla"], WORKLOADS)
+
+
+def test_what_a_kernel_cannot_do_is_left_out_and_told():
+    op = CATALOG.ops["verify"]
+    fp32, bf16 = (
+        op.workload({**op.default.sizes, **op.workloads.parse(f"state={state}")[0][0]}) for state in ("fp32", "bf16")
+    )
+    subjects, notes = choose_subjects(CATALOG, "verify", ["verify-v3", "verify-v2"], [fp32, bf16])
+    assert [(each.name, each.workload) for each in subjects] == [
+        ("verify-v2", fp32), ("verify-v3", bf16), ("verify-v2", bf16),
+    ]  # fmt: skip
+    assert notes == (f"verify-v3 cannot do {fp32}: tensor cores multiply bf16, and states have 32 bits",)
+    with pytest.raises(UsageError, match="tensor cores multiply bf16") as raised:
+        choose_subjects(CATALOG, "verify", ["verify-v3"], [fp32])
+    assert raised.value.hint.startswith("ask for one that it can do: gdnbench inspect verify-v3 --shape B=1 ")
+    assert raised.value.hint.endswith(" --shape state=bf16")
+
+
+def toys(name="gemm-split"):
+    catalog = load_catalog([Path(__file__).parent / "toys"])
+    default = catalog.ops["gemm"].default
+    return catalog, choose_subjects(catalog, "gemm", [name], [default])[0]
+
+
+def test_every_launch_of_a_kernel_is_inspected_under_its_own_name():
+    _, launches = toys()
+    assert [each.title for each in launches] == ["gemm-split/partial_sums", "gemm-split/add_sums"]
+    assert [each.name for each in launches] == ["gemm-split"] * 2
+    assert [each.grid() for each in launches] == [(48, 2), (48,)]
+    assert [each.threads(None) for each in launches] == [64, 64]
+    (one,) = toys("gemm-cuda")[1]
+    assert one.title == one.name == "gemm-cuda"
+
+
+def test_launches_are_compared_by_their_entry_or_their_place():
+    catalog, launches = toys()
+    same = find_counterparts(launches, catalog, "gemm", "gemm-split:PARTS=4")
+    assert [each.title for each in same] == [f"gemm-split:PARTS=4/{each.launch}" for each in launches]
+    first = find_counterparts(launches[:1], catalog, "gemm", "gemm-cuda")
+    assert [each.title for each in first] == ["gemm-cuda"]
+    with pytest.raises(UsageError, match="gemm-cuda has no launch to compare gemm-split/add_sums with"):
+        find_counterparts(launches, catalog, "gemm", "gemm-cuda")

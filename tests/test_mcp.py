@@ -1,0 +1,484 @@
+"""`gdnbench mcp`, asked by the protocol's own client: every tool on stored runs and on the CPU."""
+
+import csv
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from committed import EVIDENCE, ROOT
+from faults import answer
+from mcp.shared.exceptions import MCPError
+from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
+from warm_processes import end_warm_parents
+
+from gdnbench.mcp.server import INSTRUCTIONS, TOOLS
+from gdnbench.mcp.tool import schema_of
+
+pytestmark = pytest.mark.slow
+
+PAGE = (ROOT / "docs" / "mcp.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    project = make_project(tmp_path_factory.mktemp("project"))
+    with connected(project) as client:
+        yield client
+    end_warm_parents(project)
+
+
+def direct(client, *words):
+    """What the verb itself prints as JSON, in the project's folder."""
+    return answer(*words, "--json", folder=client.project).document
+
+
+def test_a_client_is_told_how_to_work_and_of_every_tool(client):
+    assert client.session.initialize_result.instructions == INSTRUCTIONS
+    assert len(INSTRUCTIONS.splitlines()) == 11
+    listed = {tool.name: tool for tool in client.portal.call(client.session.list_tools).tools}
+    assert list(listed) == [
+        *("list", "lint", "verify", "inspect", "score", "run", "sweep", "ncu", "explain", "compare", "show"),
+        *("try", "ledger", "ready"),
+    ]
+    assert listed["lint"].annotations.read_only_hint
+    assert not listed["try"].annotations.read_only_hint
+    for tool in listed.values():
+        assert tool.description
+        assert tool.input_schema["type"] == "object"
+        assert tool.input_schema["additionalProperties"] is False
+        assert all(parameter["description"] for parameter in tool.input_schema["properties"].values())
+    assert not {"source", "text", "content", "to", "out"} & {
+        name for tool in listed.values() for name in tool.input_schema["properties"]
+    }
+
+
+def test_list_tells_what_each_kernel_is(client):
+    told = client.call("list", kernel="decode-v4,decode-triton").document
+    v4, triton = sorted(told["kernels"], key=lambda kernel: kernel["kernel"] != "decode-v4")
+    assert v4["op"] == "decode"
+    assert v4["language"] == "cuda"
+    assert v4["params"] == {"WARPS": "8 of 1,2,4,8,16"}
+    assert v4["idea"].startswith("One V-row per warp")
+    assert triton["language"] == "triton"
+
+
+def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
+    names, offset = [], 0
+    while True:
+        told = client.call("list", offset=offset).document
+        names += [kernel["kernel"] for kernel in told["kernels"]]
+        if "for the others: list(offset=" not in told.get("cut", [""])[0]:
+            break
+        offset = len(names)
+    assert len(names) == len(set(names)) > 60
+    assert set(names) >= {entry["kernel"] for entry in direct(client, "list")}
+
+
+def test_show_has_each_case_with_its_intervals_and_verdicts(client):
+    told = client.call("show", run=RUN, kernel="decode-auto", shape="B=1 HQ=4").document
+    rows = [row for row in direct(client, "show", RUN)["measurements"] if row["label"] == "decode-auto"]
+    stream, kernel = (
+        next(row for row in rows if row["B"] == 1 and row["timer"] == timer) for timer in ("nvbench", "cupti")
+    )
+    [case] = told["cases"]
+    assert told["run"] == RUN
+    assert case["verdict"] == stream["verdict"] == "faster"
+    assert case["time_us"] == pytest.approx(stream["time_us"], rel=1e-4)
+    assert case["time_interval"] == pytest.approx([stream["time_lo_us"], stream["time_hi_us"]], rel=1e-4)
+    assert case["speedup"] == pytest.approx(stream["vs_baseline"], rel=1e-4)
+    assert case["speedup_interval"] == pytest.approx([stream["vs_lo"], stream["vs_hi"]], rel=1e-4)
+    assert case["kernel_time_us"] == pytest.approx(kernel["time_us"], rel=1e-4)
+    assert case["kernel_speedup"] == pytest.approx(kernel["vs_baseline"], rel=1e-4)
+
+
+def test_the_pages_of_a_run_have_every_case_once(client):
+    cases, offset = [], 0
+    while True:
+        told = client.call("show", run=RUN, offset=offset).document
+        cases += [(case["kernel"], case["workload"]) for case in told["cases"]]
+        cut = told.get("cut", [""])[0]
+        if f"offset={len(cases)}" not in cut:
+            break
+        offset = len(cases)
+    own = [row for row in direct(client, "show", RUN)["measurements"] if row["timer"] == "nvbench"]
+    assert offset > 0
+    assert len(cases) == len(set(cases)) == len(own)
+
+
+def test_a_workload_that_is_shown_can_be_asked_for(client):
+    shape = client.call("show", run=RUN, offset=9).document["cases"][0]["workload"]
+    told = client.call("show", run=RUN, shape=shape).document
+    assert {case["workload"] for case in told["cases"]} == {shape}
+
+
+def test_an_axis_that_the_run_does_not_have_is_refused(client):
+    told = client.call("show", run=RUN, shape="lengths=8")
+    assert told.is_error
+    assert told.document["exit_code"] == 2
+    assert "its axes are B, HQ" in told.document["hint"]
+
+
+def test_a_run_of_a_suite_comes_with_its_weighted_means(client):
+    told = client.call("show", run=SUITE).document
+    means = {each["kernel"]: each for each in told["suite"]["weighted_geomeans"]}
+    kernels = direct(client, "show", SUITE)["suite"]["kernels"]
+    assert {name: each["speedup"] for name, each in means.items() if "speedup" in each} == pytest.approx(
+        {row["label"]: row["speedup"] for row in kernels if row["speedup"]}, rel=1e-4
+    )
+    # Of two rounds: some intervals tell nothing.
+    intervals = [case.get("speedup_interval") for case in told["cases"] if "speedup" in case]
+    assert None in intervals
+    assert all(low < high < 100 * low for low, high in filter(None, intervals))
+
+
+def test_a_sweep_has_its_plateau_and_its_points(client):
+    told = client.call("show", run=SWEEP).document
+    [plateau] = told["plateaus"]
+    assert plateau["best"] == "decode-triton:BV=8"
+    assert told["points"][0]["place"] == "best"
+    assert len(told["points"]) == 7
+
+
+def test_runs_are_joined_and_steps_are_shown(client):
+    joint = client.call("show", run=CARDS[0], join=[CARDS[1]]).document
+    assert joint["runs"] == list(CARDS)
+    assert all(case["time_us"] > 0 for case in joint["cases"] if case["status"] == "ok")
+    step = client.call("show", run=STEP, shape="B=1").document
+    assert {"python", "graph"} <= {row["path"] for row in step["steps"]}
+    launches = client.call("show", run=LAUNCHES).document["launches"]
+    assert {(row["way"], row["arguments"]) for row in launches} >= {("triton", 10), ("graph", 30)}
+    assert all(row["gap_us"] > 0 for row in launches)
+    told = client.call("show", run=STEP, shape="B=1 heads=qk4_v8")
+    assert told.document["error"] == "shape: 'heads=qk4_v8' is in no workload of this step"
+    assert "its workloads are told in B=1, qk16_v32" in told.document["hint"]
+
+
+def test_compare_has_ratios_and_verdicts(client):
+    told = client.call("compare", sources=[RUN, H100_RUN], filter="B=1 label=decode-auto").document
+    case = next(case for case in told["cases"] if case["workload"] == "B=1 qk4_v8")
+    assert case["verdict"] == "slower"
+    assert case["interval"][0] < case["ratio"] < case["interval"][1] < 1
+    assert any("not tuned here" in warning for warning in told["warnings"])
+
+
+def test_a_gate_that_holds_is_an_answer_and_no_error(client):
+    told = client.call("compare", sources=[RUN, H100_RUN], filter="label=decode-auto B=1", fail_on="slower:1%")
+    assert told.document["exit_code"] == 1
+    assert told.document["meaning"].startswith("a measured regression")
+    assert not told.is_error
+
+
+def test_lint_has_file_line_and_remedy_of_each_finding(client):
+    told = client.call("lint", kernel="decode-v1").document
+    assert (told["exit_code"], told["meaning"], told["findings"]) == (0, "no findings", [])
+    assert told["read"]["files"] == 6  # the kernel, its op's header, and those that are shared
+    told = client.call("lint", kernel="lint-c2-bad", select="C2")
+    [found] = told.document["findings"]
+    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C2")
+    assert found["at"].endswith("c2_bad/kernel.cu:9")
+    assert found["message"] == "__syncthreads() stands where line 8 lets some threads in"
+    assert found["remedy"]
+
+
+def test_ready_has_every_check_and_what_shows_more(client):
+    told = client.call("ready", kernel="decode-syntax-error,decode-v4", gpu="cpu")
+    assert told.is_error
+    told = client.call("ready", kernel="test-wrong", gpu="cpu", suite="contest")
+    assert (told.is_error, told.document["ready"], told.document["exit_code"]) == (False, False, 3)
+    checks = {check["name"]: check for check in told.document["checks"]}
+    assert checks["numbers"]["status"] == "failed"
+    assert checks["numbers"]["command"].startswith("gdnbench verify test-wrong")
+
+
+def test_an_experiment_is_written_down_read_and_closed(client):
+    words = {"hypothesis": "Wider loads - twice as wide - leave sooner...", "kernel": "decode-v10", "stop": "--never"}
+    told = client.call("try", **words, expect=["vs decode-v8 >= 1.02 at B=1", "time <= 9us at B=1"]).document
+    entry = told["entry"]
+    assert (entry["entry"], entry["state"], entry["hypothesis"]) == (1, "open", words["hypothesis"])
+    assert entry["expected"] == ["vs decode-v8 >= 1.02 at B=1", "time <= 9us at B=1"]
+    client.call("try", hypothesis="and then", kernel="decode-v10", expect=["time <= 4us at B=1"], gate=[1])
+    listed = client.call("ledger").document["entries"]
+    assert [(each["entry"], each.get("gate")) for each in listed] == [(1, None), (2, "waits for 1")]
+    told = client.call("ledger", entry=1, run=RUN, learned="nothing: it is older")
+    assert told.is_error
+    assert "before" in told.document["error"]
+    assert client.call("ledger", entry=1).document["entry"] == listed[0] | {"stop": "--never"}
+    wrong = client.call("try", hypothesis="why", kernel="decode-v10", expect=["it is faster"])
+    assert (wrong.is_error, len(client.call("ledger").document["entries"])) == (True, 2)
+    assert client.call("ledger", run=RUN).document["hint"] == "as in entry=3"
+
+
+def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
+    kept = client.project / "ledger.jsonl"
+    before = kept.read_text() if kept.exists() else ""
+    kept.write_text((EVIDENCE / "ledger.jsonl").read_text())
+    entries = []
+    while True:
+        told = client.call("ledger", offset=len(entries)).document
+        entries += told["entries"]
+        if f"ledger(offset={len(entries)})" not in told.get("cut", [""])[0]:
+            break
+    assert [each["entry"] for each in entries] == [each["id"] for each in direct(client, "ledger")["entries"]]
+    assert {"undecided"} <= {each["state"] for each in entries}
+    told = client.call("ledger", entry=9).document
+    assert told["change"] == direct(client, "ledger", "9")["diff"].splitlines()
+    assert told["entry"]["measured"][0]["interval"] == [1.0085, 1.0132]
+    kept.write_text(before)
+
+
+def test_explain_has_the_causes_in_order_and_what_to_try(client):
+    told = client.call("explain", kernel="decode-v1").document
+    found = direct(client, "explain", "decode-v1")
+    assert [cause["cause"] for cause in told["findings"]] == [finding["title"] for finding in found["findings"]]
+    assert told["findings"][0]["try_next"].startswith("gdnbench run --kernel decode-v1")
+    assert any("128 blocks of 1 warp" in fact for fact in told["findings"][0]["facts"])
+
+
+def test_inspect_has_what_the_compiler_made_of_it(client):
+    [build] = client.call("inspect", kernel="decode-v4", arch="sm_90").document["builds"]
+    [row] = direct(client, "inspect", "decode-v4", "--arch", "sm_90")
+    assert build["registers"] == row["regs"]
+    assert build["spill_bytes"] == row["spills"]
+    assert build["shared_bytes"] == row["smem"]
+    assert build["dependent_loads"] == row["trips"]
+    assert build["loads_and_stores"]["global load 128"] == row["mix"]["global load 128"]
+    [pair] = client.call("inspect", kernel="decode-v4", arch="sm_90", against="decode-v1").document["builds"]
+    assert pair["before_and_after"]["registers"][1] == row["regs"]
+
+
+def test_inspect_has_the_code_in_pages(client):
+    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True, "op": "decode"}
+    while True:
+        told = client.call("inspect", **words, offset=len(lines)).document
+        lines += told["code"]
+        if f'code=True, op="decode", offset={len(lines)})' not in told.get("cut", [""])[0]:
+            break
+    whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
+    assert lines == whole.splitlines()
+    assert any("LDG.E.128" in line for line in lines)
+
+
+def test_two_forms_at_once_are_refused_as_the_verb_refuses_them(client):
+    told = client.call("inspect", kernel="decode-v4", code=True, against="decode-v1")
+    assert told.is_error
+    assert told.document["error"] == "--for-model and --diff are two forms"
+
+
+def test_ncu_reads_stored_reports_and_what_moved_between_two(client):
+    [function] = client.call("ncu", reports=[REPORTS[0]]).document["functions"]
+    with (client.project / REPORTS[0]).open() as file:
+        assert next(csv.reader(file))
+    assert function["quantities"]["grid_blocks"] == 128
+    assert next(iter(function["stalls_cycles_per_instruction"])) == "long_scoreboard"
+    [pair] = client.call("ncu", reports=[REPORTS[0]], against=REPORTS[1]).document["functions"]
+    assert pair["before_after_verdict"]["registers"][:2] == [67, 30]
+
+
+def test_ncu_without_a_gpu_says_what_can_be_done_instead(client):
+    told = client.call("ncu", kernel="decode-v4", gpu="cpu")
+    assert told.document["exit_code"] in {2, 5}
+    assert told.document["hint"]
+
+
+def test_verify_tells_wrong_numbers_as_an_answer(client):
+    told = client.call("verify", kernel="test-wrong,decode-reference", shape="B=1", seed=7)
+    assert not told.is_error
+    assert told.document["exit_code"] == 3
+    first, second = told.document["cases"]
+    assert first["kernel"] == "test-wrong"
+    assert first["status"] != "ok"
+    assert first["gates_failed"][0]["error"] > first["gates_failed"][0]["limit"]
+    assert {"where", "got", "expected"} <= first["gates_failed"][0].keys()
+    assert second["status"] == "ok"
+
+
+def test_run_measures_keeps_the_run_and_tells_how_far_it_is(client):
+    heard = []
+    words = {"kernel": "decode-reference", "gpu": "cpu", "rounds": 3, "samples": 5, "label": "asked"}
+    told = client.call("run", heard, **words).document
+    assert told["exit_code"] in {0, 4}
+    assert told["run"].endswith("-cpu-decode-asked")
+    assert told["cases"][0]["time_us"] > 0
+    assert (client.project / "results" / told["run"] / "measurements.csv").exists()
+    again = client.call("show", run=told["run"]).document
+    assert again["cases"] == told["cases"]
+    amounts = [progress for progress, _, _ in heard]
+    assert all(before < after for before, after in pairwise(amounts))
+    assert any(message.startswith("checking 0 of 1") for _, _, message in heard)
+    assert any(message.startswith("measuring") for _, _, message in heard)
+    assert all(total is None or total >= progress - 0.01 for progress, total, _ in heard)
+
+
+def test_score_tells_wrong_numbers_by_its_own_code(client):
+    heard = []
+    told = client.call("score", heard, kernel="test-wrong", against="decode-reference", gpu="cpu")
+    assert not told.is_error
+    assert told.document["exit_code"] == 3
+    assert told.document["meaning"].startswith("wrong:")
+    assert told.document["verdict"] == "wrong-numbers"
+    assert any(message.startswith("checking") for _, _, message in heard)
+
+
+def test_a_plan_is_made_without_measuring(client):
+    before = set((client.project / "results").iterdir())
+    told = client.call("run", kernel="decode-reference", gpu="cpu", dry_run=True).document
+    assert told["plan"]["kernels"] == ["decode-reference"]
+    sweep = client.call("sweep", kernel="decode-triton", param=["BV=4,8"], gpu="cpu", dry_run=True).document
+    assert sweep["plan"]["points"] == 2
+    assert set((client.project / "results").iterdir()) == before
+
+
+def test_a_kernel_that_does_not_exist_is_an_error_with_a_hint(client):
+    told = client.call("verify", kernel="decode-v44")
+    assert told.is_error
+    assert told.document["exit_code"] == 2
+    assert told.document["error"] == "there is no kernel decode-v44"
+    assert "decode-v4" in told.document["hint"]
+
+
+def test_what_is_no_tool_and_no_parameter_is_said(client):
+    with pytest.raises(MCPError, match="no tool 'shell'; there are list, lint, verify"):
+        client.call("shell", command="ls")
+    told = client.call("show", runs="main")
+    assert told.is_error
+    assert "runs" in told.document["error"]
+    assert "run, join, kernel" in told.document["hint"]
+    wrong = client.call("run", kernel="decode-v4", rounds="many")
+    assert wrong.is_error
+    assert wrong.document["error"].startswith("run: rounds: Expected `int`")
+    assert client.call("run").is_error
+
+
+HOSTILE = {
+    "an option for a kernel": ("run", {"kernel": "--out=/tmp/x"}),
+    "an option among kernels": ("run", {"kernel": "decode-v4,--out=/tmp/x"}),
+    "a short option": ("verify", {"kernel": "-k"}),
+    "an option behind a space": ("verify", {"kernel": "decode-v4 --json"}),
+    "an option for a run": ("show", {"run": "--plot=/tmp/x.png"}),
+    "an option for a workload": ("run", {"kernel": "decode-v4", "shape": "B=1 --out=/tmp/x"}),
+    "an option for a label": ("run", {"kernel": "decode-v4", "label": "--out"}),
+    "a label that leads up": ("run", {"kernel": "decode-v4", "label": "../../x"}),
+    "a label with a slash": ("run", {"kernel": "decode-v4", "label": "a/b"}),
+    "an option for a param": ("sweep", {"kernel": "decode-v4", "param": ["--out=/tmp/x"]}),
+    "a path for a kernel": ("inspect", {"kernel": "/etc/passwd"}),
+    "a path that leads up": ("show", {"run": "../outside"}),
+    "a path that leads up from results": ("show", {"run": "results/../../outside"}),
+    "an absolute path": ("show", {"run": "/etc"}),
+    "a published table elsewhere": ("compare", {"sources": ["published/../../outside", "main"]}),
+    "a file elsewhere": ("compare", {"sources": ["/etc/passwd"]}),
+    "a file of the project beside its folders": ("compare", {"sources": ["secret.csv", RUN]}),
+    "a report elsewhere": ("ncu", {"reports": ["/etc/passwd"]}),
+    "a report that leads up": ("ncu", {"reports": ["profiles/../../x.csv"]}),
+    "a report to explain elsewhere": ("explain", {"kernel": "decode-v1", "report": "/etc/passwd"}),
+    "a report to compare with elsewhere": ("ncu", {"reports": [REPORTS[0]], "against": "/etc/passwd"}),
+    "a link that leads out": ("show", {"run": "results/linked"}),
+    "a link by its name": ("show", {"run": "linked"}),
+    "a link to join": ("show", {"run": RUN, "join": ["linked"]}),
+    "a link to compare with": ("compare", {"sources": [RUN, "linked"]}),
+    "a link to a report": ("ncu", {"reports": ["profiles/ncu/linked.csv"]}),
+    "an option for git": ("compare", {"sources": ["git:--output=/tmp/x", "main"]}),
+    "an option for git's kernel": ("inspect", {"kernel": "decode-v4", "against": "git:--output=/tmp/x"}),
+    "a line feed": ("show", {"run": "main\n--json"}),
+    "a NUL": ("show", {"run": "main\0"}),
+    "a long text": ("list", {"kernel": "x" * 5000}),
+    "an empty source": ("compare", {"sources": [""]}),
+    "a path for what is tried": ("try", {"kernel": "/etc/passwd", "hypothesis": "x", "expect": ["time <= 1us at B=1"]}),
+    "an option for what is tried": ("try", {"kernel": "--ledger=x", "hypothesis": "x", "expect": ["time <= 1us"]}),
+    "a line feed in a hypothesis": ("try", {"kernel": "decode-v4", "hypothesis": "x\ny", "expect": ["time <= 1us"]}),
+    "a run elsewhere that closes": ("ledger", {"entry": 1, "run": "/etc"}),
+    "a run that closes by a link": ("ledger", {"entry": 1, "run": "linked"}),
+    "an option for a rule": ("lint", {"kernel": "decode-v4", "select": "--format=sarif"}),
+    "a target that is a path": ("run", {"kernel": "decode-v4", "on": "../lab"}),
+}
+
+
+REFUSED = re.compile(
+    r"begins with a dash|has '\.\.' in it|leads outside|is a path, and|control character|too many|empty value"
+    r"|alone may be|names no commit"
+)
+"""What the server itself says, before it starts a command."""
+
+
+@pytest.fixture(scope="module")
+def trapped(client, tmp_path_factory):
+    """The project with links that lead out of it, to a good run and a good report, and a file beside its folders."""
+    outside = tmp_path_factory.mktemp("outside")
+    project = client.project
+    (project / "results" / RUN).rename(outside / "run")
+    (project / "results" / RUN).mkdir()
+    for path in (outside / "run").iterdir():
+        (project / "results" / RUN / path.name).write_bytes(path.read_bytes())
+    (project / "results" / "linked").symlink_to(outside / "run")
+    (outside / "report.csv").write_bytes((project / REPORTS[0]).read_bytes())
+    (project / "profiles" / "ncu" / "linked.csv").symlink_to(outside / "report.csv")
+    (project / "secret.csv").write_text("kernel,time_us\ndecode-v4,secret\n")
+    yield client
+    (project / "results" / "linked").unlink()
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_leads_outside_or_looks_like_an_option_is_refused(trapped, case):
+    tool, arguments = HOSTILE[case]
+    before = sorted(trapped.project.rglob("*"))
+    told = trapped.call(tool, **arguments)
+    assert told.is_error
+    assert told.document["exit_code"] == 2
+    assert REFUSED.search(told.document["error"])
+    assert told.document["hint"]
+    assert "root:" not in told.text
+    assert sorted(trapped.project.rglob("*")) == before
+    assert not Path("/tmp/x").exists()
+
+
+def test_what_a_value_cannot_mean_comes_back_as_the_command_says_it(client):
+    for arguments in ({"kernel": "decode-v4", "gpu": "$(id)"}, {"kernel": "decode-v4;id"}, {"kernel": "`id`"}):
+        told = client.call("verify", **arguments)
+        assert told.document["exit_code"] in {2, 5}
+        assert told.document["error"]
+        assert "uid=" not in told.text
+
+
+def test_a_path_inside_the_project_is_taken(client):
+    relative = client.call("show", run=f"results/{RUN}", kernel="decode-auto", shape="B=1 HQ=4").document
+    absolute = client.call("show", run=str(client.project / "results" / RUN), kernel="decode-auto", shape="B=1 HQ=4")
+    assert absolute.document["cases"] == relative["cases"]
+
+
+def test_the_page_lists_every_parameter():
+    table = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE)}
+    told = {tool: set(re.findall(r"`(\w+)`", parameters)) for tool, parameters in table.items()}
+    assert told == {name: set(schema_of(tool)["properties"]) for name, tool in TOOLS.items()}
+
+
+@pytest.mark.parametrize(
+    ("number", "tool", "arguments"),
+    [
+        (0, "show", {"run": RUN, "kernel": "decode-auto", "shape": "B=1 HQ=4"}),
+        (1, "inspect", {"kernel": "decode-v9", "arch": "sm_90"}),
+        (2, "verify", {"kernel": "decode-v44"}),
+    ],
+)
+def test_the_page_shows_what_is_answered(client, number, tool, arguments):
+    call = f"{tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in arguments.items())})"
+    samples = [block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if "exit_code" in block]
+    assert f"`{call}`" in PAGE
+    shown, told = json.loads(samples[number]), client.call(tool, **arguments).document
+    if tool == "inspect":  # another compiler has other numbers
+        assert shown["builds"][0].keys() == told["builds"][0].keys()
+    else:
+        assert shown == told
+
+
+def test_every_tool_is_called_by_some_test_here():
+    text = Path(__file__).read_text()
+    assert all(f'call("{name}"' in text for name in TOOLS)
+
+
+def test_the_same_json_every_time(client):
+    first, second = (client.call("inspect", kernel="decode-v4", arch="sm_90").text for _ in range(2))
+    assert json.loads(first) == json.loads(second)

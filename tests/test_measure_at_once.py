@@ -1,0 +1,111 @@
+"""Several runs at once: what becomes of all when one fails, or is stopped."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from gdnbench.errors import ExitCode
+from gdnbench.measure.exit_code import gravest_code
+from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
+
+FAKE = """
+import json, os, signal, sys, time
+from pathlib import Path
+results, name, code, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+pressed = []
+signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+print(f"measuring ({len(os.sched_getaffinity(0))})", file=sys.stderr, flush=True)
+end = time.monotonic() + seconds
+while not pressed and time.monotonic() < end:
+    time.sleep(0.02)
+if pressed:
+    print("stopped", file=sys.stderr)
+    code = 130
+if name:
+    (results / name).mkdir(parents=True)
+    print(json.dumps({"run": {"run_id": name}}))
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+
+
+def job(number, results, name="", code=0, seconds=0.0, cores=None):
+    command = (sys.executable, "-c", FAKE, str(results), name, str(code), str(seconds))
+    return RunJob(f"part {number}", command, frozenset(cores) if cores else None)
+
+
+def run(jobs, results):
+    told = []
+    outcomes = run_at_once(jobs, results, lambda name, line: told.append((name, line)))
+    return outcomes, told
+
+
+def test_runs_are_at_once_each_on_its_cores_and_their_folders_are_found(tmp_path):
+    one = min(os.sched_getaffinity(0))
+    began = time.monotonic()
+    jobs = [job(number, tmp_path, f"run-{number}", seconds=1.5, cores=[one]) for number in range(4)]
+    outcomes, told = run(jobs, tmp_path)
+    assert time.monotonic() - began < 4 * 1.5
+    assert [(each.code, each.folder, each.reason) for each in outcomes] == [
+        (ExitCode.OK, tmp_path / f"run-{number}", "") for number in range(4)
+    ]
+    assert sorted(told) == [(f"part {number}", "measuring (1)") for number in range(4)]
+
+
+def test_one_that_fails_costs_its_own_run(tmp_path):
+    jobs = [job(0, tmp_path, "run-0"), job(1, tmp_path, code=5), job(2, tmp_path, code=-9)]
+    outcomes, _ = run(jobs, tmp_path)
+    assert [each.code for each in outcomes] == [ExitCode.OK, ExitCode.ENVIRONMENT, ExitCode.CRASHED]
+    assert [each.folder for each in outcomes] == [tmp_path / "run-0", None, None]
+    assert outcomes[2].reason == "its run ended with SIGKILL"
+    assert not outcomes[1].reason
+
+
+def test_ctrl_c_reaches_all_and_each_keeps_its_run(tmp_path):
+    told, lines = [], threading.Event()
+
+    def tell(name, line):
+        told.append((name, line))
+        if len(told) == 2:
+            lines.set()
+
+    def press():
+        lines.wait(60)
+        time.sleep(0.3)  # for a test's thread that waited for a core to have begun its own wait
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    jobs = [job(number, tmp_path, f"run-{number}", seconds=60) for number in range(2)]
+    outcomes = run_at_once(jobs, tmp_path, tell)
+    assert [each.code for each in outcomes] == [ExitCode.INTERRUPTED] * 2
+    assert all(each.folder for each in outcomes)
+    assert {line for _, line in told} >= {"stopped"}
+    assert worst_code(outcomes, ExitCode.OK) is ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("codes", "joint", "worst"),
+    [
+        ((0, 0), 0, 0),
+        ((4, 0), 0, 0),  # one run's baseline apart from itself by chance is not the answer's
+        ((0, 0), 4, 4),
+        ((8, 5), 4, 8),
+        ((3, 6), 0, 3),
+        ((70, 3), 0, 70),
+        ((130, 70), 0, 130),
+        ((5, 2), 0, 5),
+    ],
+)
+def test_the_exit_code_is_the_gravest(codes, joint, worst):
+    outcomes = [RunOutcome("part 1", ExitCode(code), "", None) for code in codes]
+    assert worst_code(outcomes, ExitCode(joint)) == worst
+
+
+def test_every_exit_code_has_a_rank():
+    for code in ExitCode:
+        assert gravest_code([code]) is code

@@ -1,0 +1,157 @@
+"""The parent's side of measuring, with workers that do as they are told."""
+
+import pytest
+from run_data import case
+
+from gdnbench.errors import MachineError
+from gdnbench.measure import measure as measure_module
+from gdnbench.measure.measure import TimingWorkers
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, StepBegun, Task
+from gdnbench.measure.rounds import Collected
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.model.status import Status
+
+CASES = tuple(case(name) for name in ("a", "b", "c"))
+A, B, C = (each.id for each in CASES)
+TASK = Task(
+    Phase.MEASURE, "cuda", (), "decode", CASES, seed=7, step_limit_s=30.0, samples=dict.fromkeys((A, B, C), 2)
+)  # fmt: skip
+
+
+def sampled(number, case_id, time_us=4.0):
+    return Sampled(number, case_id, (time_us, time_us))
+
+
+def collect(*events):
+    collected = Collected()
+    for event in events:
+        collected.take(event)
+    return collected
+
+
+def test_the_burn_in_is_dropped():
+    assert collect(sampled(0, A), sampled(1, A)).samples == {A: {1: sampled(1, A)}}
+
+
+def test_each_worker_that_measured_a_case_is_counted():
+    collected = collect(sampled(0, A), sampled(0, B), sampled(1, A), sampled(1, B), sampled(0, A), sampled(2, A))
+    assert collected.burn_ins == {A: 2, B: 1}
+
+
+def test_a_case_that_is_lost_takes_its_samples_with_it():
+    collected = collect(sampled(1, A), sampled(1, B), Examined(A, Status.CRASHED, "SIGSEGV"))
+    assert set(collected.samples) == {B}
+    assert collected.lost[A].reason == "SIGSEGV"
+
+
+def test_a_case_that_passed_its_preflight_is_not_lost():
+    assert collect(Examined(A, Status.OK)).lost == {}
+
+
+def test_host_times_of_several_workers_are_put_together():
+    assert collect(HostTimes({A: 1.0, B: 2.0}), HostTimes({B: 3.0})).cpu_us == {A: 1.0, B: 3.0}
+
+
+def test_a_round_counts_only_if_every_case_has_it():
+    collected = collect(*(sampled(number, case_id) for number, case_id in [(1, A), (1, B), (2, A), (3, B)]))
+    assert collected.complete_rounds([A, B]) == {1}
+    assert collected.complete_rounds([A, B, C]) == set()
+    assert collected.complete_rounds([]) == set()
+    collected.drop_incomplete_rounds([A, B])
+    assert {case_id: set(rounds) for case_id, rounds in collected.samples.items()} == {A: {1}, B: {1}}
+
+
+class Workers:
+    """Stands in for `supervise`: measures what the task says, except where a script says how a worker ends."""
+
+    def __init__(self, *script):
+        self.tasks, self._script = [], list(script)
+
+    def __call__(self, task, folder, name, environment, on_event, warm=None):
+        assert len(self.tasks) < 20, "starts workers for ever"
+        (folder / f"{name}.json").write_text("{}")
+        self.tasks.append(task)
+        stop, end = self._script.pop(0) if self._script else (None, WorkerEnd.FINISHED)
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                if stop == (task.round_number(position), case_id):
+                    on_event(StepBegun(case_id, "measure", 30.0))
+                    return WorkerOutcome(end, "" if end is WorkerEnd.FINISHED else case_id, "it was told to")
+                on_event(StepBegun(case_id, "measure", 30.0))
+                on_event(sampled(task.round_number(position), case_id))
+        return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+@pytest.fixture
+def measure(tmp_path, monkeypatch):
+    def run(*script, rounds=5, collected=None, task=TASK):
+        workers, found, journal = Workers(*script), collected or Collected(), []
+        monkeypatch.setattr(measure_module, "supervise", workers)
+        TimingWorkers(tmp_path, {}, Observer(), journal.append).measure(task, rounds, found)
+        return workers.tasks, found, journal
+
+    return run
+
+
+def test_a_healthy_run_is_one_worker_with_a_burn_in_and_every_round(measure):
+    (task,), collected, _ = measure()
+    assert len(task.order) == 6
+    assert all(sorted(ids) == [A, B, C] for ids in task.order)
+    assert collected.complete_rounds([A, B, C]) == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(("end", "status"), [(WorkerEnd.DIED, Status.CRASHED), (WorkerEnd.HUNG, Status.TIMED_OUT)])
+def test_a_case_that_takes_its_worker_down_is_lost_and_the_others_go_on(measure, end, status):
+    tasks, collected, journal = measure(((3, B), end))
+    assert [[each.id for each in task.cases] for task in tasks] == [[A, B, C], [A, C]]
+    assert {case_id: lost.status for case_id, lost in collected.lost.items()} == {B: status}
+    assert collected.complete_rounds([A, C]) == {1, 2, 3, 4, 5}
+    assert set(collected.samples) == {A, C}
+    assert collected.lost[B] in journal
+
+
+def test_rounds_that_are_whole_are_not_measured_again(measure):
+    tasks, _, _ = measure(((3, B), WorkerEnd.DIED))
+    assert tasks[1].first_round in {3, 4}  # the third round of the other two may have been whole by then
+    assert tasks[1].round_number(len(tasks[1].order) - 1) == 5
+
+
+def test_every_worker_of_a_run_shuffles_in_its_own_way(measure):
+    tasks, _, _ = measure(((1, B), WorkerEnd.DIED), ((4, A), WorkerEnd.DIED), rounds=8)
+    assert len(tasks) == 3
+    assert len({task.record for task in tasks}) == 3
+
+
+def test_a_run_ends_when_no_case_is_left(measure):
+    tasks, collected, _ = measure(((0, A), WorkerEnd.DIED), ((0, B), WorkerEnd.HUNG), ((0, C), WorkerEnd.DIED))
+    assert len(tasks) == 3
+    assert set(collected.lost) == {A, B, C}
+
+
+def test_a_run_that_goes_on_measures_only_what_is_missing(measure):
+    earlier = collect(*(sampled(number, case_id) for number in (1, 2) for case_id in (A, B, C)), sampled(3, A))
+    (task,), collected, _ = measure(collected=earlier)
+    assert (task.first_round, len(task.order)) == (3, 4)
+    assert collected.complete_rounds([A, B, C]) == {1, 2, 3, 4, 5}
+
+
+def test_a_run_that_is_whole_starts_no_worker(measure):
+    earlier = collect(*(sampled(number, case_id) for number in (1, 2) for case_id in (A, B, C)))
+    assert measure(rounds=2, collected=earlier)[0] == []
+
+
+def test_nothing_to_measure_starts_no_worker(measure):
+    assert measure(task=Task(Phase.MEASURE, "cuda", (), "decode", (), seed=7, step_limit_s=30.0))[0] == []
+
+
+def test_workers_that_end_without_measuring_are_the_machines_fault(measure):
+    with pytest.raises(MachineError):
+        measure(*[((0, A), WorkerEnd.FINISHED), ((0, B), WorkerEnd.FINISHED)] * 20)
+
+
+def test_a_later_part_of_a_run_overwrites_no_earlier_ones_files(measure, tmp_path):
+    (tmp_path / "measure-0.json").write_text("earlier")
+    (task,), _, _ = measure()
+    assert (tmp_path / "measure-0.json").read_text() == "earlier"
+    assert "measure-0" not in task.record

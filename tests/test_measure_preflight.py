@@ -1,0 +1,144 @@
+"""The parent's side of the preflight, with workers that do as they are told."""
+
+from dataclasses import replace
+
+import pytest
+from decode_workloads import decode_at
+from run_data import case
+
+from gdnbench.errors import MachineError
+from gdnbench.measure import preflight
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.preflight import Preflight, share_with_controls
+from gdnbench.measure.protocol import IMPORT_STEP, Examined, Phase, Started, StepBegun, Task
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.model.status import Role, Status
+
+CASES = tuple(case(name) for name in ("a", "b", "c"))
+A, B, C = (each.id for each in CASES)
+TASK = Task(Phase.EXAMINE, "cuda", (), "decode", CASES, seed=7, step_limit_s=30.0)
+
+
+class Watcher(Observer):
+    def __init__(self):
+        self.seen, self.advanced = [], 0
+
+    def examined(self, case, result):
+        self.seen.append((case.label, result.status))
+
+    def advance(self):
+        self.advanced += 1
+
+
+class Workers:
+    """Stands in for `supervise`: finds every case healthy, except where `fates` says otherwise."""
+
+    def __init__(self, fates):
+        self.tasks, self.names, self._fates = [], [], fates
+        self.step = "load"
+
+    def __call__(self, task, folder, name, environment, on_event, stop, warm=None):
+        assert len(self.tasks) < 20, "starts workers for ever"
+        self.tasks.append(task)
+        self.names.append(name)
+        on_event(Started("NVIDIA H200", 132, 62914560))
+        for each in task.cases:
+            fate = self._fates.get(each.id, Status.OK)
+            on_event(StepBegun(each.id, self.step, 30.0))
+            if isinstance(fate, WorkerEnd):
+                return WorkerOutcome(fate, "" if fate is WorkerEnd.FINISHED else each.id, "it was told to", self.step)
+            spoilt = fate is Status.CRASHED
+            on_event(Examined(each.id, fate, "" if fate is Status.OK else "told", poisoned=spoilt))
+            if spoilt:
+                return WorkerOutcome(WorkerEnd.FINISHED)
+        return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    def run(checked=None, step="load", task=TASK, **fates):
+        workers = Workers({case(name).id: fate for name, fate in fates.items()})
+        workers.step = step
+        monkeypatch.setattr(preflight, "supervise", workers)
+        watcher, journal, found = Watcher(), [], checked if checked is not None else {}
+        Preflight(tmp_path, {}, watcher, journal.append).judge(task, found)
+        return workers, found, watcher, journal
+
+    return run
+
+
+def statuses(checked):
+    return {case_id: verdict.status for case_id, verdict in checked.items()}
+
+
+def test_healthy_cases_need_one_worker(judge):
+    workers, checked, watcher, _ = judge()
+    assert len(workers.tasks) == 1
+    assert statuses(checked) == {A: Status.OK, B: Status.OK, C: Status.OK}
+    assert watcher.advanced == 3
+
+
+@pytest.mark.parametrize(
+    ("fate", "status"),
+    [(WorkerEnd.DIED, Status.CRASHED), (WorkerEnd.HUNG, Status.TIMED_OUT), (Status.CRASHED, Status.CRASHED)],
+)
+def test_a_worker_that_is_lost_costs_only_the_case_it_was_on(judge, fate, status):
+    workers, checked, watcher, journal = judge(b=fate)
+    assert statuses(checked) == {A: Status.OK, B: status, C: Status.OK}
+    assert checked[B].reason
+    assert [[each.id for each in task.cases] for task in workers.tasks] == [[A, B, C], [C]]
+    assert len(set(workers.names)) == 2
+    assert watcher.seen == [("a", Status.OK), ("b", status), ("c", Status.OK)]
+    assert checked[B] in journal
+
+
+def test_a_case_that_fails_without_harm_needs_no_new_worker(judge):
+    workers, checked, _, _ = judge(b=Status.WRONG_NUMBERS)
+    assert len(workers.tasks) == 1
+    assert statuses(checked)[B] is Status.WRONG_NUMBERS
+
+
+@pytest.mark.parametrize("fate", [WorkerEnd.DIED, WorkerEnd.HUNG])
+def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_one_limit(judge, fate):
+    """The file is the same at every batch size, and would be waited for at each."""
+    workloads = [decode_at(B=batch) for batch in (1, 8, 64)]
+    cases = tuple(case(name, workload=workload) for workload in workloads for name in ("a", "b"))
+    workers, checked, watcher, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
+    assert len(workers.tasks) == 2
+    assert [case_id for case_id, verdict in checked.items() if verdict.status is not Status.OK] == [
+        each.id for each in cases if each.label == "b"
+    ]
+    assert watcher.advanced == len(cases)
+    assert sum(isinstance(event, Examined) and event.reason == "it was told to" for event in journal) == 3
+
+
+def test_what_is_judged_already_is_not_judged_again(judge):
+    before = Examined(B, Status.BUILD_FAILED, "error: expected ;")
+    workers, checked, _, _ = judge({B: before})
+    assert [each.id for each in workers.tasks[0].cases] == [A, C]
+    assert checked[B] is before
+
+
+def test_every_case_may_take_its_worker_down(judge):
+    workers, checked, _, _ = judge(a=WorkerEnd.DIED, b=WorkerEnd.HUNG, c=WorkerEnd.DIED)
+    assert len(workers.tasks) == 3
+    assert set(statuses(checked).values()) == {Status.CRASHED, Status.TIMED_OUT}
+
+
+def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):
+    with pytest.raises(MachineError):
+        judge(a=WorkerEnd.FINISHED)
+
+
+def test_a_control_shares_its_baselines_verdict_at_each_workload():
+    baseline, control = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)
+    checked = {baseline.id: Examined(baseline.id, Status.CRASHED, "SIGSEGV")}
+    share_with_controls((baseline, control), checked)
+    assert checked[control.id] == Examined(control.id, Status.CRASHED, "SIGSEGV")
+
+
+def test_a_control_whose_baseline_was_not_reached_has_no_verdict():
+    control = case("decode-fla", Role.CONTROL)
+    checked = {}
+    share_with_controls((case("decode-fla", Role.BASELINE), control), checked)
+    assert checked == {}

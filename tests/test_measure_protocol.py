@@ -1,0 +1,132 @@
+import math
+import socket
+
+import pytest
+from decode_workloads import decode_at
+from run_data import case
+
+from gdnbench.measure.protocol import (
+    EventChannel,
+    Examined,
+    HostTimes,
+    Phase,
+    Refused,
+    Sampled,
+    Started,
+    StepBegun,
+    Task,
+    decode,
+    encode,
+)
+from gdnbench.model.status import GateResult, Role, Status
+from gdnbench.process.channel import Seal, make_key
+
+GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
+EVENTS = [
+    Started("NVIDIA H200", 132, 62914560),
+    StepBegun("decode-v4/B1", "verify typical", 60.0),
+    StepBegun("", "load torch", 180.0),
+    Examined("decode-v4/B1", Status.OK, launches=1, launched=("gdn_v4", "(fill)"), warm_us=3.25),
+    Examined("decode-x/B1", Status.WRONG_NUMBERS, 'two\nlines, "quoted", ünïcödé', (GATE,), poisoned=True),
+    Sampled(3, "decode-v4/B1", (4.0, 4.032), (1980.0, 1965.0)),
+    Sampled(0, "decode-v4/B1", ()),
+    HostTimes({"decode-v4/B1": 21.5}),
+    Refused("cuda-bench does not load", "see `gdnbench doctor`"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_survives_as_one_line(event):
+    line = encode(event)
+    assert "\n" not in line
+    assert decode(line) == event
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_a_line_cut_off_anywhere_is_no_event(event):
+    line = encode(event)
+    for size in range(len(line)):
+        with pytest.raises(ValueError, match="not a message"):
+            decode(line[:size])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "{}",
+        "[]",
+        "null",
+        "3",
+        '"text"',
+        "true",
+        '{"kind": "Nonsense"}',
+        '{"kind": ["Step"]}',
+        '{"kind": null}',
+        '{"kind": "Step"}',
+        '{"kind": "Step", "case": "a", "step": "b", "limit_s": "soon"}',
+        '{"kind": "Sampled", "round": -1, "case": "a", "times_us": [1.0]}',
+        '{"kind": "Sampled", "round": 100000000000, "case": "a", "times_us": [1.0]}',
+        '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [NaN]}',
+        '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [-5.0]}',
+        '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [1e308]}',
+        "[" * 100000,
+        '{"kind": "Sampled", "round": 1, "case": "a", "times_us": null, "sm_mhz": []}',
+        '{"kind": "Examined", "case": "a", "status": "splendid", "gates": []}',
+        '{"kind": "Examined", "case": "a", "status": "ok", "gates": [1]}',
+    ],
+)
+def test_junk_is_no_event(line):
+    with pytest.raises(ValueError, match="not a message"):
+        decode(line)
+
+
+def test_a_channel_delivers_whole_lines_however_long():
+    key = make_key()
+    seal = Seal(key)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(key)
+        channel = EventChannel(theirs.fileno())
+        for event in EVENTS:
+            channel.send(event)
+        lines = ours.recv(1 << 16).splitlines()
+    assert [decode(seal.remove(line)) for line in lines] == EVENTS
+
+
+CASES = (
+    case("decode-fla", Role.BASELINE),
+    case("decode-t:MODE=a b", workload=decode_at(B=64, HQ=16, HV=32), MODE="a b"),
+)
+
+
+def task(**more):
+    values = {
+        "phase": Phase.MEASURE, "device": "cuda", "roots": ("/kernels", "/mine, too"), "op": "decode", "cases": CASES,
+        "seed": 2**31 - 1, "step_limit_s": 30.0,
+    }  # fmt: skip
+    return Task(**{**values, **more})
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_task_survives_its_file(tmp_path, phase):
+    ids = tuple(each.id for each in CASES)
+    written = task(
+        phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True,
+        launched=dict.fromkeys(ids, ("a", "b")), record="r.json",
+    )  # fmt: skip
+    written.write(tmp_path / "task.json")
+    read = Task.read(tmp_path / "task.json")
+    assert read == written
+    assert read.plain is True
+    assert isinstance(read.phase, Phase)
+
+
+def test_a_task_without_measuring_survives_too(tmp_path):
+    task(cases=()).write(tmp_path / "task.json")
+    assert Task.read(tmp_path / "task.json") == task(cases=())
+
+
+def test_the_first_round_of_every_part_is_burn_in_and_the_others_count_on():
+    assert [task().round_number(position) for position in range(4)] == [0, 1, 2, 3]
+    assert [task(first_round=9).round_number(position) for position in range(4)] == [0, 9, 10, 11]

@@ -1,0 +1,159 @@
+from dataclasses import fields
+
+import pytest
+from decode_workloads import decode_at
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.resolve import find_op
+from gdnbench.errors import ExitCode, ShapeError, UnknownNameError, UsageError
+from gdnbench.measure.request import QUICK, Settings, choose_settings, make_request, parse_workloads
+
+CATALOG = load_catalog(default_roots()[:1])
+DECODE = CATALOG.ops["decode"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "wanted"),
+    [
+        ("", [decode_at()]),
+        ("B=8", [decode_at(B=8)]),
+        ("B=1,8,64", [decode_at(B=1), decode_at(B=8), decode_at(B=64)]),
+        ("B=8,1,8", [decode_at(B=8), decode_at(B=1)]),
+        (" B = 1 , 8", [decode_at(B=1), decode_at(B=8)]),
+        ("B=1 B=8", [decode_at(B=1), decode_at(B=8)]),
+        ("heads=qk16_v32", [decode_at(HQ=16, HV=32)]),
+        ("heads=qk3_v9", [decode_at(HQ=3, HV=9)]),
+        ("HQ=3 HV=9", [decode_at(HQ=3, HV=9)]),
+        ("K=64", [decode_at(K=64)]),
+        (
+            "B=1,2 heads=qk4_v8, qk2_v4",
+            [decode_at(B=1), decode_at(B=2), decode_at(HQ=2, HV=4), decode_at(B=2, HQ=2, HV=4)],
+        ),
+    ],
+)
+def test_every_size_at_every_value_of_an_alias(axes, wanted):
+    assert list(parse_workloads(DECODE, axes)) == wanted
+
+
+def test_sizes_that_are_set_take_the_place_of_a_suites_own():
+    assert [each.B for each in parse_workloads(DECODE, "", "verify")] == [1, 3, 7, 13, 64]
+    found = parse_workloads(DECODE, "heads=qk16_v32", "verify")
+    assert [(each.B, each.series) for each in found] == [(batch, "qk16_v32") for batch in (1, 3, 7, 13, 64)]
+    assert parse_workloads(DECODE, "B=2", "verify") == (decode_at(B=2),)
+
+
+@pytest.mark.parametrize(
+    "axes", ["8", "B", "B=", "B=x", "B=1.5", "B=1;8", "B=1,,8", "M=64", "b=8", "B=1,HV=8", "=8", "B==8", "B=0x10"]
+)
+def test_a_workload_that_cannot_be_read_is_a_usage_error_with_an_example(axes):
+    with pytest.raises(UsageError, match="--shape") as caught:
+        parse_workloads(DECODE, axes)
+    assert "B=1,8,64" in caught.value.message + caught.value.hint
+
+
+@pytest.mark.parametrize("axes", ["B=0", "B=-1", "heads=qk3_v4", "heads=qk0_v8", "heads=qk4_v0"])
+def test_a_workload_that_the_op_does_not_define_is_refused(axes):
+    with pytest.raises(ShapeError):
+        parse_workloads(DECODE, axes)
+
+
+@pytest.mark.parametrize("value", ["v8", "qk4", "qk4_8", "4_8", "qkx_v8", "qk-4_v8", "qk²_v4", "QK4_V8"])
+def test_an_unknown_value_of_an_alias_is_answered_with_the_known_ones(value):
+    with pytest.raises(UnknownNameError, match="no heads") as caught:
+        parse_workloads(DECODE, f"heads={value}")
+    assert "qk4_v8" in caught.value.hint
+
+
+def test_an_unknown_op_is_answered_with_the_known_ones():
+    with pytest.raises(UnknownNameError, match="attention") as caught:
+        find_op(CATALOG, "attention")
+    assert "decode" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"rounds": 1},
+        {"rounds": -3},
+        {"samples": 0},
+        {"margin": -0.1},
+        {"margin": 1.0},
+        {"margin": float("nan")},
+        {"step_limit_s": 0.0},
+        {"step_limit_s": -1.0},
+        {"step_limit_s": float("nan")},
+    ],
+)
+def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
+    with pytest.raises(UsageError) as caught:
+        Settings(**bad)
+    assert "--" in caught.value.message
+    assert caught.value.exit_code is ExitCode.USAGE
+
+
+def chosen(**more):
+    not_asked = {"confidence", "budget_s", "looks", "clocks", "trim"}  # fixed; of sweeps; of scores; text; the device's
+    defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
+    values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
+    return choose_settings(more.pop("device", "cuda"), **{**values, **more})
+
+
+def test_what_the_user_sets_beats_the_quick_defaults_and_those_beat_the_others():
+    assert (chosen().rounds, chosen().samples) == (Settings().rounds, Settings().samples)
+    assert (chosen(quick=True).rounds, chosen(quick=True).samples) == (QUICK.rounds, QUICK.samples)
+    assert (chosen(quick=True, rounds=9).rounds, chosen(quick=True, rounds=9).samples) == (9, QUICK.samples)
+
+
+def test_the_defaults_are_those_that_the_documentation_names():
+    assert (chosen().rounds, chosen().samples, chosen().processes, chosen().plain) == (42, 64, 3, False)
+    assert chosen().clocks == ("cupti",)
+    quick = chosen(quick=True)
+    assert (quick.rounds, quick.samples, quick.processes, quick.clocks) == (7, 32, 1, ())
+    on_cpu = chosen(device="cpu")
+    assert (on_cpu.rounds, on_cpu.samples, on_cpu.processes, on_cpu.clocks) == (42, 64, 1, ())
+    assert (chosen().trim, on_cpu.trim) == (0.05, 0.25)
+
+
+def test_timers_that_are_named_are_read_and_no_others():
+    assert chosen(timers="nvbench").clocks == ()
+    assert chosen(timers="graph,nvbench").clocks == ("graph",)
+    assert chosen(quick=True, timers="nvbench,cupti").clocks == ("cupti",)
+
+
+def test_few_rounds_are_shared_by_as_few_processes():
+    assert chosen(rounds=2).processes == 2
+    assert chosen(rounds=9, processes=9).processes == 9
+    with pytest.raises(UsageError, match="--processes 3"):
+        chosen(rounds=2, processes=3)
+
+
+def test_a_further_clock_takes_half_of_the_rounds_and_one_in_each_process_at_least():
+    assert chosen().clock_rounds == 21
+    assert chosen(rounds=4, processes=4).clock_rounds == 4
+
+
+def test_cold_translations_need_several_placements():
+    assert chosen(cold_tlb=True).cold_tlb
+    with pytest.raises(UsageError, match="--cold-tlb"):
+        chosen(cold_tlb=True, plain=True)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_plain_goes_with_any_number_of_rounds(quick, plain):
+    assert chosen(quick=quick, plain=plain).plain is plain
+
+
+def test_a_seed_is_fresh_unless_it_is_given():
+    assert len({chosen().seed for _ in range(20)}) > 15
+    assert {chosen(seed=0).seed for _ in range(5)} == {0}
+
+
+def test_a_request_holds_what_was_named():
+    request = make_request(
+        CATALOG, "decode", "decode-v4*", axes="B=1,8 heads=qk4_v8", settings=Settings(), label="before"
+    )
+    assert [variant.label for variant in request.variants] == ["decode-v4", "decode-v4b"]
+    assert request.workloads == (decode_at(B=1), decode_at(B=8))
+    assert request.label == "before"
+    assert request.command

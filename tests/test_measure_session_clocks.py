@@ -1,0 +1,332 @@
+"""Runs with further clocks from the request to the files, on a GPU whose workers are simulated."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import ExitCode, MachineError, UsageError
+from gdnbench.measure import measure, preflight
+from gdnbench.measure.exit_code import exit_code_of
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.opening import begin_session, resume_session
+from gdnbench.measure.plan import make_plan
+from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started, StepBegun
+from gdnbench.measure.request import Settings, make_request, parse_clocks
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Role, Status
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.samples import read_rounds, read_samples
+
+CATALOG = load_catalog(default_roots()[:1])
+GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
+KERNELS = "decode-floor-empty,decode-floor-copy,decode-v4,decode-reference"
+TRUE_US = {
+    "decode-reference": {None: 62.9, "cupti": 60.0, "graph": 61.0},
+    "decode-floor-empty": {None: 2.74, "cupti": 0.608, "graph": 0.83},
+    "decode-floor-copy": {None: 3.99, "cupti": 1.728, "graph": 2.0},
+    "decode-v4": {None: 4.6, "cupti": 2.336, "graph": 2.54},
+}
+
+
+class Workers:
+    """Stands in for `supervise`: every case is healthy and takes its true time by the task's clock.
+
+    `script` says of (clock, label, round) what happens there: an exception to raise, or how the worker ends.
+    """
+
+    def __init__(self, script=None):
+        self.tasks, self.script, self._random = [], script or {}, np.random.default_rng(1)
+
+    def __call__(self, task, folder, name, environment, on_event, _stop=None, warm=None):
+        assert len(self.tasks) < 30, "starts workers for ever"
+        task.write(folder / f"{name}.json")
+        (folder / f"{name}.log").write_text("")
+        self.tasks.append(task)
+        if task.phase is Phase.EXAMINE:
+            on_event(Started("NVIDIA H200", 132, 60 << 20))
+            for case in task.cases:
+                on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0))
+            return WorkerOutcome(WorkerEnd.FINISHED)
+        return self._measure(task, on_event)
+
+    def _measure(self, task, on_event):
+        by_id = {case.id: case for case in task.cases}
+        for position, ids in enumerate(task.order):
+            for case_id in ids:
+                label, number = by_id[case_id].variant.label, task.round_number(position)
+                happening = self.script.pop((task.clock, label, number), None)
+                if isinstance(happening, BaseException):
+                    raise happening
+                if happening:
+                    return WorkerOutcome(happening, case_id, "it was told to")
+                on_event(StepBegun(case_id, "measure", 30.0))
+                time_us = TRUE_US[label][task.clock] * self._random.normal(1.0, 0.001)
+                on_event(Sampled(number, case_id, (time_us,) * 4, (1980.0,)))
+        if task.clock is None:
+            on_event(HostTimes(dict.fromkeys(by_id, 2.5)))
+        return WorkerOutcome(WorkerEnd.FINISHED)
+
+    @property
+    def clocks(self):
+        return [task.clock for task in self.tasks if task.phase is Phase.MEASURE and not _is_probe(task)]
+
+
+def _is_probe(task):
+    """Whether it compares inputs, after all timers."""
+    return any(case.workload.profile for case in task.cases)
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine whose workers do as they are told; `run` gives the finished run, and the workers."""
+    notes = []
+
+    class Notes(Observer):
+        def note(self, text):
+            notes.append(text)
+
+    class Machine:
+        results, said = tmp_path / "results", notes
+
+        def employ(self, script=None):
+            workers = Workers(script)
+            monkeypatch.setattr(measure, "supervise", workers)
+            monkeypatch.setattr(preflight, "supervise", workers)
+            return workers
+
+        def open(self, clocks=("cupti", "graph"), gpu=GPU, processes=1):
+            request = make_request(
+                CATALOG, "decode", KERNELS, axes="B=1,8", baseline="decode-reference",
+                settings=Settings(rounds=5, samples=100, clocks=clocks, processes=processes),
+            )  # fmt: skip
+            return begin_session(CATALOG, make_plan(CATALOG, request, gpu), self.results, Notes())
+
+        def run(self, script=None, **more):
+            workers = self.employ(script)
+            return self.open(**more).run(), workers
+
+        def resume(self, run, script=None):
+            """This process still holds the run's folder, as a process that was stopped would not: take up a copy."""
+            held = self.results / run
+            copied = shutil.copytree(held, tmp_path / "copy")
+            shutil.rmtree(held)
+            copied.rename(held)
+            workers = self.employ(script)
+            monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
+            return resume_session(CATALOG, self.results, run, Notes()).run(), workers
+
+    return Machine()
+
+
+def times(rows):
+    return {(row.case.label, row.case.workload.B): row.timing.time_us for row in rows if row.timing}
+
+
+def test_each_clock_measures_every_case_in_a_worker_of_its_own_after_nvbench(machine):
+    finished, workers = machine.run()
+    assert workers.clocks == [None, "cupti", "graph"]
+    rounds = [[sorted(ids) for ids in task.order] for task in workers.tasks if task.phase is Phase.MEASURE]
+    assert rounds[0][:4] == rounds[1] == rounds[2]
+    clocks = read_clocks(finished.path)
+    assert list(clocks) == ["cupti", "graph"]
+    for clock, rows in {None: read_measurements(finished.path), **clocks}.items():
+        assert [row.case for row in rows] == [row.case for row in finished.analysis.measurements]
+        for row in rows:
+            assert row.clock == clock
+            assert row.timing.timer == (clock or "nvbench")
+            assert row.timing.time_us == pytest.approx(TRUE_US[row.case.variant.label][clock], rel=0.005)
+            assert row.timing.rounds == (3 if clock else 5)  # half as many, rounded up
+
+
+def test_every_clock_has_its_own_comparison_floor_and_control(machine):
+    finished, _ = machine.run()
+    for clock, rows in read_clocks(finished.path).items():
+        (v4,) = [row for row in rows if row.case.label == "decode-v4" and row.case.workload.B == 1]
+        baseline, floor, own = (TRUE_US[name][clock] for name in ("decode-reference", "decode-floor-copy", "decode-v4"))
+        assert v4.versus.speedup == pytest.approx(baseline / own, rel=0.005)
+        assert v4.versus.verdict == "faster"
+        assert v4.timing.sol == pytest.approx(floor / own, rel=0.005)
+        assert math.isnan(v4.timing.cpu_time_us)  # the host's time is NVBench's to tell
+        assert len([row for row in rows if row.role is Role.CONTROL]) == 2
+    assert {row.timing.cpu_time_us for row in read_measurements(finished.path)} == {2.5}
+
+
+def test_what_reads_a_run_sees_nvbench_alone(machine):
+    finished, _ = machine.run()
+    for row in read_measurements(finished.path):
+        found, samples = read_rounds(finished.path)[row.case.id], read_samples(finished.path)[row.case.id]
+        assert found == pytest.approx(np.full(5, TRUE_US[row.case.variant.label][None]), rel=0.005)
+        assert samples == pytest.approx(np.full(20, TRUE_US[row.case.variant.label][None]), rel=0.005)
+
+
+def test_rounds_and_samples_of_every_clock_are_stored(machine):
+    finished, _ = machine.run()
+    rounds = pd.read_csv(finished.path / "rounds.csv")
+    assert rounds.groupby("timer").size().to_dict() == {"nvbench": 50, "cupti": 30, "graph": 30}
+    for clock in ("cupti", "graph"):
+        samples = pd.read_parquet(finished.path / f"samples-{clock}.parquet")
+        assert len(samples) == 10 * 3 * 4
+
+
+def test_a_run_of_one_timer_reads_no_further_clock(machine):
+    finished, workers = machine.run(clocks=())
+    assert workers.clocks == [None]
+    assert read_clocks(finished.path) == {}
+    assert finished.analysis.rows == finished.analysis.measurements
+
+
+def test_a_case_that_a_clock_loses_keeps_its_other_times(machine):
+    finished, workers = machine.run({("graph", "decode-v4", 2): WorkerEnd.DIED})
+    assert workers.clocks == [None, "cupti", "graph", "graph"]
+    clocks = read_clocks(finished.path)
+    assert len(times(read_measurements(finished.path))) == len(times(clocks["cupti"])) == 10
+    lost = [row for row in clocks["graph"] if not row.timing]
+    (row,) = lost
+    assert (row.case.label, row.status, row.reason) == ("decode-v4", Status.CRASHED, "it was told to")
+    assert finished.info.complete
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.PARTIAL
+
+
+def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
+    finished, workers = machine.run({("cupti", "decode-v4", 2): WorkerEnd.FORGED})
+    cheated = next(row for row in finished.analysis.measurements if row.case.variant.label == "decode-v4")
+    assert (cheated.status, cheated.reason) == (Status.TAMPERS, "it was told to")
+    assert cheated.timing is None
+    assert cheated.case not in {row.case for row in finished.analysis.clocks}
+    assert all(cheated.case not in task.cases for task in workers.tasks if task.clock == "graph")
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+    others = [row for row in finished.analysis.measurements if row.case != cheated.case]
+    assert {row.status for row in others} == {Status.OK}
+
+
+def test_a_case_whose_time_is_implausible_by_a_clock_has_no_time_by_any(machine, monkeypatch):
+    """By NVBench the launch hides that 1.5 µs do not suffice for a copy that takes 1.73."""
+    monkeypatch.setitem(TRUE_US, "decode-v4", {None: 4.6, "cupti": 1.5, "graph": 2.5})
+    finished, _ = machine.run()
+    found = [row for row in finished.analysis.measurements if row.case.variant.label == "decode-v4"]
+    assert {(row.status, row.timing, row.versus) for row in found} == {(Status.IMPLAUSIBLE, None, None)}
+    assert found[0].reason.startswith("by cupti: 1.5")
+    assert not {row.case for row in found} & {row.case for row in finished.analysis.clocks}
+    assert len(times(finished.analysis.measurements)) == 8
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+
+
+def test_a_clock_that_cannot_be_read_costs_its_own_numbers_alone(machine):
+    refusal = MachineError("CUPTI records nothing here", "see `gdnbench doctor`")
+    finished, _ = machine.run({("cupti", "decode-v4", 0): refusal})
+    clocks = read_clocks(finished.path)
+    assert {(row.status, row.reason) for row in clocks["cupti"]} == {(Status.FAILED, refusal.message)}
+    assert len(times(clocks["graph"])) == 10
+    assert finished.info.complete
+    assert machine.said == ["cupti: CUPTI records nothing here"]
+
+
+def test_a_case_that_nvbench_lost_is_not_given_to_the_other_clocks(machine):
+    finished, workers = machine.run({(None, "decode-v4", 1): WorkerEnd.HUNG})
+    measured = {task.clock: {case.label for case in task.cases} for task in workers.tasks if task.clock}
+    assert {"decode-floor-copy", "decode-reference"} < measured["cupti"] == measured["graph"]
+    lost = [row.case for row in finished.analysis.measurements if not row.timing]
+    assert [case.label for case in lost] == ["decode-v4"]
+    assert not any(row.case in lost for row in finished.analysis.clocks)
+
+
+def test_a_run_that_is_stopped_at_its_last_clock_goes_on_there(machine):
+    first, _ = machine.run({("graph", "decode-v4", 3): KeyboardInterrupt()})
+    assert first.interrupted
+    assert not first.info.complete
+    before = read_clocks(first.path)
+    assert len(times(before["cupti"])) == 10
+    second, workers = machine.resume(first.info.run_id)
+    assert workers.clocks == ["graph"]
+    assert second.info.complete
+    after = read_clocks(second.path)
+    assert times(before["cupti"]) == times(after["cupti"])
+    assert {row.timing.rounds for row in after["graph"]} == {3}
+
+
+def test_a_run_that_is_stopped_before_its_clocks_says_that_they_were_not_reached(machine):
+    stopped, _ = machine.run({(None, "decode-v4", 3): KeyboardInterrupt()})
+    assert {row.status for rows in read_clocks(stopped.path).values() for row in rows} == {Status.NOT_RUN}
+    finished, workers = machine.resume(stopped.info.run_id)
+    assert workers.clocks == [None, "cupti", "graph"]
+    assert all(row.timing for row in finished.analysis.rows)
+    assert read_info(finished.path).settings["clocks"] == ["cupti", "graph"]
+
+
+def test_what_a_stopped_run_said_of_its_times_is_said_no_more(machine):
+    stopped, _ = machine.run({(None, "decode-v4", 3): KeyboardInterrupt()})
+    stale = [
+        "B=1 qk4_v8: the baseline against itself reads 3.10% apart: so much is noise",
+        "cupti: B=8 qk4_v8: the baseline has no time (not-run), so nothing is compared with it",
+    ]
+    other = "other processes are on the GPU: python (7); times may be inflated"
+    path = stopped.path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": [*stale, other]}))
+    finished, _ = machine.resume(stopped.info.run_id)
+    assert finished.info.warnings == [other]
+
+
+def test_a_warning_says_which_clock_it_is_of(machine, monkeypatch):
+    normal = Workers._measure
+
+    def skewed(self, task, on_event):
+        def send(event):
+            if isinstance(event, Sampled) and task.clock == "cupti" and "again" in event.case:
+                event = Sampled(event.round, event.case, tuple(1.1 * each for each in event.times_us), event.sm_mhz)
+            on_event(event)
+
+        return normal(self, task, send)
+
+    monkeypatch.setattr(Workers, "_measure", skewed)
+    finished, _ = machine.run()
+    told = [warning for warning in finished.info.warnings if "against itself" in warning]
+    assert len(told) == 2
+    assert all(warning.startswith("cupti: ") for warning in told)
+    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.NOISY
+
+
+@pytest.mark.parametrize("clock", ["cupti", "graph"])
+def test_without_a_gpu_there_is_no_second_clock_and_no_folder(machine, clock):
+    machine.employ()
+    with pytest.raises(MachineError, match="no second clock without a GPU") as caught:
+        machine.open(clocks=(clock,), gpu=None)
+    assert "--timer" in caught.value.hint
+    assert not machine.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "clocks"),
+    [
+        ("nvbench", ()),
+        ("nvbench,cupti,graph", ("cupti", "graph")),
+        ("graph, cupti", ("cupti", "graph")),
+        ("cupti", ("cupti",)),
+        ("graph,graph", ("graph",)),
+    ],
+)
+def test_timers_are_read_in_any_order_and_nvbench_is_always_among_them(text, clocks):
+    assert parse_clocks(text) == clocks
+
+
+@pytest.mark.parametrize("text", ["", "cpu", "CUPTI", "nvbench,", "nvbench,events"])
+def test_a_timer_that_there_is_not_is_named(text):
+    with pytest.raises(UsageError, match="--timer") as caught:
+        parse_clocks(text)
+    assert caught.value.hint == "there are nvbench, cupti, graph"
+
+
+def test_processes_share_the_rounds_of_every_clock(machine):
+    finished, workers = machine.run(clocks=("cupti",), processes=2)
+    assert workers.clocks == [None, None, "cupti", "cupti"]
+    rounds = pd.read_csv(finished.path / "rounds.csv")
+    shared = rounds.groupby(["timer", "process"])["round"].unique().map(sorted).to_dict()
+    assert shared == {
+        ("nvbench", 1): [1, 2, 3], ("nvbench", 2): [4, 5], ("cupti", 3): [1, 2], ("cupti", 4): [3],
+    }  # fmt: skip

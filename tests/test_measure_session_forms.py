@@ -1,0 +1,158 @@
+"""A run on a GPU whose workers are simulated: it measures the form that the preflight chose, and keeps to it."""
+
+import pytest
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.measure import measure, preflight
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.opening import begin_session, open_sweep, resume_session
+from gdnbench.measure.plan import make_plan
+from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
+from gdnbench.measure.request import Settings, make_request
+from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Status
+from gdnbench.store.builds import read_builds
+from gdnbench.store.info import read_info
+from gdnbench.store.measurements import read_clocks, read_measurements
+
+CATALOG = load_catalog(default_roots()[:1])
+GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
+FLOOR = "decode-floor-copy"
+TRUE_US = {FLOOR: 4.0, "decode-v4": 4.6, "decode-reference": 60.0}
+
+
+class Workers:
+    """Stands in for `supervise`: of a floor's forms the one at `place` is the fastest.
+
+    The round `stop_in` is where a run is stopped.
+    """
+
+    def __init__(self, place, stop_in=None):
+        self.tasks, self.stored, self._place, self._stop_in = [], [], place, stop_in
+
+    def __call__(self, task, folder, name, environment, on_event, _stop=None, warm=None):
+        task.write(folder / f"{name}.json")
+        (folder / f"{name}.log").write_text("")
+        self.tasks.append(task)
+        if task.phase is Phase.EXAMINE:
+            on_event(Started("NVIDIA H200", 132, 60 << 20))
+            for case in task.cases:
+                params = task.forms[case.id][self._place] if case.id in task.forms else {}
+                on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0, params=params))
+            return WorkerOutcome(WorkerEnd.FINISHED)
+        self.stored.append(of_floor(read_info(folder).cases))
+        for position, ids in enumerate(task.order):
+            if self._stop_in == task.round_number(position):
+                raise KeyboardInterrupt
+            for number, case_id in enumerate(ids):
+                time_us = TRUE_US[case_id.partition("/")[0].partition(":")[0].removesuffix("@again")]
+                on_event(Sampled(task.round_number(position), case_id, (time_us + 0.001 * number,) * 4, (1980.0,)))
+        if task.clock is None:
+            on_event(HostTimes({}))
+        return WorkerOutcome(WorkerEnd.FINISHED)
+
+    @property
+    def tried(self):
+        """The forms in which the floor was tried, by its id."""
+        return next(task.forms for task in self.tasks if task.phase is Phase.EXAMINE)
+
+    @property
+    def measured(self):
+        """The floor's params in every process that timed it."""
+        cases = [case.to_dict() for task in self.tasks if task.phase is Phase.MEASURE for case in task.cases]
+        return of_floor(cases)
+
+
+def of_floor(cases):
+    return [case["params"] for case in cases if case["label"] == FLOOR]
+
+
+@pytest.fixture
+def employ(monkeypatch):
+    def make(place, stop_in=None):
+        workers = Workers(place, stop_in)
+        monkeypatch.setattr(measure, "supervise", workers)
+        monkeypatch.setattr(preflight, "supervise", workers)
+        return workers
+
+    # A folder is held for as long as a process lives, and here one process stands in for several.
+    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
+    monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
+    return make
+
+
+def begin(results, axes="B=1"):
+    settings = Settings(rounds=6, samples=100, clocks=("cupti",), processes=2)
+    request = make_request(CATALOG, "decode", "decode-v4", axes=axes, baseline="decode-reference", settings=settings)
+    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, Observer())
+
+
+def test_the_chosen_form_is_what_every_process_and_clock_times_and_every_file_has(employ, tmp_path):
+    workers = employ(-1)
+    finished = begin(tmp_path).run()
+    (forms,) = workers.tried.values()
+    chosen, declared = forms[-1], forms[0]
+    assert chosen != declared
+    assert workers.measured[:4] == [chosen] * 4  # two processes by each clock; inputs are compared without floors
+    assert workers.stored[:4] == [[chosen]] * 4  # whoever is killed now finds it in run.json
+    assert of_floor(read_info(finished.path).cases) == [chosen]
+    for rows in (read_measurements(finished.path), *read_clocks(finished.path).values()):
+        assert [dict(row.case.variant.params) for row in rows if row.case.label == FLOOR] == [chosen]
+    for row in finished.analysis.rows:
+        words = " ".join(f"{name}={value}" for name, value in chosen.items())
+        told = f"as {words}, faster here than as declared"
+        assert row.warnings[:1] == ((told,) if row.case.label == FLOOR else ())
+    assert [row.kernel for row in read_builds(finished.path)].count(FLOOR) == 1
+    (v4,) = [row for row in finished.analysis.measurements if row.case.label == "decode-v4"]
+    assert v4.timing.sol == pytest.approx(4.0 / 4.6, rel=0.01)
+
+
+def test_the_declared_form_that_is_kept_changes_nothing(employ, tmp_path):
+    workers = employ(0)
+    session = begin(tmp_path)
+    planned = session.cases
+    finished = session.run()
+    assert session.cases == planned
+    assert not [warning for row in finished.analysis.rows for warning in row.warnings if "declared" in warning]
+    assert workers.measured == [workers.tried[next(iter(workers.tried))][0]] * 4
+    assert finished.info.complete
+
+
+def test_a_run_that_is_taken_up_keeps_its_form_and_tries_no_other(employ, tmp_path):
+    first = employ(-1, stop_in=2)
+    stopped = begin(tmp_path).run()
+    chosen = first.measured[0]
+    second = employ(0)
+    finished = resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    assert second.tried == {}
+    assert second.measured == [chosen] * len(second.measured)
+    assert of_floor(read_info(finished.path).cases) == [chosen]
+    assert finished.info.complete
+
+
+def test_a_run_that_was_stopped_before_the_floor_was_timed_tries_anew(employ, tmp_path):
+    first = employ(-1, stop_in=0)
+    stopped = begin(tmp_path).run()
+    second = employ(1)
+    resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    assert second.tried == first.tried
+    (forms,) = second.tried.values()
+    assert second.measured == [forms[1]] * 4
+
+
+def test_a_sweep_that_was_stopped_goes_on_though_its_floor_has_another_form(employ, tmp_path):
+    settings = choose_sweep_settings("cuda", budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
+    request = make_sweep_request(
+        CATALOG, "decode", ["decode-v4"], ["WARPS=1,2"], axes="B=1", settings=settings, gpu=GPU,
+        baseline="decode-reference",
+    )  # fmt: skip
+    plan = make_plan(CATALOG, request, GPU)
+    first = employ(-1, stop_in=2)
+    stopped = open_sweep(CATALOG, plan, tmp_path, Observer()).run()
+    chosen = of_floor(stopped.info.cases)
+    assert chosen != of_floor([case.to_dict() for case in plan.cases])
+    assert chosen == first.measured
+    employ(0)
+    assert open_sweep(CATALOG, plan, tmp_path, Observer()).folder.run_id == stopped.info.run_id

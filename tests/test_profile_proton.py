@@ -1,0 +1,365 @@
+"""Recording with Proton: what the parent asks for, what the worker leaves, and what a scope compiles to."""
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from faults import python_path
+from proton_data import CLOCK32, CUPTI, SCOPES, recording, store, write_trace
+
+from gdnbench import trace
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
+from gdnbench.model.gpu import Gpu
+from gdnbench.process.command import Completed
+from gdnbench.profile.process import Instrumentation, choose_case, make_assignment
+from gdnbench.profile.proton import recording as recorder
+from gdnbench.profile.proton.recording import Recording, load_profile
+from gdnbench.profile.proton.trace import kernel_durations_us
+from gdnbench.profile.proton.trace import write_trace as write_trace_file
+
+H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load_catalog()
+
+
+def case_of(catalog, label, workload="B=1"):
+    return choose_case(catalog, "decode", label, axes=workload)
+
+
+def test_a_recording_survives_its_file(tmp_path):
+    path = store(tmp_path, notes=("one",))
+    assert Recording.read(path) == recording(notes=("one",))
+
+
+def test_a_stored_recording_opens_in_microseconds_of_its_own_clock(tmp_path):
+    opened = load_profile(store(tmp_path))
+    assert (opened.breakdown.launches, opened.breakdown.unit) == (3, "µs")
+    cycles = load_profile(opened.trace).breakdown
+    assert opened.breakdown.totals == pytest.approx(cycles.totals[1:] / 1980)
+
+
+def test_a_kernel_without_scopes_has_no_breakdown(tmp_path):
+    opened = load_profile(store(tmp_path, trace="", sm_mhz=(), launches=0))
+    assert opened.breakdown is None
+    assert opened.trace is None
+
+
+def test_a_recording_whose_trace_has_gone_says_which(tmp_path):
+    path = store(tmp_path, trace="gone.chrome_trace.gz")
+    with pytest.raises(ProfilerError, match=r"gone\.chrome_trace\.gz"):
+        load_profile(path)
+
+
+def test_a_trace_of_other_launches_than_were_made_is_refused(tmp_path):
+    with pytest.raises(ProfilerError, match=r"3 launches besides .* and 7 were made"):
+        load_profile(store(tmp_path, launches=7))
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"schema": 1}', '{"schema": 99}', "\x00"])
+def test_a_file_that_is_no_recording_is_refused(tmp_path, content):
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    with pytest.raises(ReportFormatError, match=r"other\.json"):
+        load_profile(path)
+
+
+def _edited(path, **fields):
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, **fields}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("schema", 2),
+        ("op", 3),
+        ("case", {}),
+        ("case", []),
+        ("language", "cuda"),
+        ("gpu", ["NVIDIA H200"]),
+        ("triton", None),
+        ("times_us", {}),
+        ("times_us", {"instrumented": [5.0]}),
+        ("times_us", {"plain": []}),
+        ("times_us", {"plain": 5.0}),
+        ("times_us", {"plain": [0.0]}),
+        ("times_us", {"plain": [-1.0]}),
+        ("times_us", {"plain": ["5.0"]}),
+        ("times_us", {"plain": [1e300]}),
+        ("times_us", {"plain": [None]}),
+        ("cupti_us", {"f": []}),
+        ("cupti_us", {"f": [-0.5]}),
+        ("trace", "../../../etc/passwd"),
+        ("trace", "/etc/passwd"),
+        ("trace", "a\0b"),
+        ("trace", 3),
+        ("mode", {}),
+        ("launches", -1),
+        ("launches", 2.5),
+        ("capacity", "32"),
+        ("capacity", 10**40),
+        ("sm_mhz", [0.0]),
+        ("sm_mhz", [-1980.0]),
+        ("sm_mhz", 1980.0),
+        ("notes", "one"),
+        ("source", "0123"),
+        ("source", 123),
+    ],
+)
+def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
+    path = _edited(store(tmp_path), **{field: value})
+    with pytest.raises(ReportFormatError, match=field) as raised:
+        load_profile(path)
+    assert path.name in raised.value.message
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("label", ""),
+        ("label", "decode v4"),
+        ("kernel", None),
+        ("params", {"BV": 1.5}),
+        ("params", {"BV": [1]}),
+        ("params", {"": 1}),
+        ("role", "villain"),
+        ("shape", {"B": -1, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
+        ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
+        ("shape", {"B": 1}),
+    ],
+)
+def test_a_part_of_a_case_that_cannot_be_is_refused(tmp_path, part, value):
+    path = store(tmp_path)
+    case = {**json.loads(path.read_text())["case"], part: value}
+    with pytest.raises(ReportFormatError, match=path.name):
+        load_profile(_edited(path, case=case))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_has_not_is_refused(tmp_path, number):
+    path = store(tmp_path)
+    path.write_text(path.read_text().replace("1979.0", number))
+    with pytest.raises(ReportFormatError, match=path.name):
+        load_profile(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 200_000,
+        '{"schema": 1, "op": ' + '{"a":' * 100_000 + "1" + "}" * 100_001,
+        '{"schema": 1, "traceEvents": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.chrome_trace", "a.chrome_trace.gz"])
+def test_what_is_nested_deeply_ends_in_an_error_and_no_traceback(command_line, tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    code, out, err = command_line("proton", "--import", path, columns="300")
+    assert (code, out) == (ExitCode.PROFILER, "")
+    assert str(path) in err
+    assert "Traceback" not in err
+
+
+def test_a_recording_that_is_no_text_is_refused(tmp_path):
+    path = store(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"NVIDIA", b"\xff\xfe"))
+    with pytest.raises(ReportFormatError, match=path.name):
+        load_profile(path)
+
+
+def test_files_of_before_there_was_a_source_are_read():
+    folder = Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton"
+    for path in folder.iterdir():
+        opened = load_profile(path)
+        assert opened.origin.source == ""
+        assert opened.breakdown.launches
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_trace_says_what_it_is_of_and_is_otherwise_as_proton_wrote_it(tmp_path):
+    written = tmp_path / "trace.chrome_trace"
+    written.write_bytes(gzip.decompress(CLOCK32.read_bytes()))
+    path = tmp_path / "a.chrome_trace.gz"
+    with written.open("rb") as file:
+        write_trace_file(file, path, label="decode-triton:BV=16", source="0123456789abcdef")
+    opened = load_profile(path)
+    assert (opened.origin.label, opened.origin.source) == ("decode-triton:BV=16", "0123456789abcdef")
+    before, after = json.loads(written.read_bytes()), json.loads(gzip.decompress(path.read_bytes()))
+    assert {name: value for name, value in after.items() if name != "otherData"} == before
+    assert after["otherData"] == {"gdnbench_kernel": "decode-triton:BV=16", "gdnbench_source": "0123456789abcdef"}
+
+
+def test_a_trace_of_a_kernel_without_scopes_stays_empty(tmp_path):
+    with io.BytesIO(b"") as file:
+        write_trace_file(file, tmp_path / "a.chrome_trace.gz", label="decode-triton", source="0123456789abcdef")
+    assert gzip.decompress((tmp_path / "a.chrome_trace.gz").read_bytes()) == b""
+
+
+@pytest.mark.parametrize("other", [{"gdnbench_source": "no hash"}, {"gdnbench_kernel": 3}, ["x"], None])
+def test_what_a_trace_says_of_itself_is_checked(tmp_path, other):
+    path = tmp_path / "a.chrome_trace"
+    path.write_text(json.dumps({"otherData": other, "traceEvents": []}))
+    with pytest.raises(ReportFormatError, match=r"a\.chrome_trace is not a trace"):
+        load_profile(path)
+
+
+def test_what_other_tools_say_of_a_trace_does_not_matter(tmp_path):
+    document = json.loads(gzip.decompress(CLOCK32.read_bytes()))
+    path = tmp_path / "a.chrome_trace"
+    path.write_text(json.dumps({**document, "otherData": {"version": 3}, "stackFrames": {}}))
+    assert load_profile(path).origin == load_profile(CLOCK32).origin
+
+
+def test_kernel_times_are_those_between_the_flushes():
+    found = kernel_durations_us(CUPTI, 20)
+    assert list(found) == ["gdn_decode"]
+    assert len(found["gdn_decode"]) == 20
+    assert found["gdn_decode"][:3] == [2.08, 1.984, 1.985]
+    assert sum(found["gdn_decode"]) == pytest.approx(41.987)
+
+
+def test_a_launch_of_several_functions_adds_those_of_one_name(tmp_path):
+    names = ["flush", "a", "b", "a", "flush", "a", "b", "a"]
+    events = [{"cat": "kernel", "name": name, "ts": ts, "dur": ts + 1.0} for ts, name in enumerate(names)]
+    found = kernel_durations_us(write_trace(tmp_path / "t", events[::-1]), 2)
+    assert found == {"a": [6.0, 14.0], "b": [3.0, 7.0]}
+
+
+@pytest.mark.parametrize("content", ["", '{"traceEvents": []}', '{"traceEvents": [{"name": "a"}]}', "[]"])
+def test_a_kernel_trace_that_lacks_launches_gives_no_times(tmp_path, content):
+    path = tmp_path / "t"
+    path.write_text(content)
+    with pytest.raises(ProfilerError):
+        kernel_durations_us(path, 20)
+
+
+def test_launches_are_as_many_as_asked_for_where_the_trace_stays_small(catalog):
+    said = []
+    assert recorder.limit_launches(catalog, case_of(catalog, "decode-triton"), 8, said.append) == 8
+    assert not said
+
+
+def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(catalog):
+    said = []
+    case = case_of(catalog, "decode-triton:BV=8:WARPS=8", "B=32")  # 4096 blocks, 32768 warps a launch
+    assert recorder.limit_launches(catalog, case, 8, said.append) == 1
+    assert "1 of 8 launches" in said[0]
+
+
+def test_a_grid_too_large_for_one_launch_is_refused(catalog):
+    with pytest.raises(UsageError, match="too many") as raised:
+        recorder.limit_launches(catalog, case_of(catalog, "decode-triton:BV=8:WARPS=8", "B=64"), 8, print)
+    assert "a smaller B than 64" in raised.value.hint
+
+
+def test_of_several_launches_nothing_is_traced_so_no_grid_is_too_large(catalog):
+    case = choose_case(catalog, "prefill", "prefill-triton", axes="lengths=65536")
+    assert recorder.limit_launches(catalog, case, 8, print) == 8
+
+
+def _record(catalog, tmp_path, monkeypatch, worker):
+    monkeypatch.setattr(recorder, "run_worker", worker)
+    case = case_of(catalog, "decode-triton:BV=16")
+    assignment = make_assignment(catalog, case, Instrumentation.PROTON, seed=0, launches=4)
+    return recorder.record_trace(assignment, H200, tmp_path, limit_s=5)
+
+
+def test_what_the_worker_leaves_lies_under_the_kernel(catalog, tmp_path, monkeypatch):
+    def worker(assignment, gpu, *, limit_s):
+        recording(case=assignment.case).write(Path(assignment.result))
+        return Completed(0, "")
+
+    path = _record(catalog, tmp_path, monkeypatch, worker)
+    assert path.parent == tmp_path / "proton" / "decode-triton_BV=16"
+    assert path.name.endswith("-h200-B1-qk4_v8.json")
+    assert Recording.read(path).case.label == "decode-triton:BV=16"
+
+
+@pytest.mark.parametrize(("code", "output", "said"), [(1, "out of memory\n", "out of memory"), (-11, "", "with -11")])
+def test_a_worker_that_fails_is_quoted(catalog, tmp_path, monkeypatch, code, output, said):
+    with pytest.raises(ProfilerError, match=said) as raised:
+        _record(catalog, tmp_path, monkeypatch, lambda *_, **__: Completed(code, output))
+    assert raised.value.hint == "gdnbench verify decode-triton:BV=16"
+
+
+def test_a_scope_does_nothing_in_plain_python():
+    with trace.scope("load"):
+        pass
+    with pytest.raises(ValueError, match="through"), trace.scope("load"):
+        raise ValueError("through")
+
+
+INSTRUMENTED = ["decode-triton", "decode-triton-tma", "decode-triton-ws"]
+
+
+@pytest.fixture(scope="module")
+def instrumented(tmp_path_factory):
+    """What `instrumented.py` tells of each kernel, by its label."""
+    script = Path(__file__).parent / "instrumented.py"
+    cache = str(tmp_path_factory.mktemp("triton"))
+    environment = {**os.environ, "TRITON_CACHE_DIR": cache, "PYTHONPATH": python_path()}
+    command = [sys.executable, str(script), *INSTRUMENTED]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize("label", INSTRUMENTED)
+def test_a_scope_is_two_clock_reads_when_instrumented_and_nothing_otherwise(instrumented, label):
+    found = instrumented[label]
+    assert found["same"]  # the JIT's plain code is that of our own build, so what is traced is what is timed
+    assert sorted(found["scopes"]) == sorted(SCOPES)
+    assert found["clocks"] == 2 * len(SCOPES)
+    assert found["bytes"]
+    assert found["capacity"] * found["warps"] * 16 == 8192
+    assert (found["plain_scopes"], found["plain_bytes"]) == ([], 0)
+
+
+@pytest.mark.gpu
+def test_a_triton_kernel_is_traced_on_a_gpu(command_line, tmp_path):
+    code, out, err = command_line("proton", "decode-triton", "--json", "--profiles", tmp_path, "--launches", 3)
+    assert code == 0, err
+    found = json.loads(out)
+    assert [row["name"] for row in found["scopes"]][:6] == SCOPES
+    assert found["launches"] == 3
+    assert found["recording"]["notes"] == []
+    times = {row["name"]: row["median_us"] for row in found["kernel"] if row["kind"] == "events"}
+    total = next(row["avg_us"] for row in found["scopes"] if row["name"] == "total")
+    assert times["plain"] < times["instrumented"] < 3 * times["plain"]
+    assert total < times["instrumented"]
+    assert Path(found["trace"]).stat().st_size
+    assert torch.cuda.is_available()
+
+
+@pytest.mark.gpu
+def test_a_kernel_without_scopes_has_its_times_alone(command_line, tmp_path):
+    code, out, err = command_line("proton", "decode-reference", "--json", "--profiles", tmp_path)
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["scopes"], found["trace"]) == ([], None)
+    assert {row["kind"] for row in found["kernel"]} == {"events", "cupti"}
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_each_launch_of_a_triton_kernel_has_its_time(command_line, tmp_path):
+    code, out, err = command_line("proton", "prefill-triton", "--json", "--profiles", tmp_path)
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["scopes"], found["recording"]["entries"]) == ([], ["prologue", "scan"])
+    times = {row["name"]: row["median_us"] for row in found["kernel"]}
+    assert times.keys() == {"plain", "prologue", "scan", "(sum)"}
+    assert times["prologue"] + times["scan"] == pytest.approx(times["(sum)"], rel=0.1)
+    assert times["(sum)"] < times["plain"]

@@ -1,0 +1,274 @@
+"""Verified cases under compute-sanitizer: what makes one unsafe, what fails one, and what does not count."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from decode_workloads import decode_at
+from sanitizer_data import CLEAN, HELP, LAUNCHES, TOOLS, commands, fake_sanitizer, said
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.select import find_variant
+from gdnbench.errors import ExitCode, MachineError
+from gdnbench.measure.observer import Observer
+from gdnbench.measure.preflight import Verification
+from gdnbench.measure.protocol import Examined
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import GateResult, Status
+from gdnbench.profile.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
+PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)
+
+
+class Steps(Observer):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.begun, self.steps, self.failed, self.notes = [], [], [], []
+
+    def begin(self, phase, total):
+        self.begun.append((phase, total))
+
+    def step(self, what):
+        self.steps.append(what)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def examined(self, case, result):
+        self.failed.append(result.status)
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return load_catalog()
+
+
+@pytest.fixture
+def sanitize(catalog, tmp_path, monkeypatch):
+    """Adds to the verdicts on cases what a made-up compute-sanitizer says; gives them with what it printed."""
+
+    def call(*cases, body=LAUNCHES, before=Status.OK, limit_s=60.0, help_text=HELP, **reports):
+        fake_sanitizer(tmp_path, body, help_text, **reports)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        checked = {
+            case.id: Examined(case.id, before, "" if before is Status.OK else "before", (PASSED,)) for case in cases
+        }
+        verification = Verification(7, H200.name, cases, checked, {})
+        observer = Steps()
+        check = SanitizerCheck(catalog, need_sanitizer(), H200, limit_s, observer)
+        return check.add_to(verification), observer
+
+    return call
+
+
+def case_of(catalog, label="decode-v4", batch=1):
+    return Case(find_variant(catalog, "decode", label)[1], decode_at(B=batch))
+
+
+@pytest.fixture
+def v4(catalog):
+    return case_of(catalog)
+
+
+def own(name):
+    return said(name, "gdn_decode_v4")
+
+
+def test_a_kernel_without_findings_passes_every_tool(sanitize, v4):
+    found, observer = sanitize(v4)
+    verdict = found.checked[v4.id]
+    assert (verdict.status, verdict.reason, verdict.notes) == (Status.OK, "", ())
+    names = [f"compute-sanitizer {tool}" for tool in TOOLS]
+    assert [gate.gate for gate in verdict.gates] == ["inputs unchanged", *names]
+    assert found.exit_code is ExitCode.OK
+    assert observer.begun == [("sanitize", 4)]
+    assert observer.steps == [f"decode-v4 {v4.workload}: {tool}" for tool in TOOLS]
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "told"),
+    [
+        ("memcheck", "memcheck", "memcheck: kernel.cu:25: gdn_decode_v4: Invalid __global__ read of size 4 bytes"),
+        ("racecheck", "racecheck", "racecheck: kernel.cu:28: gdn_decode_v4: write races with read at kernel.cu:29"),
+        ("initcheck", "initcheck", "initcheck: kernel.cu:37: gdn_decode_v4: Uninitialized __global__ memory read"),
+        ("synccheck", "synccheck", "synccheck: kernel.cu:40: gdn_decode_v4: Barrier error detected. Divergent"),
+    ],
+)
+def test_a_finding_makes_the_case_unsafe_and_names_kernel_and_line(sanitize, v4, tool, name, told):
+    found, observer = sanitize(v4, **{tool: own(name)})
+    verdict = found.checked[v4.id]
+    assert verdict.status is Status.UNSAFE
+    assert verdict.reason.startswith(told)
+    assert verdict.reason.endswith("(typical inputs)")
+    [gate] = [gate for gate in verdict.gates if not gate.passed]
+    assert (gate.gate, gate.status) == (f"compute-sanitizer {tool}", Status.UNSAFE)
+    assert gate.where == told.split(": ")[1]
+    assert found.exit_code is ExitCode.WRONG_NUMBERS
+    assert observer.failed == [Status.UNSAFE]
+
+
+def test_races_in_a_kernel_with_mbarriers_are_left_to_the_interpreter(sanitize, catalog):
+    """Of prefill-v4 racecheck told 8 on an H200: one lane arrives for its warp, which the interpreter follows."""
+    v8 = case_of(catalog, "decode-v8")
+    [launch] = catalog.entries["decode-v8"].kernel.launches
+    found, observer = sanitize(v8, racecheck=said("racecheck", launch.entry), memcheck=CLEAN)
+    verdict = found.checked[v8.id]
+    assert (verdict.status, observer.failed) == (Status.OK, [])
+    assert "compute-sanitizer racecheck" not in [gate.gate for gate in verdict.gates]
+    assert f"racecheck: kernel.cu:28: {launch.entry}: write races with read at kernel.cu:29" in verdict.notes[-1]
+    assert verdict.notes[-1].endswith("gdnbench verify decode-v8 --gpu cpu")
+
+
+def test_findings_of_several_tools_are_all_told(sanitize, v4):
+    found, _ = sanitize(v4, memcheck=own("memcheck"), racecheck=own("racecheck"))
+    reason = found.checked[v4.id].reason
+    assert "memcheck: kernel.cu:25" in reason
+    assert "racecheck: kernel.cu:28" in reason
+    assert found.checked[v4.id].notes == (
+        "racecheck warns: kernel.cu:40: gdn_decode_v4: read races with write at kernel.cu:41, 8 hazards",
+    )
+
+
+def test_what_crashed_before_gets_its_line(sanitize, v4):
+    dies = 'cp "$folder/$tool.txt" "$log"; echo "CUDA error: an illegal memory access"; exit 1'
+    found, _ = sanitize(v4, body=dies, before=Status.CRASHED, memcheck=own("memcheck"))
+    assert found.checked[v4.id].status is Status.UNSAFE
+    assert "kernel.cu:25" in found.checked[v4.id].reason
+
+
+def test_findings_in_other_kernels_are_a_note(sanitize, v4):
+    found, _ = sanitize(v4, initcheck=said("foreign"))
+    verdict = found.checked[v4.id]
+    assert verdict.status is Status.OK
+    assert verdict.notes == (
+        "initcheck: 1 error in kernels that are not its own (vectorized_elementwise_kernel) do not count",
+    )
+
+
+UNREADABLE = CLEAN.replace("0 errors", "3 errors")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "told"),
+    [
+        ({"racecheck": UNREADABLE}, Status.FAILED, "racecheck counts 3 errors, and names none"),
+        (
+            {"memcheck": said("foreign").replace("1 error", "9 errors")},
+            Status.FAILED,
+            "memcheck counts 9 errors, and names 1 of them",
+        ),
+        ({"initcheck": said("not-attached")}, Status.FAILED, "came to no end: Error: No attachable process found"),
+        ({"synccheck": ""}, Status.FAILED, "synccheck came to no end: its log has no summary"),
+        (
+            {"memcheck": CLEAN + "========= Internal Sanitizer Error: out of memory\n"},
+            Status.FAILED,
+            "Internal Sanitizer Error: out of memory",
+        ),
+        (
+            {"body": 'cp "$folder/$tool.txt" "$log"; echo no memory; exit 1'},
+            Status.CRASHED,
+            "under compute-sanitizer memcheck: no memory",
+        ),
+        ({"body": "kill -9 $$"}, Status.CRASHED, "memcheck: its process ended with SIGKILL"),
+        ({"body": "true"}, Status.CRASHED, "memcheck: its process ended with exit code 0"),
+        ({"body": "sleep 60", "limit_s": 0.5}, Status.TIMED_OUT, "racecheck did not end within 0 s"),
+    ],
+)
+def test_a_tool_without_an_answer_is_never_a_pass(sanitize, v4, options, status, told):
+    found, _ = sanitize(v4, **options)
+    verdict = found.checked[v4.id]
+    assert verdict.status is status
+    assert told in verdict.reason
+    assert found.exit_code is ExitCode.PARTIAL
+
+
+def test_a_tool_that_hangs_after_a_finding_has_found_it(sanitize, v4):
+    found, _ = sanitize(v4, body='cp "$folder/$tool.txt" "$log"; sleep 60', limit_s=0.5, memcheck=own("memcheck"))
+    assert found.checked[v4.id].status is Status.UNSAFE
+
+
+def test_a_kernel_that_was_wrong_stays_so_where_a_tool_has_no_answer(sanitize, v4):
+    found, _ = sanitize(v4, before=Status.WRONG_NUMBERS, memcheck="")
+    assert (found.checked[v4.id].status, found.checked[v4.id].reason) == (Status.WRONG_NUMBERS, "before")
+
+
+def test_only_the_smallest_workload_of_each_kernel_runs(sanitize, catalog, tmp_path):
+    cases = [case_of(catalog, label, batch) for batch in (64, 1) for label in ("decode-v4", "decode-triton")]
+    found, _ = sanitize(*cases)
+    assert found.sanitized == {cases[2].id, cases[3].id}
+    assert len(commands(tmp_path)) == 8
+    assert found.checked[cases[0].id].gates == (PASSED,)
+
+
+def test_a_kernel_behind_python_is_left_out_and_that_is_said(sanitize, catalog, tmp_path):
+    reference = case_of(catalog, "decode-reference")
+    found, observer = sanitize(reference)
+    assert found.checked[reference.id].status is Status.OK
+    assert "compute-sanitizer was not run" in found.checked[reference.id].notes[0]
+    assert observer.begun == [("sanitize", 0)]
+    assert not (tmp_path / "arguments").exists()
+
+
+@pytest.mark.parametrize("status", [Status.BUILD_FAILED, Status.BROKEN, Status.MISSING, Status.UNSUPPORTED])
+def test_what_cannot_be_launched_is_left_alone(sanitize, v4, tmp_path, status):
+    found, _ = sanitize(v4, before=status)
+    assert found.checked[v4.id].status is status
+    assert not (tmp_path / "arguments").exists()
+
+
+def test_what_does_not_end_is_asked_for_its_barriers_alone(sanitize, v4, tmp_path):
+    found, _ = sanitize(v4, before=Status.TIMED_OUT, synccheck=own("synccheck"))
+    assert found.checked[v4.id].status is Status.UNSAFE
+    assert [command[1] for command in commands(tmp_path)] == ["synccheck"]
+
+
+def test_options_that_the_program_does_not_know_are_left_out_and_shared_memory_is_missed_aloud(sanitize, v4, tmp_path):
+    older = HELP.replace("--initcheck-address-space arg", "")
+    _, observer = sanitize(v4, help_text=older)
+    memcheck, _, initcheck, _ = commands(tmp_path)
+    assert "--padding" in memcheck
+    assert "--padding" not in initcheck
+    assert "--initcheck-address-space" not in initcheck
+    assert "looks at global memory alone" in observer.notes[0]
+
+
+def test_initcheck_looks_at_shared_memory_where_it_can(sanitize, v4, tmp_path):
+    _, observer = sanitize(v4)
+    initcheck = commands(tmp_path)[2]
+    assert initcheck[initcheck.index("--initcheck-address-space") + 1] == "all"
+    assert observer.notes == []
+
+
+def test_it_is_found_on_the_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    assert find_sanitizer(tmp_path) is None
+    for version in ("12.9", "13.0"):
+        folder = tmp_path / f"usr/local/cuda-{version}/bin"
+        folder.mkdir(parents=True)
+        fake_sanitizer(folder)
+    assert find_sanitizer(tmp_path) == tmp_path / "usr/local/cuda-13.0/bin/compute-sanitizer"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "usr/local/cuda-12.9"))
+    assert find_sanitizer(tmp_path) == tmp_path / "usr/local/cuda-12.9/bin/compute-sanitizer"
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    on_path = fake_sanitizer(tmp_path / "bin")
+    assert find_sanitizer(tmp_path) == on_path
+
+
+def test_one_that_does_not_run_is_refused(tmp_path, monkeypatch):
+    path = fake_sanitizer(tmp_path)
+    path.write_text("#!/bin/sh\necho cannot open libsanitizer-collection.so\nexit 127\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(MachineError, match="does not run: cannot open libsanitizer"):
+        need_sanitizer()
+
+
+def test_the_verdicts_of_other_cases_stay(sanitize, catalog, v4):
+    other = case_of(catalog, "decode-v4", 64)
+    found, _ = sanitize(v4, other, memcheck=own("memcheck"))
+    assert found.checked[v4.id].status is Status.UNSAFE
+    assert found.checked[other.id] == replace(found.checked[other.id], status=Status.OK, notes=())

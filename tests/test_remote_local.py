@@ -1,0 +1,462 @@
+"""A target that is this machine: all of the way but ssh."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from contextlib import nullcontext
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from committed import RESULTS
+from remote_data import SHORT, WORKDIR, Laptop
+from safetensors.torch import save_file
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, UsageError
+from gdnbench.launch import load_numerics
+from gdnbench.remote.arrival import ExpectedOutput, Homes, fetch
+from gdnbench.remote.environment import prepare, put_files, requirements
+from gdnbench.remote.host import LocalHost
+from gdnbench.remote.job import held, take_up
+from gdnbench.remote.targets import NamedTarget, SshTarget
+
+RUN = "20261121-101900-h200-decode-main"
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    home = tmp_path / "a project"
+    home.mkdir()
+    laptop = Laptop(home, tmp_path / WORKDIR)
+    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
+    return laptop
+
+
+class Quiet:
+    """A listener that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda *words: self.told.append((name, *words))
+
+
+def save_captured(folder, name="layer 3"):
+    """A file of captured inputs of the decode step."""
+    op = load_catalog(default_roots()[:1]).ops["decode"]
+    numerics = load_numerics(op, default_roots()[0] / "decode")
+    tensors, _ = numerics.make_inputs(op.workload({"B": 1, "HQ": 1, "HV": 2}), 5, "cpu", "never")
+    save_file(tensors, folder / f"{name}.safetensors")
+
+
+@pytest.mark.slow
+def test_captured_inputs_travel_with_the_command_that_needs_them(laptop):
+    (laptop.home / "my layers").mkdir()
+    save_captured(laptop.home / "my layers")
+    for path in ("my layers", "my layers/layer 3.safetensors"):
+        done = laptop("verify", "decode-reference", "--gpu", "cpu", "--inputs", path, "--on", "here", "-q", "--json")
+        assert done.code == 0, done.err
+        assert "file:layer-3-" in done.out
+    done = laptop("run", "decode-reference", *SHORT, "--inputs", path, "--on", "here", "-q")
+    assert done.code == 0, done.err
+    [run] = laptop.runs
+    [told] = json.loads((run / "run.json").read_text())["inputs"]
+    assert told["sha256"] == sha256((laptop.home / path).read_bytes()).hexdigest()
+    assert told["profile"] in done.out
+
+
+def test_captured_inputs_that_are_not_here_are_refused_before_anything_is_sent(laptop):
+    (laptop.home / "empty").mkdir()
+    for path, told in (("none.safetensors", "there is no such file"), ("empty", "the folder holds no file")):
+        done = laptop("verify", "decode-reference", "--inputs", path, "--on", "here", "-q")
+        assert done.code == 2
+        assert told in done.err
+    assert not laptop.workdir.exists()
+
+
+def test_a_run_that_goes_on_elsewhere_takes_its_captured_inputs_along(laptop, sent):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    save_captured(laptop.home)
+    laptop("run", "--resume", RUN, "--inputs", "layer 3.safetensors", "--on", "here")
+    [forwarded] = sent
+    assert forwarded.job.words == ["run", "--resume", RUN, "--inputs=../inputs/layer 3.safetensors"]
+    assert [file.name for file in forwarded.inputs] == ["layer 3.safetensors"]
+
+
+@pytest.mark.slow
+def test_a_run_comes_to_the_folder_that_was_asked_for_and_the_output_names_it(laptop, tmp_path):
+    out = tmp_path / "its own results"
+    done = laptop("run", "decode-reference", *SHORT, "--on", "here", f"--out={out}")
+    assert done.code == 0, done.err
+    [run] = out.iterdir()
+    assert f"stored in {run}" in done.out
+    assert f"gdnbench show {run.name} --out '{out}' --csv" in done.out
+    assert not laptop.results.exists()
+    assert laptop.jobs == []
+    assert "measuring" in done.err
+
+
+def test_a_plan_elsewhere_is_told_with_the_command_that_makes_it(laptop):
+    done = laptop("run", "decode-reference", *SHORT, "--on", "here", "--dry-run", "--out", "mine", "-q")
+    assert done.code == 0, done.err
+    assert "--out mine --on here" in done.out
+    assert done.err == ""
+
+
+def test_what_a_command_refuses_is_refused_there_in_the_same_words(laptop):
+    words = ("run", "decode-reference", "--gpu", "cpu", "--rounds", "1")
+    here, there = laptop(*words), laptop(*words, "--on", "here")
+    assert there.code == here.code == 2
+    assert here.err.splitlines()[0] in there.err
+
+
+def test_a_kernels_folder_that_is_not_there_is_told(laptop):
+    done = laptop("verify", "--on", "here", GDNBENCH_KERNELS="/no/such folder")
+    assert done.code == 2
+    assert "/no/such folder is no folder of kernels" in done.err
+
+
+def test_an_interpreter_that_is_not_there_is_told(laptop):
+    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\npython = "/no/such python"\n')
+    done = laptop("doctor", "--on", "here")
+    assert done.code == 5
+    assert "gdnbench does not start on this machine" in done.err
+    assert "/no/such python" in done.err
+
+
+def test_a_folder_that_cannot_be_made_there_is_told(laptop):
+    laptop.configure('[targets.here]\nkind = "local"\nworkdir = "/dev/null/jobs"\n')
+    done = laptop("doctor", "--on", "here")
+    assert done.code == 5
+    assert "here has no folder /dev/null/jobs" in done.err
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What would be sent."""
+    found = []
+
+    def keep(self, _host, _listener):
+        found.append(self)
+        raise UsageError("it would be sent", "by the next release")
+
+    monkeypatch.setattr("gdnbench.remote.forward.Forwarded.execute", keep)
+    return found
+
+
+def test_a_picture_is_drawn_there_and_comes_to_where_it_was_wished(laptop, sent):
+    words = ("sweep", "decode-triton", "-pBV=4,8", "--plot", "pictures/my sweep.svg", "--out=x", "--label", "--on")
+    laptop(*words, "--on", "here")
+    [forwarded] = sent
+    assert forwarded.job.words == ["sweep", "--plot=my sweep.svg", "decode-triton", "-pBV=4,8", "--label", "--on"]
+    assert forwarded.homes == Homes(Path("x"), Path("profiles"), {"my sweep.svg": Path("pictures/my sweep.svg")})
+    assert (forwarded.job.results, forwarded.job.target, forwarded.job.gpu) == ("x", "here", "auto")
+
+
+def test_a_stopped_run_is_sent_whole_and_one_that_is_not_here_by_its_name(laptop, sent):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    laptop("run", "--resume", RUN[:15], "--on", "here", "--json")
+    laptop("run", "--json", "--resume=2099", "--on", "here")
+    here, there = sent
+    assert here.unfinished == Path("results") / f".{RUN}.partial"
+    assert here.job.words == ["run", "--resume", RUN, "--json"]
+    assert here.job.resume == RUN
+    assert here.job.models == []
+    assert there.unfinished is None
+    assert there.job.words == ["run", "--resume", "2099", "--json"]
+
+
+def test_resuming_here_what_began_elsewhere_says_where(laptop, monkeypatch):
+    job(laptop.home / "x", partial=True, complete=False)
+    shutil.move(laptop.home / "x" / "out" / "results", laptop.results)
+    path = laptop.results / f".{RUN}.partial" / "run.json"
+    info = json.loads(path.read_text())
+    path.write_text(json.dumps({**info, "machine": {**info["machine"], "target": "lab"}}))
+    monkeypatch.setattr("gdnbench.measure.opening.source_change", lambda *_: "")
+    monkeypatch.setattr("gdnbench.measure.opening.list_gpus", lambda: ())
+    done = laptop("run", "--resume", RUN)
+    assert done.code == 5
+    assert "it began elsewhere: --on lab" in done.err
+
+
+# What a target without an interpreter gets. `uv` is a stand-in: a download of torch is no test.
+
+UV = """#!/bin/sh
+echo "$@" >> "{log}"
+if test "$1" = venv; then
+  sleep 0.5
+  for folder; do :; done
+  mkdir -p "$folder/bin" && ln -s "{python}" "$folder/bin/python"
+elif test -e "{broken}"; then
+  echo 'error: no such package' >&2; exit 1
+fi
+"""
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """A target without an interpreter, prepared in a folder of this machine, and the log of its `uv`."""
+    (tmp_path / "bin").mkdir()
+    uv, log = tmp_path / "bin" / "uv", tmp_path / "log"
+    uv.write_text(UV.format(log=log, python=sys.executable, broken=tmp_path / "broken"))
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{uv.parent}{os.pathsep}{os.environ['PATH']}")
+
+    class There(LocalHost):
+        name = "there"
+        python = ""
+
+        def connect(self, argv):
+            return LocalHost().connect(argv)
+
+    target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
+    named = NamedTarget("lab", target, Path("gdnbench.toml"))
+    return (lambda: prepare(named, There(), Quiet())), log, tmp_path / "broken"
+
+
+def test_an_environment_is_made_once_by_one_of_several(bare):
+    make, log, _ = bare
+    made = []
+    threads = [threading.Thread(target=lambda: made.append(make())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({ready.python for ready in made}) == 1
+    assert Path(made[0].python).exists()
+    assert len(made) == 3
+    calls = log.read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["venv", "pip"]
+    make()
+    assert log.read_text().splitlines() == calls
+
+
+def test_an_environment_that_cannot_be_made_is_told_and_made_anew(bare):
+    make, log, broken = bare
+    broken.touch()
+    with pytest.raises(MachineError, match="no environment could be made on lab: error: no such package"):
+        make()
+    broken.unlink()
+    assert Path(make().python).exists()
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_the_requirements_are_those_of_the_project():
+    wanted = requirements()
+    packages = wanted.packages.splitlines()
+    assert {"torch>=2.8", "triton>=3.4", "msgspec>=0.20"} <= set(packages)
+    assert any(line.startswith("fla-core") for line in packages)
+    assert not any(line.startswith("pytest") for line in packages)
+    assert "torch==" in wanted.constraints
+
+
+# What is sent.
+
+
+class CutHost(LocalHost):
+    """What it is sent ends early, as where a connection is cut; and so does what it sends."""
+
+    def start(self, argv, **streams):
+        cut = 'head -c 2000 | "$@"' if streams.get("stdin") else '"$@" | head -c 2000'
+        return super().start(["sh", "-c", cut, "cut", *argv], **streams)
+
+
+def test_a_tree_arrives_whole_or_not_at_all_and_once(tmp_path):
+    odd = tmp_path / "a 'b\"\nc.py"
+    odd.write_bytes(os.urandom(5000))
+    (tmp_path / "there").mkdir()
+    files = {f"x/{odd.name}": odd, "y.py": odd}
+    with pytest.raises(MachineError, match="could not be sent to this machine"):
+        put_files(CutHost(), str(tmp_path / "there"), "tree", files)
+    assert list((tmp_path / "there").iterdir()) == []
+    for _ in range(2):  # as two commands at once
+        put_files(LocalHost(), str(tmp_path / "there"), "tree", files)
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["tree"]
+    assert (tmp_path / "there" / "tree" / "x" / odd.name).read_bytes() == odd.read_bytes()
+
+
+# What comes home, and what a target keeps.
+
+
+def job(folder, *, partial=False, complete=True, journal=""):
+    """A job's folder with a run in it."""
+    name = f".{RUN}.partial" if partial else RUN
+    run = shutil.copytree(RESULTS / RUN, folder / "out" / "results" / name)
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**info, "complete": complete}))
+    if journal:
+        (run / "journal.jsonl").write_text(journal)
+    return folder
+
+
+def home(tmp_path):
+    return Homes(tmp_path / "results", tmp_path / "profiles")
+
+
+def is_complete(run):
+    return json.loads((run / "run.json").read_text())["complete"]
+
+
+def bring(folder, homes, **more):
+    return fetch(LocalHost(), str(folder / "out"), homes, **more)
+
+
+def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_whole_run(tmp_path):
+    homes = home(tmp_path)
+    [run] = bring(job(tmp_path / "1", partial=True, complete=False, journal="x\n"), homes)
+    assert run == homes.results / f".{RUN}.partial"
+    [run] = bring(job(tmp_path / "2", complete=False), homes)
+    assert [path.name for path in homes.results.iterdir()] == [RUN]
+    [run] = bring(job(tmp_path / "3"), homes)
+    assert is_complete(run)
+    for later in (job(tmp_path / "4", complete=False), job(tmp_path / "5", partial=True, complete=False)):
+        with pytest.raises(UsageError, match="is not a part of what came back"):
+            bring(later, homes)
+        assert [path.name for path in homes.results.iterdir()] == [RUN]
+        assert is_complete(run)
+
+
+def test_another_run_of_the_same_name_is_not_replaced(tmp_path):
+    homes = home(tmp_path)
+    [run] = bring(job(tmp_path / "1", complete=False), homes)
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**info, "timestamp": "2020-01-01T00:00:00+00:00"}))
+    with pytest.raises(UsageError, match="is not a part"):
+        bring(job(tmp_path / "2"), homes)
+    assert not is_complete(run)
+
+
+def test_profiles_files_and_what_nobody_asked_for(tmp_path):
+    out = tmp_path / "job" / "out"
+    (out / "profiles" / "ncu" / "k").mkdir(parents=True)
+    (out / "profiles" / "ncu" / "k" / "a.csv").write_text("new")
+    (out / "sweep.png").write_text("picture")
+    (out / ".bashrc").write_text("evil")
+    (out / "other").mkdir()
+    (out / "other" / "x").write_text("x")
+    (tmp_path / "profiles" / "ncu" / "k").mkdir(parents=True)
+    (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
+    homes = Homes(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
+    with pytest.warns(LeftOutWarning, match=r"\.bashrc, other"):
+        assert bring(tmp_path / "job", homes, asked=ExpectedOutput("ncu", ("k",))) == []
+    assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
+    assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
+    assert (tmp_path / "mine.png").read_text() == "picture"
+    assert not (tmp_path / "results").exists()
+
+
+FORGED = {
+    "results/published/nvidia/figures.csv": "published figures",
+    "results/published/run.json": "a run that has their name",
+    "results/calibration/20260102-030405-h200/run.json": "a calibration",
+    "results/evidence/20260102-030405-h200-decode/run.json": "evidence",
+    "results/notes.txt": "a file beside runs",
+    "results/20260102-030405-h200-decode": "a file with a run's name",
+    "profiles/ncu/decode-v9/a.csv": "a profile of a kernel that was not named",
+    "profiles/phases/decode-v4/a.npz": "a profile of another profiler",
+    "profiles/ncu/decode-v4": "a file with a folder's name",
+    "profiles/a.csv": "a file beside profiles",
+    "ledger.jsonl": "a ledger",
+    "gdnbench.toml": "targets",
+}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [ExpectedOutput("ncu", ("decode-v4",)), ExpectedOutput("run", ("decode-v4",)), ExpectedOutput("doctor"), None],
+)
+@pytest.mark.parametrize("path", FORGED, ids=FORGED.values())
+def test_what_was_not_asked_for_is_left_out_and_told(tmp_path, path, asked):
+    forged = tmp_path / "job" / "out" / path
+    forged.parent.mkdir(parents=True)
+    forged.write_text("{}")
+    with pytest.warns(LeftOutWarning, match="not asked for"):
+        assert bring(tmp_path / "job", home(tmp_path), asked=asked) == []
+    left = [each for each in tmp_path.rglob("*") if each.is_file() and not each.is_relative_to(tmp_path / "job")]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("named", "folder", "comes"),
+    [
+        ((), "decode-v4", True),
+        (("decode-v4",), "decode-v4", True),
+        (("decode-v4:WARPS=8",), "decode-v4_WARPS=8", True),
+        (("decode-v4@HEAD~1",), "decode-v4@1a2b3c", True),
+        (("decode-v*",), "decode-v9", True),
+        (("decode-v3", "decode-v4"), "decode-v4", True),
+        (("decode-v4",), "decode-v4b", False),
+        (("decode-v4",), "decode-v", False),
+        (("decode-v?",), "prefill-v1", False),
+    ],
+)
+def test_a_profile_comes_home_where_its_kernel_was_named(tmp_path, named, folder, comes):
+    there = tmp_path / "job" / "out" / "profiles" / "ncu" / folder / "a.csv"
+    there.parent.mkdir(parents=True)
+    there.write_text("new")
+    with nullcontext() if comes else pytest.warns(LeftOutWarning):
+        bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("ncu", named))
+    assert (tmp_path / "profiles" / "ncu" / folder / "a.csv").is_file() == comes
+
+
+def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
+    there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
+    there.parent.mkdir(parents=True)
+    there.write_text("{}")
+    bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("doctor", calibrates=True))
+    assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
+
+
+def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):
+    homes = home(tmp_path)
+    folder = job(tmp_path / "1")
+    with pytest.raises(MachineError, match="damaged or cut off"):
+        fetch(CutHost(), str(folder / "out"), homes)
+    assert not homes.results.exists()
+    with pytest.raises(MachineError):
+        fetch(LocalHost(), str(tmp_path / "nowhere"), homes)
+    assert not homes.results.exists()
+
+
+def test_of_a_run_sent_along_and_one_kept_the_further_one_is_taken(tmp_path):
+    jobs = tmp_path / "jobs"
+    own = job(jobs / "2", partial=True, complete=False, journal="one\n")
+    kept = job(jobs / "1", partial=True, complete=False, journal="one\ntwo\n")
+    run = take_up(own / "out", RUN)
+    assert run.parent == own / "out" / "results"
+    assert (run / "journal.jsonl").read_text() == "one\ntwo\n"
+    assert len(list(run.parent.iterdir())) == 1
+    assert not kept.exists()
+
+    job(jobs / "3", partial=True, complete=False, journal="one\n")
+    assert (take_up(own / "out", RUN[:18]) / "journal.jsonl").read_text() == "one\ntwo\n"
+    with pytest.raises(UnknownNameError):
+        take_up(own / "out", "20990101")
+
+
+def test_of_several_runs_that_a_job_left_the_others_stay(tmp_path):
+    jobs = tmp_path / "jobs"
+    (jobs / "2" / "out").mkdir(parents=True)
+    kept = job(jobs / "1", complete=False)
+    other = kept / "out" / "results" / "20990101-000000-h200-decode-card1"
+    shutil.copytree(RESULTS / RUN, other)
+    take_up(jobs / "2" / "out", RUN)
+    assert list((kept / "out" / "results").iterdir()) == [other]
+    take_up(jobs / "2" / "out", other.name)
+    assert not kept.exists()
+
+
+def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("gdnbench.remote.job._PATIENCE_S", 0.3)
+    jobs = tmp_path / "jobs"
+    (jobs / "2" / "out").mkdir(parents=True)
+    kept = job(jobs / "1", complete=False)
+    with held(kept), pytest.raises(UsageError, match="still running"):
+        take_up(jobs / "2" / "out", RUN)
+    assert take_up(jobs / "2" / "out", RUN).name == RUN

@@ -1,0 +1,253 @@
+"""Commands on a cluster: by a `srun` that is made up, and by Slurm's own where there is one at hand."""
+
+import json
+import signal
+
+import pytest
+from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
+from remote_data import HOST, SHORT, far_results, has_measured, is_alone, ssh_laptop
+from simulated_workers import VARIABLE
+from slurm_data import MadeUpSlurm, SlurmAtHand, cluster, cluster_laptop
+
+pytestmark = pytest.mark.slow
+
+SLOW = (
+    *("run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1"),
+    *("--on", "cluster", "--json"),
+)
+ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
+
+
+@pytest.fixture(params=["made up", "at hand"])
+def slurm(request, tmp_path):
+    (tmp_path / "bin").mkdir()
+    found = MadeUpSlurm(tmp_path / "bin") if request.param == "made up" else SlurmAtHand()
+    yield found
+    found.free()
+
+
+@pytest.fixture
+def laptop(slurm, tmp_path):
+    return cluster_laptop(tmp_path, slurm)
+
+
+def start_slow(laptop):
+    return type(laptop)(laptop.home, laptop.workdir, {**laptop.environment, **ROOTS}).start(*SLOW)
+
+
+def test_a_run_on_a_node_is_as_one_here_and_leaves_no_job(laptop, slurm):
+    done = laptop("run", "decode-reference", *SHORT, "--on", "cluster", "--json")
+    assert done.code == 0, done.err
+    assert [run.name for run in laptop.runs] == [done.info["run_id"]]
+    assert laptop.jobs == []
+    assert slurm.left == set()
+    wrong = laptop("verify", "test-wrong", "--gpu", "cpu", "--shape", "B=1", "--on", "cluster", **ROOTS)
+    assert wrong.code == 3, wrong.err
+
+
+def test_ctrl_c_in_the_queue_leaves_no_job(laptop, slurm):
+    slurm.occupy()
+    process = start_slow(laptop)
+    wait_for(lambda: (laptop.workdir / "jobs").exists() and laptop.jobs, "the job's folder")
+    wait_for(lambda: slurm.left, "a job in the queue")
+    process.send_signal(signal.SIGINT)
+    stopped = laptop.finish(process)
+    assert stopped.code == 130, stopped.err
+    assert laptop.runs == []
+    assert slurm.left == set()
+
+
+def test_ctrl_c_ends_the_job_and_brings_home_what_is_finished(laptop, slurm):
+    process = start_slow(laptop)
+    wait_for(has_measured(laptop, 2, process), "the second round")
+    process.send_signal(signal.SIGINT)
+    stopped = laptop.finish(process)
+    assert stopped.code == 130, stopped.err
+    assert 1 <= stopped.rows["test-slow"]["rounds"] < ROUNDS
+    assert len(laptop.runs) == 1
+    assert slurm.left == set()
+
+
+def test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goes_on(laptop, slurm):
+    process = start_slow(laptop)
+    wait_for(has_measured(laptop, 2, process), "the second round")
+    slurm.cancel()
+    cancelled = laptop.finish(process)
+    assert cancelled.code == 130, cancelled.err
+    assert not cancelled.info["complete"]
+    assert is_alone(laptop)
+    assert laptop.jobs == []
+    [run] = laptop.runs
+
+    done = laptop("run", "--resume", run.name, "--on", "cluster", "--json", **ROOTS)
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert {row["rounds"] for row in done.rows.values()} == {ROUNDS}
+    assert slurm.left == set()
+
+
+def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(laptop, slurm):
+    process = start_slow(laptop)
+    wait_for(has_measured(laptop, 2, process), "the second round")
+    slurm.fail()
+    cut = laptop.finish(process)
+    assert (cut.code, cut.out) == (5, "")
+    assert "was cut" in cut.err
+    assert laptop.runs == []
+    wait_for(lambda: is_alone(laptop), "the end of the command there")
+    [run] = far_results(laptop).iterdir()
+    run_id = run.name.removeprefix(".").removesuffix(".partial")
+    assert f"gdnbench run --resume {run_id} --on cluster" in cut.err
+
+    slurm.repair()
+    done = laptop("run", "--resume", run_id, "--on", "cluster", "--json", **ROOTS)
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert slurm.left == set()
+
+
+GRID = ("sweep", "decode-v4", "--param", "WARPS", "--shape", "B=1,2,8,64", "--budget", "5m", "--seed", "7")
+
+
+def test_a_sweep_over_four_tasks_is_the_sweep_of_one_point_by_point(slurm, tmp_path):
+    found = {}
+    for tasks in (1, 4):
+        folder = tmp_path / str(tasks)
+        folder.mkdir()
+        laptop = cluster_laptop(folder, slurm, tasks=tasks, **{VARIABLE: "0"})
+        done = laptop(*GRID, "--on", "cluster", "--json")
+        assert done.code == 0, done.err
+        assert [run.name for run in laptop.runs] == [done.info["run_id"]]
+        assert (laptop.jobs, slurm.left) == ([], set())
+        found[tasks] = done.document["sweep"]
+        assert len(done.info.get("merged", [])) == (4 if tasks == 4 else 0)
+    one, four = found[1], found[4]
+    assert four["axes"] == one["axes"]
+    assert [plateau["shape"] for plateau in four["plateaus"]] == [plateau["shape"] for plateau in one["plateaus"]]
+    points = [{(point["label"], str(point["shape"])): point for point in sweep["points"]} for sweep in (one, four)]
+    assert points[0].keys() == points[1].keys()
+    for key, point in points[0].items():
+        assert points[1][key]["place"] == point["place"], key
+        assert points[1][key]["slower_by"] == pytest.approx(point["slower_by"], abs=0.004), key
+    assert [each["label"] for each in four["one_for_all"]] == [each["label"] for each in one["one_for_all"]]
+
+
+def test_a_suite_over_three_tasks_is_one_run(slurm, tmp_path):
+    laptop = cluster_laptop(tmp_path, slurm, tasks=3, **{VARIABLE: "0"})
+    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--suite", "contest", "--quick", "--on", "cluster")
+    assert done.code in {0, 4}, done.err
+    assert "suite contest: 7 workloads" in done.out
+    (run,) = laptop.runs
+    assert "part" not in run.name
+    assert {path.name for path in run.iterdir()} >= {"run.json", "measurements.csv", "rounds.csv", "samples.parquet"}
+    assert (laptop.jobs, slurm.left) == ([], set())
+
+
+def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    laptop = cluster_laptop(tmp_path, slurm, tasks=2, **{VARIABLE: "0.3"})
+    words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
+    process = laptop.start(*words, "--on", "cluster", "--json")
+    journals = (laptop.workdir / "jobs").glob
+    name = "*/out/results/.*/journal.jsonl"
+    wait_for(lambda: any('"round":2' in path.read_text() for path in journals(name)), "the second round")
+    process.send_signal(signal.SIGINT)
+    stopped = laptop.finish(process)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert len(laptop.runs) == 2
+    for run in laptop.runs:
+        resume = f"gdnbench run --resume {run.name} --on cluster"
+        assert resume in stopped.err
+        assert laptop(*resume.split()[1:]).code == 0
+    in_order = sorted((run.name for run in laptop.runs), key=lambda name: name.rpartition("-")[2])
+    merge = f"gdnbench runs merge {' '.join(in_order)}"
+    assert f"once all parts are complete: {merge}" in stopped.err
+    done = laptop(*merge.split()[1:], "--json")
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert [run.name for run in laptop.runs] == [done.info["run_id"]]
+    assert slurm.left == set()
+
+
+@pytest.mark.parametrize("words", [("--part", "2/2"), ("--shape", "B=1")])
+def test_what_is_no_run_of_several_workloads_is_one_task(tmp_path, words):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    laptop = cluster_laptop(tmp_path, slurm, tasks=4, **{VARIABLE: "0"})
+    shape = () if "--shape" in words else ("--shape", "B=1,8")
+    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--quick", *shape, *words, "--on", "cluster")
+    assert done.code in {0, 4}, done.err
+    assert len((slurm.folder / "jobs").read_text().split()) == 1
+
+
+def test_a_kernel_that_is_not_there_is_told_before_a_task_begins(tmp_path):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    done = cluster_laptop(tmp_path, slurm, tasks=4)("run", "decode-v99", "--shape", "B=1,8", "--on", "cluster")
+    assert done.code == 2
+    assert "decode-v99" in done.err
+    assert slurm.left == set()
+
+
+@pytest.fixture
+def beyond(slurm, tmp_path):
+    """A laptop without Slurm, from which a login node with it is reached by ssh."""
+    with ssh_laptop(tmp_path, **slurm.environment) as (laptop, _):
+        yield laptop
+
+
+def test_through_a_login_node_a_run_in_parts_is_one_run(beyond, slurm):
+    beyond.configure(cluster(beyond.workdir, login=HOST, tasks=2, **{VARIABLE: "0"}))
+    words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
+    done = beyond(*words, "--on", "cluster", "--json")
+    assert done.code == 0, done.err
+    assert [run.name for run in beyond.runs] == [done.info["run_id"]]
+    assert {row["B"] for row in done.document["measurements"]} == {1, 8}
+    assert (beyond.jobs, slurm.left) == ([], set())
+
+
+def test_ctrl_c_in_the_queue_of_a_login_node_leaves_no_job(beyond, slurm):
+    beyond.configure(cluster(beyond.workdir, login=HOST, tasks=2, **{VARIABLE: "0"}))
+    slurm.occupy()
+    process = beyond.start("run", "decode-v4", "--baseline", "decode-v1", "--shape", "B=1,8", "--on", "cluster")
+    wait_for(lambda: len(slurm.left) == 2, "two jobs in the queue")
+    wait_for(lambda: len(beyond.jobs) == 2, "their folders")
+    process.send_signal(signal.SIGINT)
+    stopped = beyond.finish(process)
+    assert stopped.code == 130, stopped.err
+    assert beyond.runs == []
+    assert slurm.left == set()
+
+
+def test_options_that_slurm_refuses_are_told_with_where_they_stand(tmp_path):
+    (tmp_path / "bin").mkdir()
+    slurm = MadeUpSlurm(tmp_path / "bin")
+    laptop = cluster_laptop(tmp_path, slurm, "--partition=nowhere")
+    done = laptop("run", "decode-reference", *SHORT, "--on", "cluster")
+    assert (done.code, done.out) == (5, "")
+    assert "invalid partition specified: nowhere" in done.err
+    assert "options of [targets.cluster]" in done.err
+
+
+@pytest.mark.parametrize("option", ["gpu", "-p gpu\\n", "--gres=gpu\\u0000", "-"])
+def test_a_word_that_srun_would_take_for_the_program_is_no_option(tmp_path, option):
+    (tmp_path / "gdnbench.toml").write_text(f'[targets.cluster]\nkind = "slurm"\noptions = ["{option}"]\n')
+    done = answer("targets", folder=tmp_path)
+    assert done.code == 2
+    assert "targets.cluster" in done.err
+
+
+def test_init_writes_a_cluster(tmp_path):
+    words = ("targets", "init", "farm", "--slurm", "--ssh", "login1", "--option=--gres=gpu:b200:1", "--gpu", "b200")
+    assert answer(*words, folder=tmp_path).code == 0
+    (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
+    assert (row["kind"], row["host"], row["gpus"]) == ("slurm", "login1", ["b200"])
+    words = ("targets", "init", "wide", "--slurm", "--tasks", "4")
+    assert answer(*words, folder=tmp_path).code == 0
+    assert "tasks = 4" in (tmp_path / "gdnbench.toml").read_text()
+    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--option=--time=5", folder=tmp_path)
+    assert refused.code == 2
+    assert "--option is for --slurm" in refused.err
+    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--tasks", "4", folder=tmp_path)
+    assert (refused.code, "--tasks is for --slurm" in refused.err) == (2, True)
