@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gdnbench.measure.protocol import BURN_IN, Sampled
-from gdnbench.measure.race import START_S, Race
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
+from gdnbench.measure.interim import WORKER_START_S, Race
 from gdnbench.measure.schedule import Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role
+from gdnbench.store.journal import BURN_IN, Sampled
 
 SAMPLES = 100
 FEW = 4  # are kept of each round: enough for its time
@@ -58,7 +58,7 @@ class SimulatedGpu:
         ids = [case.id for case in segment.cases]
         done = collected.complete_rounds(ids)
         assert all(set(collected.samples.get(case_id, ())) == done for case_id in ids), "rounds would be thrown away"
-        self.now_s += START_S
+        self.now_s += WORKER_START_S
         self._processes += 1
         launch_us = self._random.normal(0.0, self._launch_sd_us)
         own = {case_id: self._random.normal(1.0, self._own_sd) for case_id in ids}

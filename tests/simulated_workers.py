@@ -8,10 +8,11 @@ import zlib
 
 import numpy as np
 
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase
 
 GPU = Gpu(0, "NVIDIA B200", "GPU-b2000000-0000-0000-0000-000000000000", (10, 0), 148, 180 << 30)
 VARIABLE = "GDNBENCH_SIMULATED"
@@ -62,10 +63,10 @@ def simulate(task, folder, name, _environment, on_event, _stop=None, warm=None):
 def install(patch):
     """Has this process find that GPU alone, and ask the workers made up; `patch` replaces an attribute by its path."""
     patch("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
-    for place in ("elsewhere.worker", "measuring.opening"):
+    for place in ("remote.worker", "measure.start"):
         patch(f"gdnbench.{place}.list_gpus", lambda: (GPU,))
-    for place in ("measure", "preflight"):
-        patch(f"gdnbench.measure.{place}.supervise", simulate)
+    for place in ("measure.timing", "verify.preflight"):
+        patch(f"gdnbench.{place}.supervise", simulate)
 
 
 def _share(text):

@@ -8,11 +8,11 @@ from decode_workloads import decode_at
 from run_data import case
 from simulated_gpu import SAMPLES, SimulatedGpu
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.race import COARSE_ROUNDS, MOST_ROUNDS, START_S, check_budget
-from gdnbench.measure.rounds import Collected
+from gdnbench.measure.interim import COARSE_ROUNDS, MOST_RACE_ROUNDS, WORKER_START_S, check_budget
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import Examined
 
 SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 
@@ -94,7 +94,7 @@ def test_a_group_that_is_settled_stays_so_while_others_race_on():
 def test_points_that_cannot_be_told_apart_cost_so_many_rounds_and_no_more():
     gpu = SimulatedGpu(points((4.0, 4.0)))
     collected, segments = gpu.run(gpu.race(margin=0.0001))
-    assert MOST_ROUNDS - 5 < max(rounds_of(collected).values()) <= MOST_ROUNDS
+    assert MOST_RACE_ROUNDS - 5 < max(rounds_of(collected).values()) <= MOST_RACE_ROUNDS
     assert len(segments) > 5
 
 
@@ -117,7 +117,7 @@ def test_no_more_is_asked_for_than_the_budget_pays(budget_s):
 
 def test_a_budget_for_few_rounds_cuts_the_coarse_pass():
     gpu = SimulatedGpu(points([4.0] * 20))
-    collected, segments = gpu.run(gpu.race(START_S + 1.3))
+    collected, segments = gpu.run(gpu.race(WORKER_START_S + 1.3))
     assert [segment.phase for segment in segments] == ["coarse"]
     assert set(rounds_of(collected).values()) <= {2, 3, 4, 5, 6}
 
@@ -133,7 +133,7 @@ def refused(action):
 @pytest.mark.parametrize("count", [2, 20, 300])
 def test_a_budget_too_small_for_the_kernels_at_hand_is_refused_and_the_one_it_names_suffices(count):
     gpu = SimulatedGpu({**points([4.0 + n for n in range(count)]), **company()})
-    named_s = refused(lambda: gpu.next_segment(gpu.race(START_S), Collected()))
+    named_s = refused(lambda: gpu.next_segment(gpu.race(WORKER_START_S), Collected()))
     assert gpu.next_segment(gpu.race(named_s), Collected()).rounds >= 2
     collected, _ = gpu.run(gpu.race(named_s))
     assert min(rounds_of(collected).values()) >= 2

@@ -6,8 +6,8 @@ import pytest
 from run_data import measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import parse_workload, parse_workloads
 from gdnbench.errors import UsageError
-from gdnbench.measure.request import parse_workload, parse_workloads
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.analyse.analysis import ALARM
 from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.run_change import is_empty, own_sd
-from gdnbench.measure.analyse import ALARM
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU
 from gdnbench.model.status import Role

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codec import convert
@@ -25,7 +26,6 @@ from gdnbench.ledger.file import Entries
 from gdnbench.ledger.judge import refuse_shut
 from gdnbench.ledger.sources import pack, read_sources
 from gdnbench.machine.provenance import git_state
-from gdnbench.measure.request import parse_workload
 from gdnbench.model.case import same_sources
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload

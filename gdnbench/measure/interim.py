@@ -2,6 +2,12 @@
 
 An interim analysis follows each process. Its intervals have the level of one of all planned analyses (Bonferroni),
 which is valid for any stopping rule. Each analysis has one process more, so the process effect is drawn as often.
+
+A race: a coarse pass over all points, then ever fewer points in ever more rounds, until the best is known.
+
+`stats.multiple.compare_with_best` decides. Each segment is a process of its own, so that a point cannot win by the
+memory layout of one process. The intervals include the differences between processes, so that the coarse pass, a single
+process, drops a point only if it is slower by more than a process can add.
 """
 
 from __future__ import annotations
@@ -10,19 +16,156 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gdnbench.measure.conclude import Weights, overall_ratio
-from gdnbench.measure.race import Race
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.schedule import FixedRounds, Schedule, Segment, round_cost_s
+from gdnbench.analyse.conclude import RaceGroup, Weights, group_cases, judge_groups, overall_ratio, survivors
+from gdnbench.analyse.rounds import Collected, RoundTimes
+from gdnbench.errors import UsageError
+from gdnbench.measure.schedule import WORKER_START_S, FixedRounds, Schedule, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Role
 from gdnbench.stats.interval import Verdict, log_margin
+from gdnbench.stats.multiple import BestComparison
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.variance import Variance, half_width_of
+from gdnbench.store.settings import Settings, trim_of
 
-START_S = 2.0
+COARSE_ROUNDS = 7
+FEWEST_ROUNDS = 2  # an interval needs two
+FEWEST_ROUNDS_A_SEGMENT = 5  # fewer do not justify a worker's start
+MOST_ROUNDS_A_SEGMENT = 41
+MOST_RACE_ROUNDS = 400  # points that are still undecided then lie on the margin's edge
+COARSE_OWN_SD = 0.005
+"""Relative SD that the coarse pass's process may add to a time: five times most kernels', since a drop is final."""
+
+
+class Race:
+    """Races the points of each kernel and workload against each other.
+
+    Args:
+        budget_s: limit of measuring in seconds; the last segment is cut to fit.
+        margin: relative difference that counts as none.
+        confidence: for each group, that its best point is not dropped.
+        swept: the kernels whose points race; other cases are measured beside them.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self,
+        budget_s: float,
+        margin: float,
+        confidence: float,
+        device: Device,
+        swept: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget_s = budget_s
+        self._margin = margin
+        self._confidence = confidence
+        self._device = device
+        self._swept = frozenset(swept)
+        self._clock = clock
+        self._deadline: float | None = None
+
+    def next_segment(
+        self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
+    ) -> Segment | None:
+        """The coarse pass, then the points that may still be the best, or None; raises UsageError if time is short."""
+        left = tuple(case for case in cases if case.id not in collected.lost)
+        if not any(case.is_point_of(self._swept) for case in left):
+            return None
+        if self._deadline is None:
+            self._deadline = self._clock() + self._budget_s
+        costs_s = {case.id: round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left}
+        done = {case.id: len(collected.samples.get(case.id, ())) for case in left}
+        if len(set(done.values())) == 1 and max(done.values()) < COARSE_ROUNDS:
+            return self._coarse_segment(left, max(done.values()), sum(costs_s.values()))
+        return self._race_segment(left, collected, costs_s, max(done.values()))
+
+    def _coarse_segment(self, cases: tuple[Case, ...], done: int, round_s: float) -> Segment | None:
+        affordable = done + self._affordable(round_s)
+        if affordable < FEWEST_ROUNDS:
+            raise _too_small(self._budget_s, len(cases), round_s)
+        rounds = min(COARSE_ROUNDS, affordable)
+        return Segment("coarse", cases, rounds) if rounds > done else None
+
+    def _race_segment(
+        self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
+    ) -> Segment | None:
+        groups = group_cases(cases, self._swept)
+        rounds = RoundTimes(collected, self._confidence, trim_of(self._device))
+        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence, COARSE_OWN_SD)
+        still = {group: survivors(field, collected) for group, field in fields.items()}
+        wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)
+        racing = {
+            case.id
+            for group, field in fields.items()
+            if self._more_rounds(field, still[group])
+            for case in still[group]
+        }
+        open_workloads = {case.workload for case in cases if case.id in racing}
+        entered = tuple(
+            case
+            for case in cases
+            if case.id in racing or (not case.is_point_of(self._swept) and case.workload in open_workloads)
+        )
+        if not entered:
+            return None
+        affordable = self._affordable(sum(costs_s[case.id] for case in entered))
+        more = min(max(wanted, FEWEST_ROUNDS_A_SEGMENT), MOST_ROUNDS_A_SEGMENT, affordable, MOST_RACE_ROUNDS - done)
+        if more < FEWEST_ROUNDS_A_SEGMENT:
+            return None
+        return Segment("race", entered, done + more, _standing(fields, still, groups, rounds))
+
+    def _more_rounds(self, field: BestComparison[Case], still: Sequence[Case]) -> int:
+        """Rounds that would settle the survivors; 0 if they are settled."""
+        unclear = [field.others[case] for case in still if case != field.leader]
+        needs = [each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in unclear if each.verdict is Verdict.UNCLEAR]
+        return max(needs, default=0)
+
+    def _affordable(self, round_s: float) -> int:
+        """Rounds beside the burn-in that fit into the rest of the budget."""
+        assert self._deadline is not None
+        left_s = self._deadline - self._clock() - WORKER_START_S
+        return max(0, int(left_s / round_s) - 1)
+
+
+def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
+    """Raises UsageError, with the least budget, if the given one is too small even for kernels without work."""
+    round_s = cases * round_cost_s(samples, 0.0, device)
+    if budget_s < _least_s(round_s):
+        raise _too_small(budget_s, cases, round_s)
+
+
+def _standing(
+    fields: Mapping[RaceGroup, BestComparison[Case]],
+    still: Mapping[RaceGroup, Sequence[Case]],
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+) -> str:
+    one_kernel = len({kernel for kernel, _ in groups}) == 1
+    told = []
+    for group, field in fields.items():
+        label, time_us = field.leader.label, rounds.interval(field.leader.id).estimate
+        point = label.partition(":")[2] if one_kernel else label
+        told.append(
+            f"{field.leader.workload} {point} {time_us:.3f} µs, {len(still[group])} of {len(groups[group])} left"
+        )
+    return "best so far: " + "; ".join(told)
+
+
+def _least_s(round_s: float) -> float:
+    return WORKER_START_S + (FEWEST_ROUNDS + 1) * round_s
+
+
+def _too_small(budget_s: float, cases: int, round_s: float) -> UsageError:
+    least_s = int(_least_s(round_s)) + 1
+    return UsageError(
+        f"--budget {budget_s:g}s is too small: a burn-in and {FEWEST_ROUNDS} rounds of {cases} cases take {least_s} s",
+        f"give --budget {least_s}s or more, or fewer points or workloads",
+    )
+
+
+FORKED_WORKER_START_S = 2.0
 """Seconds for a forked worker to start: a CUDA context, and every case bound at its placements."""
 SLACK = 1.5
 """Factor by which a predicted half-width may be too wide and still count as enough: few rounds predict it poorly."""
@@ -64,7 +207,7 @@ class UntilClear:
             return Segment("measure", left, rounds)
         on_gpu = self._device == "cuda"
         ratio = overall_ratio(left, collected, self._weights, self._settings, has_launch=on_gpu, own_sds=self._own_sds)
-        cost_s = START_S + (1 + rounds) * sum(
+        cost_s = FORKED_WORKER_START_S + (1 + rounds) * sum(
             round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left
         )
         if ratio is None or not self._may_become_clear(ratio, looks) or self._clock() + cost_s > self._deadline:

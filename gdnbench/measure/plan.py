@@ -9,26 +9,34 @@ each kernel still meets every scenario, at several workloads. `gdnbench verify` 
 
 from __future__ import annotations
 
+import re
+import secrets
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.request import Request, captured_asked, device_of, parse_workloads, sizes_of, slug_of, timed_at
+from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.select import choose_bases, find_variant, grid_axes, grid_points, parse_params
 from gdnbench.codegen.ahead import build_processes, count_builds
-from gdnbench.errors import MachineError
-from gdnbench.measure.builds import archs_of, build_jobs
+from gdnbench.codegen.builds import archs_of, build_jobs
+from gdnbench.errors import MachineError, UsageError
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
-from gdnbench.measure.measure import find_forms, in_every_form
-from gdnbench.measure.request import Request, device_of, slug_of
-from gdnbench.measure.schedule import LONGEST_CALL_US, START_S, longest_round_s
-from gdnbench.model.case import Case, Variant
+from gdnbench.measure.interim import COARSE_ROUNDS, check_budget
+from gdnbench.measure.schedule import LONGEST_CALL_US, WORKER_START_S, longest_round_s
+from gdnbench.measure.timing import find_forms, in_every_form
+from gdnbench.model.case import Case, Part, Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel
-from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.store.settings import Settings, trim_of
 
 _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 """Role of a case by its kernel's `floor`; any other value is a bound (`Role.FLOOR`)."""
@@ -262,33 +270,105 @@ def _measuring_s(plan: Plan, cases: int) -> float:
     clocks, device = len(settings.clocks), device_of(plan.gpu)
     workers = (1 + clocks) * settings.processes
     rounds = workers + settings.rounds + clocks * settings.clock_rounds
-    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + workers * (START_S if plan.gpu else 0.0)
+    measuring_s = rounds * cases * longest_round_s(settings.samples, device) + workers * (
+        WORKER_START_S if plan.gpu else 0.0
+    )
     probe = InputsProbe(plan.request.op, plan.cases if plan.gpu else ())
     if not probe.cases:
         return measuring_s
-    return measuring_s + START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
+    return measuring_s + WORKER_START_S + (1 + ROUNDS) * len(probe.cases) * longest_round_s(SAMPLES, device)
 
 
-FEW_WORKLOADS = 8
-"""Most workloads that are each verified in all scenarios. With more, four others come up at two workloads or more."""
+_DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 
 
-def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
-    """The scenarios in which each case is verified, by case id; empty if all are verified in all.
+def choose_sweep_settings(
+    device: Device, *, budget: str, samples: int, seed: int | None, margin: float, step_limit_s: float
+) -> Settings:
+    """The settings of a sweep, with a fresh seed unless one is given; raises UsageError for an invalid value."""
+    return Settings(
+        rounds=COARSE_ROUNDS,
+        samples=samples,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        margin=margin,
+        step_limit_s=step_limit_s,
+        budget_s=parse_duration(budget),
+        trim=trim_of(device),
+    )
 
-    A workload that is timed in several profiles meets all its scenarios in one of them, and in the others only the
-    timed one. `cases` are all of the run, so that scenarios do not depend on which cases are left to do.
+
+def parse_duration(text: str) -> float:
+    """Returns the seconds of `90`, `90s`, `2m` or `1m30s`; raises UsageError for anything else."""
+    found = _DURATION.fullmatch(text.strip())
+    seconds = 60 * float(found["minutes"] or 0) + float(found["seconds"] or 0) if found else 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"--budget {text}: a budget is a time", "write 90s, 2m or 1m30s")
+    return seconds
+
+
+def make_sweep_request(
+    catalog: Catalog,
+    op: str,
+    kernels: Sequence[str],
+    params: Sequence[str],
+    *,
+    axes: str,
+    settings: Settings,
+    gpu: Gpu | None,
+    baseline: str = "",
+    label: str = "",
+    part: Part | None = None,
+    profiles: str = "",
+    inputs: Path | None = None,
+) -> Request:
+    """Makes the request for a sweep, with the grid of every kernel.
+
+    Raises UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks,
+    an empty grid, a budget that is too small, or a part without workloads.
+
+    Args:
+        kernels: names or globs; empty for every kernel that has the params.
+        params: `BV` or `BV=4,8,16`; empty for all that a kernel declares.
+        axes: sizes, `B=1,8,64 heads=qk4_v8`.
+        baseline: by default the first kernel as it is without the sweep.
+        part: the part of the workloads to sweep; None for all.
+        profiles: distributions of inputs, `never,mixed-heads`; empty for the op's default.
+        inputs: a file or a folder of captured inputs.
     """
-    workloads = list(dict.fromkeys(case.workload for case in cases))
-    sizes = list(dict.fromkeys(workload.at("") for workload in workloads))
-    kinds = {workload: op.inputs_to_verify(workload) for workload in workloads}
-    if len(sizes) > FEW_WORKLOADS:
-        for workload in workloads:
-            timed, *others = kinds[workload]
-            if others:
-                kinds[workload] = (timed, others[sizes.index(workload.at("")) % len(others)])
-    elif len(sizes) == len(workloads):
-        return {}
-    first = {workload.at(""): workload for workload in reversed(workloads)}
-    again = {workload for workload in workloads if workload != first[workload.at("")]}
-    return {case.id: kinds[case.workload][: 1 if case.workload in again else None] for case in cases}
+    found = find_op(catalog, op)
+    wanted = parse_params(params)
+    bases = choose_bases(catalog, op, kernels, wanted)
+    points: dict[tuple[str, Params], Variant] = {}  # two presets may have a point in common
+    swept: dict[str, tuple[str, ...]] = {}
+    for entry, base in bases:
+        tried = grid_axes(catalog, entry, wanted)
+        swept[entry.kernel.name] = tuple(tried)
+        for point in grid_points(entry, base, tried):
+            points.setdefault((point.kernel, point.params), point)
+    captured = captured_asked(found, inputs, axes)
+    own = sizes_of(captured) or parse_workloads(found, axes)
+    workloads = timed_at(found, part.take(own) if part else own, captured, profiles)
+    if settings.budget_s is not None:
+        check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
+    command = shlex.join(["gdnbench", *sys.argv[1:]])
+    baseline = baseline or _own_baseline(bases, gpu)
+    return Request(
+        found,
+        tuple(points.values()),
+        workloads,
+        settings,
+        baseline,
+        label,
+        swept,
+        command,
+        part=part,
+        captured=captured,
+    )
+
+
+def _own_baseline(bases: Sequence[tuple[CatalogEntry, Variant]], gpu: Gpu | None) -> str:
+    """The first kernel without the sweep; empty if it cannot run, or if only floors are swept."""
+    for entry, base in bases:
+        if not entry.kernel.floor:
+            return base.label if not unavailable(entry, gpu) else ""
+    return ""

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Protocol, TypeVar
 
-from gdnbench.measure.protocol import MOST_PLACED_BYTES, WARM_UPS, window_count, window_size
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.workers.task import GPU_SAMPLE_US, MOST_PLACED_BYTES, WARM_UPS, window_count, window_size
 
 T = TypeVar("T")
 
-# Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
-GPU_SAMPLE_US = 100.0
 GPU_ROUND_US = 25_000.0
 GPU_STATE_US = 4_000.0  # NVBench's own time for each round of a case
 CPU_CALLS_PER_SAMPLE = 3  # two to warm up
@@ -30,7 +28,7 @@ LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * F
 
 On a CPU longer calls make rounds longer; on a GPU most kernels here take less.
 """
-START_S = 6.0  # start of a worker: loading torch, binding every case
+WORKER_START_S = 6.0  # start of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # factor on the tensors: kernels that allocate their outputs get as many placements for them
 ASIDE = 4  # further copies of the tensors: draws of the inputs, and the tensors of checked launches
 

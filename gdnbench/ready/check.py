@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from gdnbench.analyse.exit_code import gravest_code
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode
 from gdnbench.inspect.quantities import Rule
-from gdnbench.measure.exit_code import gravest_code
-from gdnbench.measure.observer import Observer
+from gdnbench.machine.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 

@@ -21,14 +21,14 @@ from gdnbench.inspect.compiled import (
 from gdnbench.inspect.quantities import exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
-from gdnbench.measure import preflight
-from gdnbench.measure.preflight import Verification, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Status
 from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
+from gdnbench.verify import preflight
+from gdnbench.verify.preflight import Verification, repeat_words
 from gdnbench.wording import plural
 
 BUILD = "build"

@@ -9,9 +9,9 @@ from gdnbench.catalog.entry import Broken, label_parts
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.errors import ExitCode, GdnbenchError
-from gdnbench.measure.preflight import Verification
 from gdnbench.ready import checks, stored
 from gdnbench.ready.check import Candidate, Readiness, ReadyCheck, Terms, choose_suite, failed, unchecked
+from gdnbench.verify.preflight import Verification
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 

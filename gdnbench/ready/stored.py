@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gdnbench.analyse.exit_code import gravest
 from gdnbench.analyse.suite import SuiteResult, SuiteRow, suite_of_run
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.errors import ExitCode
-from gdnbench.measure.exit_code import gravest
 from gdnbench.model.case import Case, CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status

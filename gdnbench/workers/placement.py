@@ -1,4 +1,10 @@
-"""Renews inputs and outputs between launches: a mixture of inputs that hardly any earlier launch had, poisoned outputs.
+"""Placements of tensors: a workload's tensors are made once for all kernels, and copied to other places.
+
+The place of a process's tensors in device memory is random, and matters: on an H200 at batch 1, the ratio of the same
+two kernels read 1.04 in one process and 1.13 in another (docs/measuring.md). With 32 placements in turn, five processes
+agree on it to 0.9 %. A serving engine's state pool is large, so its launches see many placements, too.
+
+Renews inputs and outputs between launches: a mixture of inputs that hardly any earlier launch had, poisoned outputs.
 
 Before a round and after each launch, timed or not, each input tensor at its placement gets the values of one of two
 draws, chosen pseudorandomly for each tensor. A kernel that caches results by the addresses of its inputs, by their
@@ -10,17 +16,97 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Protocol
 
 import torch
 
+from gdnbench.launch.bind import Launcher
 from gdnbench.launch.numerics import Numerics, rearranged
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
-from gdnbench.measure.protocol import BURN_IN, MOST_CHECKED
-from gdnbench.measure.worker.harness_kernels import OwnKernel
+from gdnbench.store.journal import BURN_IN
+from gdnbench.workers.cold import OwnKernel
+from gdnbench.workers.task import MOST_CHECKED, Task, window_count, window_size
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A launcher bound to the tensors of one placement; `input_ranges` are of inputs and scratch, for the scrubber."""
+
+    number: int
+    run: Launcher
+    input_ranges: torch.Tensor
+
+
+class Placements:
+    """The tensors of a workload at all of their placements, which the cases of the workload share.
+
+    Each round uses one window of them, from the first again after the last. The place of tensors is random, and worth
+    percents at batch 1 on an H200: were it the same in every round, an interval over rounds would not include its
+    effect.
+    """
+
+    def __init__(self, workspace: Workspace, window: int, windows: int) -> None:
+        self.window = window
+        self.workspaces = [workspace, *(workspace.copy() for _ in range(window * windows - 1))]
+        self._ranges: dict[tuple[int, int], torch.Tensor] = {}
+        self._allocated: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(self.workspaces))
+        self._numbers: dict[int, int] = {}
+
+    def numbers(self, position: int) -> list[int]:
+        """The window of the round at a position in the process's order."""
+        first = position * self.window % len(self.workspaces)
+        return list(range(first, first + self.window))
+
+    def ranges(self, number: int) -> torch.Tensor:
+        """The ranges of a placement's inputs and of its scratch tensors so far."""
+        copy = self.workspaces[number]
+        key = (number, len(copy.scratch))
+        if key not in self._ranges:
+            self._ranges[key] = list_ranges([*copy.inputs.values(), *copy.scratch.values()])
+        return self._ranges[key]
+
+    def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
+        """Keeps outputs that the kernel allocated itself for as many launches as there are placements.
+
+        torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
+        for outputs that were there before.
+        """
+        given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
+        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in given)
+        if not own:
+            return None
+        self._allocated.append(own)
+        largest = max(own, key=lambda tensor: tensor.numel() * tensor.element_size())
+        return self._numbers.setdefault(largest.data_ptr(), len(self._numbers))
+
+    @property
+    def are_outputs_spread(self) -> bool:
+        """Whether as many outputs are kept as there are placements, so that launches need no memory from the driver."""
+        return len(self._allocated) == self._allocated.maxlen
+
+
+def place(workspace: Workspace, task: Task) -> Placements:
+    """A workload's tensors at as many placements as the task allows; at one for a plain task."""
+    if task.plain:
+        return Placements(workspace, 1, 1)
+    nbytes = workspace.op.tensor_bytes(workspace.workload)
+    window = window_size(nbytes)
+    if task.cold_tlb:
+        window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))
+    windows = window_count(nbytes, window, len(task.order), task.placed_bytes)
+    return Placements(workspace, window, max(windows, 2) if task.cold_tlb else windows)
+
+
+def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+    """(address, bytes) of each tensor as int64 [n, 2] on the GPU."""
+    rows = [(tensor.data_ptr(), tensor.numel() * tensor.element_size()) for tensor in tensors]
+    return torch.tensor(rows, dtype=torch.int64, device="cuda")
+
 
 InPlace = Mapping[str, str]
 """The outputs that a kernel updates in place, by name, with the input that each starts from."""

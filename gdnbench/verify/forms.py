@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import load
-from gdnbench.measure.protocol import BUILD_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measure.request import trim_of
-from gdnbench.measure.schedule import GPU_SAMPLE_US
-from gdnbench.measure.worker.device import CudaDevice, WorkerDevice, is_alive
-from gdnbench.measure.worker.placement import Placements, Rotation, Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Status
 from gdnbench.stats.estimators import trimmed_mean
-
-if TYPE_CHECKING:
-    from gdnbench.measure.worker.cold import ColdLaunches
-
+from gdnbench.store.journal import BUILD_STEPS, EventChannel, Examined, StepBegun
+from gdnbench.store.settings import trim_of
+from gdnbench.verify.rotation import Rotation, Workspaces
+from gdnbench.workers.cold import BlockingKernel, DitherAndScrub, L2Flush, SmClock, raise_clock
+from gdnbench.workers.device import CudaDevice, WorkerDevice, is_alive
+from gdnbench.workers.placement import Placements
+from gdnbench.workers.task import GPU_SAMPLE_US, Task
 
 CLEARLY = 0.01
 """Relative time by which a form must beat the declared one, so that runs on one GPU measure the same form."""
@@ -128,8 +127,42 @@ class FormTrial:
         rotations = [Rotation(bind, placements) for bind in binders]
         device.synchronize()
         if self._cold is None:
-            from gdnbench.measure.worker.cold import ColdLaunches  # only for a GPU
-
             self._cold = ColdLaunches(device, self._task.seed)
         self._cold.raise_clock()
         return [partial(self._cold.time_us, rotation) for rotation in rotations], window
+
+
+class ColdLaunches:
+    """Times launches as NVBench and `nvbench.py` do, event to event, on a device whose stream is current.
+
+    The L2 is flushed, and a blocking kernel holds the stream until the host has enqueued the whole launch.
+    """
+
+    def __init__(self, device: CudaDevice, seed: int) -> None:
+        self._stream = device.stream
+        self._flush = L2Flush()
+        self._blocking = BlockingKernel()
+        self._between = DitherAndScrub(seed)
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+
+    def raise_clock(self) -> None:
+        """Keeps the GPU busy until its clock has risen."""
+        with ExitStack() as stack:
+            raise_clock(SmClock(stack))
+
+    def time_us(self, rotation: Rotation) -> float:
+        """Launches a case on its next placement and returns the time in µs; releases the GPU if the launch raises."""
+        placement = rotation.next_placement()
+        self._flush()
+        self._blocking.enqueue()
+        try:
+            self._between.before()
+            self._begin.record(self._stream)
+            outputs = placement.run()
+            self._end.record(self._stream)
+        finally:
+            self._blocking.release()
+        rotation.keep(placement, outputs)
+        self._between.after(placement.input_ranges, outputs)
+        self._end.synchronize()
+        return float(self._begin.elapsed_time(self._end)) * 1e3

@@ -6,22 +6,17 @@ import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
 
-from msgspec import Meta, to_builtins
+from msgspec import to_builtins
 
 from gdnbench.codec import convert
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.kernel import Device
-from gdnbench.model.status import Clock, GateResult, Status
+from gdnbench.model.status import Clock
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.process import channel
-from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
+from gdnbench.store.journal import BURN_IN
 
-BURN_IN = 0  # number of the dropped first round
-BUILD_STEPS = 10  # limit of a step that compiles, in ordinary steps: torch.compile takes a minute at times
-IMPORT_STEPS = 3  # limit of a step that imports a kernel's file, perhaps with a library from a cold disk
 MOST_PLACEMENTS = 32  # placements of a window
 MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers enough pages to average over them
 MOST_PLACED_BYTES = 16 << 30  # all windows of a workload: from B=64 on, fresh windows change nothing
@@ -32,6 +27,8 @@ The first launch of a measurement on a placement misses all its address translat
 longer: docs/measuring.md), so samples begin with the second lap.
 """
 COLD_TLB_WARM_UPS = 10
+# Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
+GPU_SAMPLE_US = 100.0
 CHECK_SHARE = 0.05
 """Relative time that checking timed launches against the oracle may add to the rounds."""
 MOST_CHECKED = 2  # checked launches of a round: each needs memory for all tensors of the workload
@@ -149,137 +146,3 @@ class Task:
         document["left_alone"] = tuple(document["left_alone"])
         document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}
         return cls(**document)
-
-
-AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-"""Number of a round; 0 is burn-in."""
-AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
-PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
-
-
-@dataclass(frozen=True)
-class Started:
-    """The worker's libraries are loaded and its device responds; `sms` and `l2_bytes` are 0 on a CPU."""
-
-    device: str
-    sms: int = 0
-    l2_bytes: int = 0
-
-
-IMPORT_STEP = "import"
-"""The step that runs a kernel's file; its outcome does not depend on the case."""
-
-
-@dataclass(frozen=True)
-class StepBegun:
-    """A step begins; unless another event follows within `limit_s` seconds, the worker hangs."""
-
-    case: str
-    step: str
-    limit_s: float
-
-
-@dataclass(frozen=True)
-class Examined:
-    """The preflight of a case ended.
-
-    Attributes:
-        status: OK, or the first failure.
-        gates: every gate on every kind of inputs.
-        launches: kernels that one call launches; 0 if not counted.
-        launched: names of what one call launches, fills and copies included; empty if unknown.
-        warm_us: time of a warm call in µs, which decides the number of samples of a round.
-        poisoned: the process can no longer use its device and ends.
-        clock: the further clock by which the case failed; empty for the preflight and the run's own timer.
-        notes: observations that are not failures, a line each.
-        params: of a case tried in several forms, those of the form to measure; empty for others.
-        contest_error: largest error on the op's first kind of inputs, in units of the contest's tolerance; None if that
-            was not reached.
-    """
-
-    case: str
-    status: Status
-    reason: str = ""
-    gates: tuple[GateResult, ...] = ()
-    launches: int = 0
-    launched: tuple[str, ...] = ()
-    warm_us: NotNegative = 0.0
-    poisoned: bool = False
-    clock: Clock | Literal[""] = ""
-    notes: tuple[str, ...] = ()
-    params: dict[str, ParamValue] = field(default_factory=dict)
-    contest_error: float | None = None
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """One round of one case was measured.
-
-    Attributes:
-        times_us: every sample, µs.
-        sm_mhz: SM clock during each sample, or once in the round; empty if not measured.
-        clock: the further clock that took the samples; empty for the run's own timer.
-        process: number of the worker process, from 1; 0 if unknown.
-        placements: number of the placement of each sample's tensors, from 0; empty if there are none.
-        output_placements: the same for outputs that the kernel allocates itself.
-        checked: number of the round's launches that were checked against the oracle.
-        functions_us: CUPTI's mean time by plain name, if a call launches several functions.
-        record: number of the round's NVBench files, which the parent reads, since no kernel's code runs there; None if
-            the times are in the message.
-    """
-
-    round: AnyRound
-    case: str
-    times_us: tuple[Microseconds, ...]
-    sm_mhz: tuple[NotNegative, ...] = ()
-    clock: Clock | Literal[""] = ""
-    process: AnyProcess = 0
-    placements: tuple[PlacementNumber, ...] = ()
-    output_placements: tuple[PlacementNumber, ...] = ()
-    checked: AnyCount = 0
-    functions_us: dict[str, NotNegative] = field(default_factory=dict)
-    record: AnyCount | None = None
-
-
-@dataclass(frozen=True)
-class HostTimes:
-    """Host time of a launch in µs, by case; known only when the timer is done."""
-
-    cpu_us: dict[str, NotNegative]
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A tuner's choice for a case in the worker's process, a line for each tuned function."""
-
-    case: str
-    configs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Refused:
-    """The worker cannot do its task at all, through no fault of a case."""
-
-    message: str
-    hint: str
-
-
-Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
-KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
-EventChannel = channel.Channel[Event]
-"""The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
-
-
-def encode(event: Event) -> str:
-    """Encodes an event as one line of JSON."""
-    return channel.encode(event)
-
-
-def decode(line: str | bytes) -> Event:
-    """Decodes a line of `encode`; raises ValueError if it is not an event, such as one cut off by a dying worker."""
-    return channel.decode(line, KINDS)
-
-
-PreflightVerdicts = dict[str, Examined]
-"""The preflight's verdict by case id."""

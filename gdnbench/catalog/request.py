@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,96 +19,11 @@ from gdnbench.model.declaration import is_captured
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
-from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
-from gdnbench.process.command import LONGEST_LIMIT_S
-from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
-from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
-
-MOST_SAMPLES = 1_000_000
+from gdnbench.store.settings import Settings
 
 if TYPE_CHECKING:
-    from gdnbench.measure.captured import CapturedFile
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to measure. Raises UsageError for an invalid value.
-
-    Attributes:
-        rounds: rounds after the burn-in.
-        samples: timed launches per round and case, fewer for slow kernels.
-        processes: workers that share the rounds, one after the other.
-        seed: of inputs and of the order within rounds.
-        margin: relative difference below which two kernels are the same.
-        confidence: of every interval.
-        step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
-        plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
-        cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
-        budget_s: limit of measuring in seconds, for a race or with `looks`; None for a run of fixed rounds.
-        looks: number of interim analyses, at most one after each process of `rounds` rounds; 0 for a run of fixed
-            rounds. Intervals then have `confidence_of_look`.
-        clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
-        trim: share of a round's samples that its time leaves out at either end.
-    """
-
-    rounds: int = 42
-    samples: int = 64
-    processes: int = 1
-    seed: int = 0
-    margin: float = 0.005
-    confidence: float = 0.95
-    step_limit_s: float = 30.0
-    plain: bool = False
-    cold_tlb: bool = False
-    budget_s: float | None = None
-    looks: int = 0
-    clocks: tuple[Clock, ...] = ()
-    trim: float = GPU_TRIM
-
-    @property
-    def clock_rounds(self) -> int:
-        """Rounds by each further clock: fewer, since a kernel's own time varies less than that with its launch."""
-        return self.rounds if self.looks else max(2, self.processes, -(-self.rounds // 2))
-
-    def __post_init__(self) -> None:
-        if self.rounds < 2:
-            raise UsageError(f"--rounds {self.rounds}: an interval needs at least 2 rounds", "the default is 42")
-        if self.rounds > MOST_ROUNDS:
-            raise UsageError(f"--rounds {self.rounds}: at most {MOST_ROUNDS:,} are kept", "the default is 42")
-        if not 1 <= self.processes <= self.rounds:
-            raise UsageError(
-                f"--processes {self.processes}: each process measures one of {self.rounds} rounds at least",
-                f"the default on a GPU is {GPU_PROCESSES}",
-            )
-        if self.plain and self.cold_tlb:
-            raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
-        if self.samples < 1:
-            raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
-        if self.samples > MOST_SAMPLES:
-            raise UsageError(f"--samples {self.samples}: at most {MOST_SAMPLES:,} are kept", "the default is 64")
-        if not 0 <= self.seed <= MOST_SEED:
-            raise UsageError(f"--seed {self.seed}: a seed lies between 0 and 2^63 - 1", "leave it out for a fresh one")
-        if not 0 <= self.margin < 1:
-            raise UsageError(f"--margin {self.margin}: a margin lies between 0 and 1", "0.005 is half a percent")
-        if not 0 < self.step_limit_s <= LONGEST_LIMIT_S:
-            raise UsageError(
-                f"--step-limit {self.step_limit_s:g}: a step takes some time, at most {LONGEST_LIMIT_S:,.0f} s",
-                "it is in seconds, as in --step-limit 30",
-            )
-
-
-QUICK = Settings(rounds=7, samples=32)
-"""Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
-GPU_PROCESSES = 3
-GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
-"""CUPTI's kernel time is read beside NVBench's stream time by default."""
-NVBENCH = "nvbench"
-
-
-def confidence_of_look(confidence: float, looks: int) -> float:
-    """The confidence of each interim analysis by which all together have at least the given one (Bonferroni)."""
-    return 1.0 - (1.0 - confidence) / looks
+    from gdnbench.catalog.captured import CapturedFile
 
 
 @dataclass(frozen=True)
@@ -136,55 +50,6 @@ class Request:
     suite: Suite | None = None
     part: Part | None = None
     captured: tuple[CapturedFile, ...] = ()
-
-
-def choose_settings(
-    device: Device,
-    *,
-    quick: bool,
-    rounds: int | None,
-    samples: int | None,
-    processes: int | None,
-    seed: int | None,
-    margin: float,
-    step_limit_s: float,
-    plain: bool,
-    cold_tlb: bool = False,
-    timers: str = "",
-) -> Settings:
-    """The device's or the quick defaults with the user's settings, and a fresh seed by default; raises UsageError."""
-    base = QUICK if quick else Settings()
-    if device == "cuda" and not quick:
-        base = replace(base, processes=GPU_PROCESSES, clocks=() if plain else GPU_CLOCKS)
-    if processes is None:
-        processes = min(base.processes, rounds) if rounds else base.processes
-    return Settings(
-        rounds=base.rounds if rounds is None else rounds,
-        samples=base.samples if samples is None else samples,
-        processes=processes,
-        seed=secrets.randbelow(2**31) if seed is None else seed,
-        margin=margin,
-        step_limit_s=step_limit_s,
-        plain=plain,
-        cold_tlb=cold_tlb,
-        clocks=parse_clocks(timers) if timers else base.clocks,
-        trim=trim_of(device),
-    )
-
-
-def trim_of(device: Device) -> float:
-    """Share of a round's samples that its time leaves out at either end."""
-    return GPU_TRIM if device == "cuda" else INTERQUARTILE
-
-
-def parse_clocks(timers: str) -> tuple[Clock, ...]:
-    """Parses `--timer nvbench,cupti,graph`, without NVBench, which always runs; raises UsageError if one is unknown."""
-    names = {name.strip() for name in timers.split(",")}
-    unknown = names - {NVBENCH, *CLOCKS}
-    if unknown:
-        known = ", ".join((NVBENCH, *CLOCKS))
-        raise UsageError(f"--timer {timers}: there is no timer {min(unknown)!r}", f"there are {known}")
-    return tuple(clock for clock in CLOCKS if clock in names)
 
 
 def make_request(
@@ -241,7 +106,7 @@ def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> t
         raise UsageError(f"--shape {axes}: captured inputs are of one workload a file", "leave --shape out")
     given = dict(chain.from_iterable(sizes[0].items() for sizes in settings))
 
-    from gdnbench.measure.captured import read_captured  # numpy comes with it
+    from gdnbench.catalog.captured import read_captured  # numpy comes with it
 
     return read_captured(op, inputs, given)
 

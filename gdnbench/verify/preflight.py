@@ -12,24 +12,26 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
+from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
+from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.measure.builds import ARCHS_WITHOUT_GPU, build_cases
-from gdnbench.measure.exit_code import exit_code_of_statuses
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measure.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
-from gdnbench.measure.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
-from gdnbench.model.op import VERIFY_SUITE
+from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import command_origin
 from gdnbench.process.warm import WarmParent
+from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun
+from gdnbench.store.settings import Settings
+from gdnbench.workers.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.workers.task import Phase, Task
 
 
 @dataclass
@@ -314,3 +316,28 @@ def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
         return ["--inputs", (elsewhere.inputs if elsewhere else "") or path, *shown]
     usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
     return [*workload.options, *([] if usual else ["--profile", workload.inputs])]
+
+
+FEW_WORKLOADS = 8
+"""Most workloads that are each verified in all scenarios. With more, four others come up at two workloads or more."""
+
+
+def scenarios_to_verify(op: Op, cases: Sequence[Case]) -> dict[str, tuple[str, ...]]:
+    """The scenarios in which each case is verified, by case id; empty if all are verified in all.
+
+    A workload that is timed in several profiles meets all its scenarios in one of them, and in the others only the
+    timed one. `cases` are all of the run, so that scenarios do not depend on which cases are left to do.
+    """
+    workloads = list(dict.fromkeys(case.workload for case in cases))
+    sizes = list(dict.fromkeys(workload.at("") for workload in workloads))
+    kinds = {workload: op.inputs_to_verify(workload) for workload in workloads}
+    if len(sizes) > FEW_WORKLOADS:
+        for workload in workloads:
+            timed, *others = kinds[workload]
+            if others:
+                kinds[workload] = (timed, others[sizes.index(workload.at("")) % len(others)])
+    elif len(sizes) == len(workloads):
+        return {}
+    first = {workload.at(""): workload for workload in reversed(workloads)}
+    again = {workload for workload in workloads if workload != first[workload.at("")]}
+    return {case.id: kinds[case.workload][: 1 if case.workload in again else None] for case in cases}

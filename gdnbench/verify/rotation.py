@@ -1,15 +1,20 @@
-"""Placements of tensors: a workload's tensors are made once for all kernels, and copied to other places.
+"""Cases in turn on the placements of their workloads.
 
-The place of a process's tensors in device memory is random, and matters: on an H200 at batch 1, the ratio of the same
-two kernels read 1.04 in one process and 1.13 in another (docs/measuring.md). With 32 placements in turn, five processes
-agree on it to 0.9 %. A serving engine's state pool is large, so its launches see many placements, too.
+Checks randomly drawn timed launches against the oracle.
+
+A verdict before timing does not cover a kernel that is honest only until it is timed. The outputs of a drawn launch are
+copied before anything else happens to them, and judged at the end of the case's round, by every gate of the op, on
+inputs that no oracle had seen when the kernel was launched.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, cycle
 from pathlib import Path
@@ -18,18 +23,147 @@ import torch
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.launch.bind import Binder, Launcher, load
+from gdnbench.errors import DeclarationError
+from gdnbench.launch.bind import Binder, load
 from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measure.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, window_count, window_size
-from gdnbench.measure.worker.device import BeginStep, CudaDevice
-from gdnbench.measure.worker.launched import TunerChoices
-from gdnbench.measure.worker.renewal import CapturedDraws, Draws, RenewedPlacements
-from gdnbench.measure.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import is_captured
+from gdnbench.model.kernel import Kernel
+from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
-from gdnbench.verify.check import Oracle, consult_oracle
+from gdnbench.store.journal import BUILD_STEPS, BURN_IN, StepBegun
+from gdnbench.verify.check import Oracle, check_all, check_copy, consult_oracle, name_outputs, passes_all
+from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError
+from gdnbench.workers.launched import TunerChoices
+from gdnbench.workers.placement import (
+    CapturedDraws,
+    Draws,
+    Placement,
+    Placements,
+    RenewedPlacements,
+    memory_apart,
+    place,
+)
+from gdnbench.workers.task import CHECK_SHARE, MOST_CHECKED, Task
+
+
+class CheckedPlacements:
+    """The placements of a workload, with the draws of its launches, and copies of checked launches' tensors.
+
+    `check_s` has the least seconds of the check of a launch, by kind of floor; an empty kind is a kernel.
+    """
+
+    def __init__(self, placements: RenewedPlacements, draws: Draws) -> None:
+        self.placements = placements
+        self.draws = draws
+        self.check_s: dict[str, float] = {}
+        self._room = placements.room
+        self._kept: list[Workspace] = []
+
+    def clear(self) -> None:
+        """Drops the copies."""
+        self._kept.clear()
+
+    @property
+    def kept(self) -> int:
+        """Number of copied launches."""
+        return len(self._kept)
+
+    def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+        """Copies the inputs and outputs of a launch at a placement, on the current stream.
+
+        Raises WrongWhenTimedError if it returned something else than the op's outputs.
+        """
+        room = self._room[len(self._kept)]
+        try:
+            named = name_outputs(room.op, outputs, {name: each.shape for name, each in room.outputs.items()})
+        except DeclarationError as error:
+            raise WrongWhenTimedError(error.message) from error
+        for name, tensor in self.placements.workspaces[number].inputs.items():
+            room.inputs[name].copy_(tensor)
+        for name, tensor in named.items():
+            room.outputs[name].copy_(tensor)
+        self._kept.append(replace(room, pristine=self.placements.inputs(number)))
+
+    def judge(self, kernel: Kernel) -> tuple[GateResult, ...]:
+        """The gates that the copied launches fail; empty if all are right."""
+        kind = self.draws.kind
+        failed: list[GateResult] = []
+        with memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
+            for kept in self._kept:
+                begin_s = time.perf_counter()
+                if kernel.floor == "copy":
+                    gates = check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), kind)
+                else:
+                    gates = self._check(kept, kind)
+                failed += [gate for gate in gates if not gate.passed]
+                took_s = time.perf_counter() - begin_s
+                self.check_s[kernel.floor] = min(took_s, self.check_s.get(kernel.floor, took_s))
+        return tuple(failed)
+
+    def _check(self, kept: Workspace, kind: str) -> tuple[GateResult, ...]:
+        expected = consult_oracle(replace(kept, inputs=kept.pristine), self.draws.numerics)
+        if passes_all(kept, kept.output_tensors, expected):
+            return ()
+        return check_all(kept, kept.output_tensors, expected, kind)
+
+
+class TimedChecks:
+    """The checks of one case, whose rounds have `untimed` and then `timed` launches."""
+
+    def __init__(self, kernel: Kernel, at: CheckedPlacements, untimed: int, timed: int) -> None:
+        self._kernel = kernel
+        self._at = at
+        self._untimed = untimed
+        self._timed = timed
+        self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
+        self._launches = 0
+        self._wanted = 0
+        self._begin_s = self._round_s = math.nan
+
+    def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
+        """Prepares a round's placements and draws how many launches are checked, at least one in the last round."""
+        self._launches = 0
+        self._at.clear()
+        self._wanted = max(self._draw_number(), int(is_last))
+        self._begin_s = time.perf_counter()
+        self._at.draws.begin(number)
+        for each in places:
+            self._at.placements.prepare(each, self._at.draws, self._kernel.in_place)
+
+    def take(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
+        """Draws, after each launch, whether it is checked, and then copies its tensors.
+
+        For k of n launches, each with equal probability, a launch is drawn with the probability (still wanted) / (still
+        to come) (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). Raises WrongWhenTimedError if a
+        drawn launch returned something else than the op's outputs.
+        """
+        self._launches += 1
+        to_come = self._untimed + self._timed - self._launches + 1
+        if self._launches <= self._untimed or self._kernel.is_unchecked or to_come < 1:
+            return
+        if self._random.randrange(to_come) < self._wanted - self._at.kept:
+            self._at.keep(number, outputs)
+
+    def renew(self, number: int) -> None:
+        """Gives the placement other inputs and poisoned outputs, after each launch."""
+        self._at.placements.renew(number, self._at.draws, self._kernel.in_place)
+
+    def judge(self) -> int:
+        """Checks a finished round's drawn launches by the oracle; returns how many, or raises WrongWhenTimedError."""
+        self._round_s = time.perf_counter() - self._begin_s
+        for gate in self._at.judge(self._kernel):
+            raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
+        return self._at.kept
+
+    def _draw_number(self) -> int:
+        """Number of checks that `CHECK_SHARE` of a round's time affords, its fraction by chance; at first the most."""
+        check_s = self._at.check_s.get(self._kernel.floor)
+        if check_s is None or math.isnan(self._round_s):
+            return MOST_CHECKED
+        paid_for = min(MOST_CHECKED, CHECK_SHARE * self._round_s / check_s)
+        return int(paid_for) + (self._random.random() < paid_for % 1)
 
 
 class Workspaces:
@@ -102,63 +236,6 @@ class Workspaces:
     @property
     def _numerics(self) -> Numerics:
         return load_numerics(self._op, self._catalog.op_folders[self._op.name])
-
-
-@dataclass(frozen=True)
-class Placement:
-    """A launcher bound to the tensors of one placement; `input_ranges` are of inputs and scratch, for the scrubber."""
-
-    number: int
-    run: Launcher
-    input_ranges: torch.Tensor
-
-
-class Placements:
-    """The tensors of a workload at all of their placements, which the cases of the workload share.
-
-    Each round uses one window of them, from the first again after the last. The place of tensors is random, and worth
-    percents at batch 1 on an H200: were it the same in every round, an interval over rounds would not include its
-    effect.
-    """
-
-    def __init__(self, workspace: Workspace, window: int, windows: int) -> None:
-        self.window = window
-        self.workspaces = [workspace, *(workspace.copy() for _ in range(window * windows - 1))]
-        self._ranges: dict[tuple[int, int], torch.Tensor] = {}
-        self._allocated: deque[tuple[torch.Tensor, ...]] = deque(maxlen=len(self.workspaces))
-        self._numbers: dict[int, int] = {}
-
-    def numbers(self, position: int) -> list[int]:
-        """The window of the round at a position in the process's order."""
-        first = position * self.window % len(self.workspaces)
-        return list(range(first, first + self.window))
-
-    def ranges(self, number: int) -> torch.Tensor:
-        """The ranges of a placement's inputs and of its scratch tensors so far."""
-        copy = self.workspaces[number]
-        key = (number, len(copy.scratch))
-        if key not in self._ranges:
-            self._ranges[key] = list_ranges([*copy.inputs.values(), *copy.scratch.values()])
-        return self._ranges[key]
-
-    def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs that the kernel allocated itself for as many launches as there are placements.
-
-        torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
-        for outputs that were there before.
-        """
-        given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
-        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in given)
-        if not own:
-            return None
-        self._allocated.append(own)
-        largest = max(own, key=lambda tensor: tensor.numel() * tensor.element_size())
-        return self._numbers.setdefault(largest.data_ptr(), len(self._numbers))
-
-    @property
-    def are_outputs_spread(self) -> bool:
-        """Whether as many outputs are kept as there are placements, so that launches need no memory from the driver."""
-        return len(self._allocated) == self._allocated.maxlen
 
 
 class Rotation:
@@ -286,21 +363,3 @@ def bind_cases(
         device.synchronize()
         rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
     return rotations
-
-
-def place(workspace: Workspace, task: Task) -> Placements:
-    """A workload's tensors at as many placements as the task allows; at one for a plain task."""
-    if task.plain:
-        return Placements(workspace, 1, 1)
-    nbytes = workspace.op.tensor_bytes(workspace.workload)
-    window = window_size(nbytes)
-    if task.cold_tlb:
-        window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))
-    windows = window_count(nbytes, window, len(task.order), task.placed_bytes)
-    return Placements(workspace, window, max(windows, 2) if task.cold_tlb else windows)
-
-
-def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
-    """(address, bytes) of each tensor as int64 [n, 2] on the GPU."""
-    rows = [(tensor.data_ptr(), tensor.numel() * tensor.element_size()) for tensor in tensors]
-    return torch.tensor(rows, dtype=torch.int64, device="cuda")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from gdnbench.analyse.analysis import ALARM
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.measure.analyse import ALARM
-from gdnbench.measure.race import RaceGroup, group_cases, judge_groups, survivors
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected, RoundTimes
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import Kernel
+from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
@@ -21,6 +22,74 @@ from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import BestComparison, compare_with_best
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
+from gdnbench.store.settings import Settings
+
+RaceGroup = tuple[str, Workload]
+"""Kernel and workload, whose points race against each other."""
+
+
+def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[RaceGroup, tuple[Case, ...]]:
+    """The racing points by kernel and workload."""
+    groups: dict[RaceGroup, tuple[Case, ...]] = {}
+    for case in cases:
+        if case.is_point_of(swept):
+            key = (case.variant.kernel, case.workload)
+            groups[key] = (*groups.get(key, ()), case)
+    return groups
+
+
+def judge_groups(
+    groups: Mapping[RaceGroup, Sequence[Case]],
+    rounds: RoundTimes,
+    collected: Collected,
+    margin: float,
+    confidence: float,
+    own_sd: float = USUAL_PROCESS_SD[0],
+) -> dict[RaceGroup, BestComparison[Case]]:
+    """Compares the points of each group with its leader; groups without measurements are left out.
+
+    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses. A settled
+    group is not measured again and stays settled.
+    """
+    times = rounds.times
+    measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
+    return {
+        group: compare_with_best(
+            points,
+            margin=margin,
+            confidence=confidence,
+            look=_looks(points, collected),
+            effects=_effects(points, rounds, own_sd),
+        )
+        for group, points in measured.items()
+        if any(np.isfinite(each).any() for each in points.values())
+    }
+
+
+def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes, own_sd: float) -> ProcessEffects[Case]:
+    """The effects of processes on a group's points: a launch common to all, and `own_sd` for each."""
+    return estimate_effects(
+        points,
+        rounds.process([case.id for case in points]),
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds=dict.fromkeys(points, own_sd),
+    )
+
+
+def _looks(points: Iterable[Case], collected: Collected) -> int:
+    return max(1, *(collected.burn_ins[case.id] for case in points))
+
+
+def survivors(field: BestComparison[Case], collected: Collected) -> tuple[Case, ...]:
+    """The leader and the points that may be as fast; a point with fewer rounds was dropped earlier."""
+    most = len(collected.samples[field.leader.id])
+    others = (
+        case
+        for case, comparison in field.others.items()
+        if comparison.verdict is not Verdict.SLOWER and len(collected.samples[case.id]) == most
+    )
+    return (field.leader, *others)
+
 
 TriedValues = dict[str, dict[str, list[str | int]]]
 

@@ -10,14 +10,14 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Build, Case, Variant, tell_serialized
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.store.builds import BuildRow
+from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
 
 ARCHS_WITHOUT_GPU = DEFAULT_ARCHS
 
