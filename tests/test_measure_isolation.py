@@ -54,7 +54,7 @@ class Workers:
         self.cheat, self.loses, self.tasks = cheat, loses, []
         self.random = np.random.default_rng(1)
 
-    def __call__(self, task, folder, name, _environment, on_event, **_):
+    def __call__(self, _module, task, folder, name, _environment, on_event, **_):
         (folder / f"{name}.json").touch()  # by which the next process gets a number of its own
         self.tasks.append(task)
         launch_us = self.random.normal(0, 0.05)

@@ -38,7 +38,7 @@ class Workers:
         self.tasks, self.names, self._fates = [], [], fates
         self.step = "load"
 
-    def __call__(self, task, folder, name, environment, on_event, stop, warm=None):
+    def __call__(self, _module, task, folder, name, environment, on_event, stop, warm=None):
         assert len(self.tasks) < 20, "starts workers for ever"
         self.tasks.append(task)
         self.names.append(name)

@@ -47,7 +47,7 @@ class Workers:
     def __init__(self, script=None):
         self.tasks, self.script, self._random = [], script or {}, np.random.default_rng(1)
 
-    def __call__(self, task, folder, name, environment, on_event, _stop=None, warm=None):
+    def __call__(self, _module, task, folder, name, environment, on_event, _stop=None, warm=None):
         assert len(self.tasks) < 30, "starts workers for ever"
         task.write(folder / f"{name}.json")
         (folder / f"{name}.log").write_text("")

@@ -34,7 +34,7 @@ class Workers:
     def __init__(self, place, stop_in=None):
         self.tasks, self.stored, self._place, self._stop_in = [], [], place, stop_in
 
-    def __call__(self, task, folder, name, environment, on_event, _stop=None, warm=None):
+    def __call__(self, _module, task, folder, name, environment, on_event, _stop=None, warm=None):
         task.write(folder / f"{name}.json")
         (folder / f"{name}.log").write_text("")
         self.tasks.append(task)

@@ -29,7 +29,7 @@ WHY = "insufficient register resources for the wgmma pipeline"
 NOTE = f"ptxas serializes the wgmma: {WHY}"
 
 
-def work(task, folder, name, environment, on_event, _stop=None, warm=None):
+def work(_module, task, folder, name, environment, on_event, _stop=None, warm=None):
     """Stands in for `supervise`: every case is healthy and takes 60 µs."""
     task.write(folder / f"{name}.json")
     (folder / f"{name}.log").write_text("")

@@ -44,6 +44,7 @@ from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, 
 from gdnbench.workers.supervision import supervise
 from gdnbench.workers.task import Task
 
+WORKER = "gdnbench.measure.worker"
 _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 
 
@@ -153,7 +154,7 @@ class TimingWorkers:
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
-        outcome = supervise(recorded, self.folder, name, self.environment, take, warm=self.warm)
+        outcome = supervise(WORKER, recorded, self.folder, name, self.environment, take, warm=self.warm)
         for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
             self._keep(each, task.clock, collected)
 

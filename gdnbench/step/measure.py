@@ -70,7 +70,7 @@ def on_gpu(gpu: Gpu) -> RunWorker:
     """Returns a function that runs workers on a GPU."""
 
     def run(task: StepTask, folder: Path, name: str, on_event: Callable[[Event], None]) -> WorkerOutcome:
-        return supervise(task, folder, name, worker_environment(gpu), on_event, module=_WORKER)
+        return supervise(_WORKER, task, folder, name, worker_environment(gpu), on_event)
 
     return run
 

@@ -33,6 +33,8 @@ from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.workers.task import Phase, Task
 
+WORKER = "gdnbench.verify"
+
 
 @dataclass
 class Preflight:
@@ -79,7 +81,7 @@ class Preflight:
                 case _:
                     pass
 
-        outcome = supervise(task, self.folder, name, self.environment, take, self.stop, warm=self.warm)
+        outcome = supervise(WORKER, task, self.folder, name, self.environment, take, self.stop, self.warm)
         if outcome.loss:
             for case in _lost_with(by_id[outcome.case], outcome, task.cases, checked):
                 loss = replace(outcome.loss, case=case.id)

@@ -95,26 +95,21 @@ class Writable(Protocol):
 
 
 def supervise(
+    module: str,
     task: Writable,
     folder: Path,
     name: str,
     environment: Mapping[str, str],
     on_event: Callable[[Event], None],
     stop: threading.Event | None = None,
-    module: str = "gdnbench.measure.worker",
     warm: WarmParent | None = None,
 ) -> WorkerOutcome:
-    """Runs a worker to its end and returns how it ended.
+    """Runs the worker `python -m module` to its end and returns how it ended.
 
-    A worker that dies or hangs outside any case is the machine's fault, not a case's. Raises MachineError if the worker
-    refused the task, or died, hung or sent a forged message outside any case, and CancelledError if it was stopped.
-
-    Args:
-        name: of the task file and the log, in the folder.
-        environment: variables beside this process's.
-        stop: set by another thread to cancel the work.
-        module: the worker's module, as `python -m` takes it.
-        warm: the process to fork it from, with that process's environment; None starts a new one.
+    Task file and log are named `name`, in the folder; `environment` is added to this process's. The worker is forked
+    from `warm`, or started if that is None, and cancelled when `stop` is set. One that dies or hangs outside any case
+    is the machine's fault, not a case's: raises MachineError for that, for a forged message outside any case, and if
+    the worker refused the task, and CancelledError if it was stopped.
     """
     task_file = folder / f"{name}.json"
     task.write(task_file)

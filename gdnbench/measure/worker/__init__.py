@@ -1,4 +1,1 @@
-"""The code of worker processes, where torch and CUDA are loaded and kernels may misbehave.
-
-The parent starts `python -m gdnbench.measure.worker` and imports nothing from here.
-"""
+"""The timers, in worker processes, where torch and CUDA are loaded and kernels may misbehave."""

@@ -23,7 +23,7 @@ from gdnbench.errors import ProfilerError
 from gdnbench.launch import Launcher, Workspace, load, load_numerics
 from gdnbench.model.case import Case
 from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, range_name
-from gdnbench.verify import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle, verify_launcher
 from gdnbench.workers.cold import L2Flush, raise_clock
 
 WARM_UPS = 5  # compile, load, and settle the allocator before profiling
