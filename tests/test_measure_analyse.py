@@ -31,7 +31,7 @@ MEDIANS_US = {BASELINE.id: 5.0, FAST.id: 4.5, SLOW.id: 5.5, SAME.id: 5.0, FLOOR.
 def rows_of(cases=CASES, collected=None, checked=None, builds=None, settings=Settings(), op=DECODE, told=()):  # noqa: B008
     found = analyse(
         op, cases, checked or healthy(cases), builds or {}, collected or collect(MEDIANS_US), settings,
-        timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"}, told=told,
+        timer="nvbench", run_id="r", copying={"decode-floor-copy", "decode-floor-other"}, warnings=told,
     )  # fmt: skip
     return {row.case.id: row for row in found.measurements}, found
 

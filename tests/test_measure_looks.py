@@ -10,7 +10,7 @@ from decode_workloads import decode_at
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import op_named
-from gdnbench.measure.interim import FORKED_WORKER_START_S, UntilClear
+from gdnbench.measure.interim import FORKED_WORKER_START_S, SequentialSchedule
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
@@ -74,7 +74,7 @@ class Machine:
 
     def score(self, settings=SETTINGS, weights=ONE):
         """Measures until it is over; gives what was collected."""
-        collected, schedule = Collected(), UntilClear(settings, "cuda", weights, self.own_sds, self.clock)
+        collected, schedule = Collected(), SequentialSchedule(settings, "cuda", weights, self.own_sds, self.clock)
         samples = dict.fromkeys(self.time_us, settings.samples)
         while segment := schedule.next_segment(self.cases, collected, samples, self.time_us):
             self.measure(segment, collected)

@@ -141,7 +141,7 @@ def analyse(
     copying: Collection[str],
     rated: GpuSpec | None = None,
     clock: Clock | None = None,
-    told: Sequence[Mapping[str, str]] = (),
+    warnings: Sequence[Mapping[str, str]] = (),
     apart: Collection[str] = (),
 ) -> Analysis:
     """Makes a row for every case, measured or not.
@@ -151,7 +151,7 @@ def analyse(
         copying: names of the kernels that are copying floors.
         rated: the GPU's rated peaks, which bound what a kernel can compute; None if unknown.
         clock: the further clock that measured; None for the run's own timer.
-        told: warnings on the code of cases, by case id.
+        warnings: on the code of cases, by case id.
         apart: ids of the cases that run Python of their own and are timed in separate processes.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
@@ -177,12 +177,12 @@ def analyse(
         if case in measured:
             here = at[case.workload]
             timing = rounds.timing(case.id, timer, costs[case.id], floors.get(case.workload, ""), here)
-            own = tuple(each[case.id] for each in told if case.id in each)
-            warnings = (*own, *_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
+            of_code = tuple(each[case.id] for each in warnings if case.id in each)
+            noted = (*of_code, *_row_warnings(timing, rounds.low_clock(case.id)), *outlier_warnings(case, here))
             versus = comparisons.get(case.id)
             if bridges[case.workload] and here.of(case.id) is not here:
-                versus, warnings = None, (bridges[case.workload], *warnings)
-            row = replace(row, timing=timing, versus=versus, warnings=warnings)
+                versus, noted = None, (bridges[case.workload], *noted)
+            row = replace(row, timing=timing, versus=versus, warnings=noted)
         elif row.status is Status.OK:
             row = replace(row, status=Status.NOT_RUN, reason="the run was stopped before it was measured")
         rows.append(row)

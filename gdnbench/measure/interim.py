@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from gdnbench.analyse.conclude import RaceGroup, Weights, group_cases, judge_groups, overall_ratio, survivors
 from gdnbench.analyse.rounds import Collected, RoundTimes
@@ -38,44 +39,32 @@ COARSE_OWN_SD = 0.005
 """Relative SD that the coarse pass's process may add to a time: five times most kernels', since a drop is final."""
 
 
+@dataclass
 class Race:
     """Races the points of each kernel and workload against each other.
 
-    Args:
-        budget_s: limit of measuring in seconds; the last segment is cut to fit.
-        margin: relative difference that counts as none.
-        confidence: for each group, that its best point is not dropped.
-        swept: the kernels whose points race; other cases are measured beside them.
-        clock: returns seconds.
+    The last segment is cut to fit into `budget_s`. `confidence` is, for each group, that its best point is not dropped.
+    Cases of kernels that are not `swept` are measured beside the points; `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        budget_s: float,
-        margin: float,
-        confidence: float,
-        device: Device,
-        swept: Collection[str],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._budget_s = budget_s
-        self._margin = margin
-        self._confidence = confidence
-        self._device = device
-        self._swept = frozenset(swept)
-        self._clock = clock
-        self._deadline: float | None = None
+    budget_s: float
+    margin: float
+    confidence: float
+    device: Device
+    swept: Collection[str]
+    clock: Callable[[], float] = time.monotonic
+    _deadline: float | None = None
 
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
         """The coarse pass, then the points that may still be the best, or None; raises UsageError if time is short."""
         left = tuple(case for case in cases if case.id not in collected.lost)
-        if not any(case.is_point_of(self._swept) for case in left):
+        if not any(case.is_point_of(self.swept) for case in left):
             return None
         if self._deadline is None:
-            self._deadline = self._clock() + self._budget_s
-        costs_s = {case.id: round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left}
+            self._deadline = self.clock() + self.budget_s
+        costs_s = {case.id: round_cost_s(samples[case.id], warm_us[case.id], self.device) for case in left}
         done = {case.id: len(collected.samples.get(case.id, ())) for case in left}
         if len(set(done.values())) == 1 and max(done.values()) < COARSE_ROUNDS:
             return self._coarse_segment(left, max(done.values()), sum(costs_s.values()))
@@ -84,49 +73,43 @@ class Race:
     def _coarse_segment(self, cases: tuple[Case, ...], done: int, round_s: float) -> Segment | None:
         affordable = done + self._affordable(round_s)
         if affordable < FEWEST_ROUNDS:
-            raise _too_small(self._budget_s, len(cases), round_s)
+            raise _too_small(self.budget_s, len(cases), round_s)
         rounds = min(COARSE_ROUNDS, affordable)
         return Segment("coarse", cases, rounds) if rounds > done else None
 
     def _race_segment(
         self, cases: tuple[Case, ...], collected: Collected, costs_s: Mapping[str, float], done: int
     ) -> Segment | None:
-        groups = group_cases(cases, self._swept)
-        rounds = RoundTimes(collected, self._confidence, trim_of(self._device))
-        fields = judge_groups(groups, rounds, collected, self._margin, self._confidence, COARSE_OWN_SD)
+        groups = group_cases(cases, self.swept)
+        rounds = RoundTimes(collected, self.confidence, trim_of(self.device))
+        fields = judge_groups(groups, rounds, collected, self.margin, self.confidence, COARSE_OWN_SD)
         still = {group: survivors(field, collected) for group, field in fields.items()}
-        wanted = max((self._more_rounds(field, still[group]) for group, field in fields.items()), default=0)
-        racing = {
-            case.id
-            for group, field in fields.items()
-            if self._more_rounds(field, still[group])
-            for case in still[group]
-        }
-        open_workloads = {case.workload for case in cases if case.id in racing}
-        entered = tuple(
-            case
-            for case in cases
-            if case.id in racing or (not case.is_point_of(self._swept) and case.workload in open_workloads)
-        )
-        if not entered:
+        wanted = {group: _more_rounds(field, still[group]) for group, field in fields.items()}
+        racing = {case for group, rounds_left in wanted.items() if rounds_left for case in still[group]}
+        if not racing:
             return None
+        open_workloads = {case.workload for case in racing}
+        beside = {case for case in cases if not case.is_point_of(self.swept) and case.workload in open_workloads}
+        entered = tuple(case for case in cases if case in racing | beside)
         affordable = self._affordable(sum(costs_s[case.id] for case in entered))
-        more = min(max(wanted, FEWEST_ROUNDS_A_SEGMENT), MOST_ROUNDS_A_SEGMENT, affordable, MOST_RACE_ROUNDS - done)
+        useful = min(max(*wanted.values(), FEWEST_ROUNDS_A_SEGMENT), MOST_ROUNDS_A_SEGMENT)
+        more = min(useful, affordable, MOST_RACE_ROUNDS - done)
         if more < FEWEST_ROUNDS_A_SEGMENT:
             return None
         return Segment("race", entered, done + more, _standing(fields, still, groups, rounds))
 
-    def _more_rounds(self, field: BestComparison[Case], still: Sequence[Case]) -> int:
-        """Rounds that would settle the survivors; 0 if they are settled."""
-        unclear = [field.others[case] for case in still if case != field.leader]
-        needs = [each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in unclear if each.verdict is Verdict.UNCLEAR]
-        return max(needs, default=0)
-
     def _affordable(self, round_s: float) -> int:
         """Rounds beside the burn-in that fit into the rest of the budget."""
         assert self._deadline is not None
-        left_s = self._deadline - self._clock() - WORKER_START_S
+        left_s = self._deadline - self.clock() - WORKER_START_S
         return max(0, int(left_s / round_s) - 1)
+
+
+def _more_rounds(field: BestComparison[Case], still: Sequence[Case]) -> int:
+    """Rounds that would settle the survivors; 0 if they are settled."""
+    unclear = [field.others[case] for case in still if case != field.leader]
+    needs = [each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in unclear if each.verdict is Verdict.UNCLEAR]
+    return max(needs, default=0)
 
 
 def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
@@ -143,14 +126,13 @@ def _standing(
     rounds: RoundTimes,
 ) -> str:
     one_kernel = len({kernel for kernel, _ in groups}) == 1
-    told = []
+    best = []
     for group, field in fields.items():
         label, time_us = field.leader.label, rounds.interval(field.leader.id).estimate
         point = label.partition(":")[2] if one_kernel else label
-        told.append(
-            f"{field.leader.workload} {point} {time_us:.3f} µs, {len(still[group])} of {len(groups[group])} left"
-        )
-    return "best so far: " + "; ".join(told)
+        left = f"{len(still[group])} of {len(groups[group])} left"
+        best.append(f"{field.leader.workload} {point} {time_us:.3f} µs, {left}")
+    return "best so far: " + "; ".join(best)
 
 
 def _least_s(round_s: float) -> float:
@@ -171,56 +153,49 @@ SLACK = 1.5
 """Factor by which a predicted half-width may be too wide and still count as enough: few rounds predict it poorly."""
 
 
-class UntilClear:
+@dataclass
+class SequentialSchedule:
     """A schedule of one segment a process, all of the same number of rounds.
 
     The settings have interim analyses (`looks`) and a budget. `own_sds` are relative SDs that a process adds to each
     case, which a single process cannot show; `clock` returns seconds.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        device: Device,
-        weights: Weights,
-        own_sds: Mapping[str, float] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._device = device
-        self._weights = weights
-        self._own_sds = own_sds
-        self._clock = clock
-        self._deadline = math.inf
+    settings: Settings
+    device: Device
+    weights: Weights
+    own_sds: Mapping[str, float] | None = None
+    clock: Callable[[], float] = time.monotonic
+    _deadline: float = math.inf
 
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
     ) -> Segment | None:
         """The rounds of one more process, or None if they cannot matter, as without the kernel or its baseline."""
         left = tuple(case for case in cases if case.id not in collected.lost)
-        rounds = self._settings.rounds
+        rounds = self.settings.rounds
         looks = len(collected.complete_rounds(case.id for case in left)) // rounds
-        if looks == self._settings.looks or not {Role.KERNEL, Role.BASELINE} <= {case.role for case in left}:
+        if looks == self.settings.looks or not {Role.KERNEL, Role.BASELINE} <= {case.role for case in left}:
             return None
         if looks == 0:
-            self._deadline = self._clock() + (self._settings.budget_s or math.inf)
+            self._deadline = self.clock() + (self.settings.budget_s or math.inf)
             return Segment("measure", left, rounds)
-        on_gpu = self._device == "cuda"
-        ratio = overall_ratio(left, collected, self._weights, self._settings, has_launch=on_gpu, own_sds=self._own_sds)
+        on_gpu = self.device == "cuda"
+        ratio = overall_ratio(left, collected, self.weights, self.settings, has_launch=on_gpu, own_sds=self.own_sds)
         cost_s = FORKED_WORKER_START_S + (1 + rounds) * sum(
-            round_cost_s(samples[case.id], warm_us[case.id], self._device) for case in left
+            round_cost_s(samples[case.id], warm_us[case.id], self.device) for case in left
         )
-        if ratio is None or not self._may_become_clear(ratio, looks) or self._clock() + cost_s > self._deadline:
+        if ratio is None or not self._may_become_clear(ratio, looks) or self.clock() + cost_s > self._deadline:
             return None
-        return Segment("measure", left, (looks + 1) * rounds, f"look {looks} of {self._settings.looks}: not clear yet")
+        return Segment("measure", left, (looks + 1) * rounds, f"look {looks} of {self.settings.looks}: not clear yet")
 
     def _may_become_clear(self, ratio: PairedLogRatio, looks: int) -> bool:
         """Whether the verdict is unclear, and the processes left may make it clear."""
-        margin, confidence = self._settings.margin, self._settings.confidence
+        margin, confidence = self.settings.margin, self.settings.confidence
         if judge_paired(ratio, margin, confidence).verdict is not Verdict.UNCLEAR:
             return False
         found = ratio.variance
-        last = Variance(found.value * looks / self._settings.looks, ratio.n * self._settings.looks / looks)
+        last = Variance(found.value * looks / self.settings.looks, ratio.n * self.settings.looks / looks)
         distance = abs(abs(ratio.mean) - log_margin(margin))
         return math.isinf(found.value) or half_width_of(last, confidence) < SLACK * distance
 
@@ -235,17 +210,13 @@ def choose_schedule(
     blocks: int = 1,
     groups: Sequence[Sequence[Case]] = (),
 ) -> Schedule:
-    """Returns `UntilClear` if interim analyses are set, `Race` if there is a budget, else `FixedRounds`.
+    """Returns `SequentialSchedule` if interim analyses are set, `Race` if there is a budget, else `FixedRounds`.
 
-    Args:
-        swept: the kernels whose points race.
-        weights: of each workload in the overall ratio.
-        own_sds: relative SD that a process adds to each case.
-        blocks: number of blocks of workloads measured one after the other, which share the budget equally.
-        groups: the cases that are measured together; empty for all.
+    The `blocks` of workloads, measured one after the other, share the budget equally. `groups` are the cases that are
+    measured together; empty for all.
     """
     if settings.looks:
-        return UntilClear(settings, device, weights or {}, own_sds)
+        return SequentialSchedule(settings, device, weights or {}, own_sds)
     if settings.budget_s is not None:
         return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)
     return FixedRounds(settings.rounds, settings.processes, groups)

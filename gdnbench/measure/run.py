@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,6 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
-from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
@@ -83,17 +82,10 @@ class Finished:
 class Session:
     """One run in progress.
 
-    Attributes:
-        gpu: None for the CPU.
-        cases: every case, controls included.
-        folder: the run's hidden folder.
-        collected: samples of the run's own timer, those before an interruption included.
-        clocked: samples of the further clocks, those before an interruption included.
-        probed: samples at the extremes of the inputs.
-        forms: the forms in which copying floors are tried.
-        measured_all: whether nothing is left to measure.
-        warm: the process to fork workers from; None starts each as a new process.
-        draw_key: see `Task.draw_key`.
+    `cases` has the controls, too, `folder` is hidden, and workers are forked from `warm`, or started if it is None.
+    `collected` are samples of the run's own timer, `clocked` of the further clocks, both with those from before an
+    interruption, `probed` those at the extremes of the inputs. `forms` are tried for copying floors; `draw_key` is
+    that of `Task`.
     """
 
     catalog: Catalog
@@ -127,16 +119,12 @@ class Session:
         except KeyboardInterrupt:
             interrupted = True
         except GdnbenchError:
-            self._abandon()
+            if self.collected.samples:
+                self._finish(interrupted=True)
+            else:
+                shutil.rmtree(self.folder.path)
             raise
         return self._finish(interrupted)
-
-    def _abandon(self) -> None:
-        """Removes an empty folder, or writes what was measured."""
-        if self.collected.samples:
-            self._finish(interrupted=True)
-        else:
-            shutil.rmtree(self.folder.path)
 
     def _work(self, record: Record) -> None:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
@@ -144,7 +132,7 @@ class Session:
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
         self.forms = find_forms(self.catalog, candidates, self._device, measured)
         to_build = in_every_form(candidates, self.forms)
-        self.builds = build_cases(self.catalog, to_build, self._archs, limit_s, self.observer)
+        self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer)
         self._check(candidates, record)
         self._take_chosen()
         self._measure(record)
@@ -154,20 +142,26 @@ class Session:
 
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
-        self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), self._archs))
+        self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), archs_of(self.gpu)))
         for case in candidates:
             if case.id in self.checked:
                 self.observer.examined(case, self.checked[case.id])
         pending = tuple(case for case in candidates if case.id not in self.checked)
-        interpreted = () if self.gpu else self._to_interpret(pending)
+        # Interpreters are slow, and a larger batch runs the same code.
+        smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
+        interpreted = tuple(
+            case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog)
+        )
         self.observer.begin("check", len(pending) + len(interpreted))
         task = self._task(Phase.INTERPRET, interpreted)
         interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:
-        preflight = Preflight(self.folder.path, self._environment, self.observer, record, stop=stop, warm=self.warm)
-        tried = forms_to_try(pending, self.forms, self.builds, self._archs)
+        preflight = Preflight(
+            self.folder.path, worker_environment(self.gpu), self.observer, record, stop=stop, warm=self.warm
+        )
+        tried = forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)
         task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
         for cases in trusted_first(pending, self.catalog.entries):
@@ -184,11 +178,6 @@ class Session:
         if chosen != self.cases:
             self.cases, self.info = chosen, replace(self.info, cases=case_documents(chosen))
             write_info(self.folder.path, self.info)
-
-    def _to_interpret(self, pending: tuple[Case, ...]) -> tuple[Case, ...]:
-        """The kernels at the smallest workload: interpreters are slow, and a larger batch runs the same code."""
-        smallest = min((case.workload for case in self.cases), default=None)
-        return tuple(case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog))
 
     def _measure(self, record: Record) -> None:
         healthy = tuple(case for case in self.cases if self._is_healthy(case))
@@ -300,29 +289,31 @@ class Session:
         )
 
     def _measuring(self, record: Record) -> TimingWorkers:
-        return TimingWorkers(self.folder.path, self._environment, self.observer, record, self.warm)
+        return TimingWorkers(self.folder.path, worker_environment(self.gpu), self.observer, record, self.warm)
 
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
         found = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
-        known = dict.fromkeys((*self.info.warnings, *analysis.warnings))
-        complete = not interrupted and not unfinished and self.measured_all
+        kernels = {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
+        contest = {case_id: verdict.contest_error for case_id, verdict in self.checked.items()}
         info = replace(
             self.info,
-            complete=complete,
+            complete=not interrupted and not unfinished and self.measured_all,
             gates=failed_gates(found),
             gates_passed=passed_gates(found),
-            errors=largest_errors(found, self._kernels()),
-            contest=contest_errors(
-                {case: verdict.contest_error for case, verdict in self.checked.items()}, self._kernels()
-            ),
+            errors=largest_errors(found, kernels),
+            contest=contest_errors(contest, kernels),
             tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
-            warnings=list(known),
+            warnings=list(dict.fromkeys((*self.info.warnings, *analysis.warnings))),
         )
-        rows = build_rows(self.catalog, self.cases, self._archs, self.builds, self.interpreted)
-        if info.swept:
-            write_sweep(self.folder.path, self._conclude(info.swept))
+        rows = build_rows(self.catalog, self.cases, archs_of(self.gpu), self.builds, self.interpreted)
+        if info.swept:  # without points that an earlier part measured and the preflight now refuses
+            refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
+            samples = {id_: rounds for id_, rounds in self.collected.samples.items() if id_ not in refused}
+            collected = replace(self.collected, samples=samples)
+            swept = conclude(self.catalog, self.cases, info.swept, collected, self.settings)
+            write_sweep(self.folder.path, swept)
         path = write_run(self.folder, info, analysis, self.collected, rows, self.clocked)
         return Finished(path, info, analysis, interrupted)
 
@@ -352,16 +343,21 @@ class Session:
         return {case.id for case in self.cases if is_apart(case, self.catalog.entries)}
 
     def _analyse_clocks(self) -> Analysis:
+        builds: dict[str, Build] = {}
+        warnings = [tell_forms(self.catalog, self.cases)]
+        if self.gpu:
+            builds = {case.id: build for case in self.cases if (build := self.builds.of(case, self.gpu.arch))}
+            warnings.append(tell_serialized_products(self.builds, self.cases, self.gpu.arch))
         judge = partial(
             analyse,
             self.op,
             checked=self.checked,
-            builds=self._builds_by_case(),
+            builds=builds,
             settings=self.settings,
             run_id=self.info.run_id,
             rated=spec_of(self.gpu.slug) if self.gpu else None,
             copying={name for name, entry in self.catalog.entries.items() if entry.kernel.floor == "copy"},
-            told=(tell_forms(self.catalog, self.cases), self._told_of_builds()),
+            warnings=warnings,
             apart=self._apart,
         )
         own = judge(cases=self.cases, collected=self.collected, timer="nvbench" if self.gpu else "cpu")
@@ -375,28 +371,9 @@ class Session:
             {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},
         )
 
-    def _conclude(self, swept: Mapping[str, Sequence[str]]) -> Sweep:
-        """The sweep's conclusions, without points that an earlier part measured and the preflight now refuses."""
-        refused = {case_id for case_id, verdict in self.checked.items() if verdict.status is not Status.OK}
-        samples = {case_id: rounds for case_id, rounds in self.collected.samples.items() if case_id not in refused}
-        return conclude(self.catalog, self.cases, swept, replace(self.collected, samples=samples), self.settings)
-
-    def _kernels(self) -> dict[str, str]:
-        """The label of each case, by case id, without controls, which repeat their baseline."""
-        return {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
-
     def _is_healthy(self, case: Case) -> bool:
         verdict = self.checked.get(case.id)
         return verdict is not None and verdict.status is Status.OK and case.id not in self.collected.lost
-
-    def _builds_by_case(self) -> dict[str, Build]:
-        if not self.gpu:
-            return {}
-        found = {case.id: self.builds.of(case, self.gpu.arch) for case in self.cases}
-        return {case_id: build for case_id, build in found.items() if build}
-
-    def _told_of_builds(self) -> dict[str, str]:
-        return tell_serialized_products(self.builds, self.cases, self.gpu.arch) if self.gpu else {}
 
     def _task(self, phase: Phase, cases: tuple[Case, ...]) -> Task:
         return Task(
@@ -413,14 +390,6 @@ class Session:
     @property
     def _device(self) -> Device:
         return device_of(self.gpu)
-
-    @property
-    def _archs(self) -> tuple[str, ...]:
-        return archs_of(self.gpu)
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        return worker_environment(self.gpu)
 
 
 def _append(journal: Journal, event: Event) -> None:

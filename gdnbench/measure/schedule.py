@@ -43,9 +43,12 @@ def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[st
     groups: dict[Workload, list[str]] = {}
     for case in cases:
         groups.setdefault(case.workload, []).append(case.id)
+
+    def shuffled(items: Sequence[T]) -> list[T]:
+        return generator.sample(items, len(items))
+
     return tuple(
-        tuple(chain.from_iterable(_shuffled(generator, ids) for ids in _shuffled(generator, list(groups.values()))))
-        for _ in range(rounds)
+        tuple(chain.from_iterable(shuffled(ids) for ids in shuffled(list(groups.values())))) for _ in range(rounds)
     )
 
 
@@ -54,11 +57,9 @@ def memory_blocks(
 ) -> tuple[tuple[Case, ...], ...]:
     """Splits the cases into blocks measured one after the other, each of as many workloads as fit into memory.
 
-    Args:
-        cases: ordered by workload; workloads that differ only in the profile share placements and are adjacent.
-        rounds: of a process, its burn-in included, each of which has a window of placements while memory lasts.
-        budget_bytes: limit of a block's tensors at all of their placements; a workload that exceeds it is a block.
-        placed_bytes: limit of the tensors of one workload.
+    The cases are ordered by workload, so that workloads that differ only in the profile, which share placements, are
+    adjacent. Each of a process's `rounds`, burn-in included, has a window of placements while memory lasts. The limits
+    are of a block's tensors at all of their placements (a workload that exceeds it is a block), and of one workload's.
     """
     blocks: list[list[Case]] = []
     left = 0
@@ -87,17 +88,13 @@ def most_placed_bytes(budget_bytes: int) -> int:
     return min(MOST_PLACED_BYTES, budget_bytes // (2 * OWN_OUTPUTS))
 
 
-def _shuffled(generator: random.Random, items: Sequence[T]) -> list[T]:
-    return generator.sample(items, len(items))
-
-
-def sample_count(asked: int, warm_us: float, device: Device) -> int:
+def sample_count(requested: int, warm_us: float, device: Device) -> int:
     """Samples per round: as many as requested, fewer if a round of a slow kernel would take too long."""
     if device == "cuda":
         affordable = GPU_ROUND_US / (GPU_SAMPLE_US + warm_us)
     else:
         affordable = CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * max(warm_us, 1.0))
-    return min(asked, max(int(affordable), FEWEST_SAMPLES[device]))
+    return min(requested, max(int(affordable), FEWEST_SAMPLES[device]))
 
 
 def round_cost_s(samples: int, warm_us: float, device: Device) -> float:

@@ -63,8 +63,8 @@ def resume_session(
     unknown or complete, what it measures has changed, or its GPU is not here.
     """
     resumed = load_unfinished(results, run, catalog)
-    found = find_again(resumed.info.inputs, inputs, resumed.info.run_id)
-    info, described = replace(resumed.info, inputs=found), resumed.info.machine["gpu"]
+    captured = find_again(resumed.info.inputs, inputs, resumed.info.run_id)
+    info, described = replace(resumed.info, inputs=captured), resumed.info.machine["gpu"]
     try:
         gpu = select_gpu(described["uuid"] if described else "cpu", list_gpus())
     except GpuNotFoundError as error:
@@ -83,6 +83,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
     # A label may be a dispatcher's name, and the dispatcher's table is part of what is measured.
     names = {name for case in plan.cases for name in (case.variant.kernel, case.variant.label)}
     entries = {name: catalog.entries[name] for name in sorted(names & catalog.entries.keys())}
+    left_out = [f"{broken.name} is left out, for it does not load: {broken.reason}" for broken in catalog.broken]
     return RunInfo(
         run_id=run_id,
         timestamp=now.isoformat(timespec="seconds"),
@@ -105,7 +106,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         sources={name: entry.known_source() for name, entry in entries.items()},
         calibration=_last_calibration(gpu),
         inputs=[document_of(each) for each in request.captured],
-        warnings=[*plan.notes, *_left_out(catalog), *_other_processes(gpu)],
+        warnings=[*plan.notes, *left_out, *_other_processes(gpu)],
     )
 
 
@@ -116,10 +117,6 @@ def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
     except RunFormatError:
         return None
     return found.summary if found else None
-
-
-def _left_out(catalog: Catalog) -> list[str]:
-    return [f"{broken.name} is left out, for it does not load: {broken.reason}" for broken in catalog.broken]
 
 
 def _other_processes(gpu: Gpu | None) -> list[str]:
@@ -160,7 +157,10 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     if changed:  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
     settings = settings_of(info)
-    events = [_event(path, line) for line in read_journal(path)]
+    try:
+        events = [decode(line) for line in read_journal(path)]
+    except ValueError as error:
+        raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
     collected = _replay(event for event in events if not _clock(event))
     if not (info.swept and any(collected.samples.values())):
         collected.lost = collected.cheated()
@@ -199,13 +199,6 @@ def _drop_incomplete(collected: Collected, worker_cases: set[str]) -> None:
     collected.drop_incomplete_rounds(worker_cases - collected.lost.keys(), others)
 
 
-def _event(path: Path, line: str) -> Event:
-    try:
-        return decode(line)
-    except ValueError as error:
-        raise RunFormatError(f"the journal in {path} is damaged: {error}", "measure anew") from error
-
-
 def source_change(info: RunInfo, catalog: Catalog) -> str:
     """Names the first kernel, or the op, that has changed since the run; empty if none has."""
     for name, source_hash in info.sources.items():
@@ -228,7 +221,8 @@ def library_change(info: RunInfo) -> str:
 
 def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
     """Resumes the latest stopped sweep with this request, or begins one, as `resume_session` and `begin_session`."""
-    stopped = _find_stopped(catalog, plan, results)
+    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
+    stopped = next((info for info in infos if _has_same_request(info, catalog, plan)), None)
     if stopped is None:
         return begin_session(catalog, plan, results, observer)
     observer.note(f"going on with {stopped.run_id}, which was stopped")
@@ -238,27 +232,22 @@ def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) 
     return session
 
 
-def _find_stopped(catalog: Catalog, plan: Plan, results: Path) -> RunInfo | None:
-    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
-    return next((info for info in infos if _asks_the_same(info, catalog, plan)), None)
-
-
-def _asks_the_same(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
+def _has_same_request(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
     if info.complete or not info.swept:  # only sweeps have these settings
         return False
-    asked = plan.request.settings
+    settings = plan.request.settings
     # Seed and budget may differ.
-    before = replace(settings_of(info), seed=asked.seed, budget_s=asked.budget_s)
+    before = replace(settings_of(info), seed=settings.seed, budget_s=settings.budget_s)
     return (
         (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
         and part_of(info) == plan.request.part
-        and _asked(Case.from_dict(case, info.workloads) for case in info.cases) == _asked(plan.cases)
-        and before == asked
+        and _documents(Case.from_dict(case, info.workloads) for case in info.cases) == _documents(plan.cases)
+        and before == settings
         and not source_change(info, catalog)
         and not library_change(info)
     )
 
 
-def _asked(cases: Iterable[Case]) -> list[dict[str, Any]]:
+def _documents(cases: Iterable[Case]) -> list[dict[str, Any]]:
     """Cases as documents, bare floors without params, since only the preflight decides their form."""
     return [{**case.to_dict(), **({"params": {}} if case.is_bare_floor else {})} for case in cases]

@@ -13,24 +13,15 @@ from gdnbench.process import channel
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 
 BURN_IN = 0  # number of the dropped first round
-
-
 BUILD_STEPS = 10  # limit of a step that compiles, in ordinary steps: torch.compile takes a minute at times
-
-
 IMPORT_STEPS = 3  # limit of a step that imports a kernel's file, perhaps with a library from a cold disk
-
+IMPORT_STEP = "import"
+"""The step that runs a kernel's file; its outcome does not depend on the case."""
 
 AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 """Number of a round; 0 is burn-in."""
-
-
 AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-
-
 AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
-
-
 PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
 
 
@@ -41,10 +32,6 @@ class Started:
     device: str
     sms: int = 0
     l2_bytes: int = 0
-
-
-IMPORT_STEP = "import"
-"""The step that runs a kernel's file; its outcome does not depend on the case."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +49,11 @@ class Examined:
 
     Attributes:
         status: OK, or the first failure.
-        gates: every gate on every kind of inputs.
         launches: kernels that one call launches; 0 if not counted.
         launched: names of what one call launches, fills and copies included; empty if unknown.
         warm_us: time of a warm call in µs, which decides the number of samples of a round.
         poisoned: the process can no longer use its device and ends.
         clock: the further clock by which the case failed; empty for the preflight and the run's own timer.
-        notes: observations that are not failures, a line each.
         params: of a case tried in several forms, those of the form to measure; empty for others.
         contest_error: largest error on the op's first kind of inputs, in units of the contest's tolerance; None if that
             was not reached.
@@ -142,13 +127,11 @@ class Refused:
 
 
 Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
-
-
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
-
-
 EventChannel = channel.Channel[Event]
 """The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
+PreflightVerdicts = dict[str, Examined]
+"""The preflight's verdict by case id."""
 
 
 def encode(event: Event) -> str:
@@ -159,7 +142,3 @@ def encode(event: Event) -> str:
 def decode(line: str | bytes) -> Event:
     """Decodes a line of `encode`; raises ValueError if it is not an event, such as one cut off by a dying worker."""
     return channel.decode(line, KINDS)
-
-
-PreflightVerdicts = dict[str, Examined]
-"""The preflight's verdict by case id."""

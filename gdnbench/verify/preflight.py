@@ -40,19 +40,15 @@ WORKER = "gdnbench.verify"
 class Preflight:
     """Checks cases in worker processes; a worker's death fails only the case that it was on.
 
-    Attributes:
-        folder: for task files and logs.
-        record: called with every event.
-        started: the worker's description of its device; None until one has started.
-        stop: set by another thread to cancel the checks.
-        label: part of file names, unique among preflights that share the folder.
-        warm: the process to fork workers from; None starts each as a new process.
+    Task files and logs go to `folder`, with a `label` that is unique among preflights that share it. `record` is called
+    with every event; `started` is the worker's description of its device. Another thread sets `stop` to cancel the
+    checks. Workers are forked from `warm`, or started if it is None.
     """
 
     folder: Path
     environment: Mapping[str, str]
     observer: Observer
-    record: Callable[[Event], None]
+    record: Callable[[Event], None] = lambda _event: None
     started: Started | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     label: str = ""
@@ -167,11 +163,11 @@ def verify_variants(
     kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
     unknown names or workloads, or a machine on which nothing works.
     """
-    found = find_op(catalog, op)
+    of_op = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    captured = captured_asked(found, inputs, axes, suite)
-    sizes = sizes_of(captured) or workloads_asked(found, axes, suite, VERIFY_SUITE)
-    workloads = timed_at(found, sizes, captured, profiles)
+    captured = captured_asked(of_op, inputs, axes, suite)
+    sizes = sizes_of(captured) or workloads_asked(of_op, axes, suite, VERIFY_SUITE)
+    workloads = timed_at(of_op, sizes, captured, profiles)
     variants = select_variants(catalog, op, kernels)
     cases = tuple(
         Case(catalog.at(variant, workload, slug_of(gpu))[1], workload) for workload in workloads for variant in variants
@@ -194,39 +190,33 @@ def verify_variants(
             verified = _verify_on_gpu(catalog, task, gpu, Path(folder), observer)
         else:
             verified = _verify_without_gpu(catalog, task, Path(folder), observer)
-    paths = {each.profile: str(each.path) for each in captured}
-    return replace(verified, able=_able_workloads(catalog, cases), captured=paths)
-
-
-def _able_workloads(catalog: Catalog, cases: Sequence[Case]) -> dict[str, Workload]:
-    """For kernels that refuse one of their workloads, by label, a workload of the suites that they can do, if any."""
-    entries = {case: catalog.entries[case.variant.kernel] for case in cases}
-    return {
-        case.label: able
-        for case, entry in entries.items()
-        if entry.kernel.unable(case.workload) and (able := entry.able_workload())
+    refusing = {
+        case.label: catalog.entries[case.variant.kernel]
+        for case in cases
+        if catalog.entries[case.variant.kernel].kernel.unable(case.workload)
     }
+    able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
+    return replace(verified, able=able, captured={each.profile: str(each.path) for each in captured})
 
 
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
-    builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer, disassembled=False)
-    checked = builds.verdicts(task.cases, (gpu.arch,))
+    checked = _compile(catalog, task, (gpu.arch,), observer)
     rest = tuple(case for case in task.cases if case.id not in checked)
     observer.begin("check", len(rest))
-    preflight = Preflight(folder, worker_environment(gpu), observer, _ignore)
+    preflight = Preflight(folder, worker_environment(gpu), observer)
     preflight.judge(replace(task, cases=rest), checked)
     return Verification(task.seed, gpu.name, task.cases, checked, {})
 
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
     """Compiles, then checks and interprets at once, each kind of kernel in a worker of its own."""
-    checked = _compile(catalog, task, observer)
+    checked = _compile(catalog, task, ARCHS_WITHOUT_GPU, observer)
     rest = [case for case in task.cases if case.id not in checked]
-    interpreted = {case.id: told for case in rest if (told := interpreter_of(case, catalog))}
+    interpreted = {case.id: interpreter for case in rest if (interpreter := interpreter_of(case, catalog))}
     observer.begin("check", len(rest))
 
     def check(stop: threading.Event) -> None:
-        preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
+        preflight = Preflight(folder, worker_environment(None), observer, stop=stop)
         preflight.judge(replace(task, cases=others), checked)
 
     others = tuple(case for case in rest if case.id not in interpreted)
@@ -251,21 +241,20 @@ def interpreting(
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
         environment = worker_environment(None, interpret=True)
-        preflight = Preflight(folder, environment, observer, _ignore, stop=stop, label=label)
+        preflight = Preflight(folder, environment, observer, stop=stop, label=label)
         preflight.judge(replace(task, cases=cases), checked)
 
-    parts: list[Callable[[threading.Event], None]] = []
-    for kind, told in INTERPRETERS.items():
-        cases = tuple(case for case in task.cases if interpreter_of(case, catalog) == told)
-        if cases:
-            parts.append(partial(interpret, cases, f"{kind.language}-"))
-    return parts
+    return [
+        partial(interpret, cases, f"{kind.language}-")
+        for kind, interpreter in INTERPRETERS.items()
+        if (cases := tuple(case for case in task.cases if interpreter_of(case, catalog) == interpreter))
+    ]
 
 
-def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdicts:
-    """Returns the verdicts on the cases that do not compile."""
-    builds = build_cases(catalog, task.cases, ARCHS_WITHOUT_GPU, task.step_limit_s, observer, disassembled=False)
-    checked = builds.verdicts(task.cases, ARCHS_WITHOUT_GPU)
+def _compile(catalog: Catalog, task: Task, archs: Sequence[str], observer: Observer) -> PreflightVerdicts:
+    """The verdicts on the cases that do not compile."""
+    builds = build_cases(catalog, task.cases, archs, task.step_limit_s, observer, disassembled=False)
+    checked = builds.verdicts(task.cases, archs)
     for case in task.cases:
         if case.id in checked:
             observer.examined(case, checked[case.id])
@@ -273,10 +262,6 @@ def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdi
 
 
 _COMPILES = f"compiles for {' and '.join(ARCHS_WITHOUT_GPU)}"
-
-
-def _ignore(_event: object) -> None:
-    pass
 
 
 def interpreter_of(case: Case, catalog: Catalog) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
@@ -68,14 +68,19 @@ def split_launches(activities: Iterable[Activity], prefix: str) -> list[LaunchAc
     return launches
 
 
+def whole_launches(launches: Sequence[LaunchActivities]) -> list[LaunchActivities]:
+    """The launches with as many activities as most have; the others have lost records, or those that separate them."""
+    sizes = Counter(len(launch) for launch in launches if launch) or Counter(len(launch) for launch in launches)
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    return [launch for launch in launches if len(launch) == usual]
+
+
 def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tuple[float, ...]:
     """Time of each launch of a case in a round, first start to last end, µs, without launches with missing records.
 
     Raises ProfilerError if fewer than half of the expected ones are complete.
     """
-    sizes = Counter(len(launch) for launch in launches if launch)
-    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
-    whole = [launch for launch in launches if launch and len(launch) == usual]
+    whole = [launch for launch in whole_launches(launches) if launch]
     if not whole or len(whole) < FEWEST_WHOLE * expected:
         raise ProfilerError(f"CUPTI recorded {len(whole)} of {expected} launches")
     return tuple(
@@ -84,23 +89,8 @@ def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tupl
     )
 
 
-class ActivityRecorder(Protocol):
-    """Records the GPU's activities between a start and a stop."""
-
-    def start(self) -> None:
-        """Begins to record."""
-
-    def stop(self) -> list[Activity]:
-        """Waits for the GPU and returns its activities since the start, in any order."""
-
-
-def choose_recorder() -> ActivityRecorder:
-    """The recorder that this installation has."""
-    return CuptiRecorder() if find_spec("cupti") else TorchRecorder()
-
-
 class TorchRecorder:
-    """Records through torch's profiler, which includes CUPTI."""
+    """Records the GPU's activities between a start and a stop through torch's profiler, which includes CUPTI."""
 
     def __init__(self) -> None:
         self._profile: Any = None
@@ -111,7 +101,7 @@ class TorchRecorder:
         self._profile.start()
 
     def stop(self) -> list[Activity]:
-        """Returns the GPU's activities; the profiler lists the host's, too."""
+        """Waits for the GPU and returns its activities since the start, in any order, without the host's."""
         torch.cuda.synchronize()
         self._profile.stop()
         return [
@@ -122,7 +112,7 @@ class TorchRecorder:
 
 
 class CuptiRecorder:
-    """Records through cupti-python. CUPTI delivers buffers as they fill, and on demand."""
+    """Records as `TorchRecorder`, through cupti-python. CUPTI delivers buffers as they fill, and on demand."""
 
     def __init__(self) -> None:
         from cupti import cupti
@@ -141,7 +131,7 @@ class CuptiRecorder:
             self._cupti.activity_enable(kind)
 
     def stop(self) -> list[Activity]:
-        """Returns the GPU's activities."""
+        """Waits for the GPU and returns its activities since the start, in any order."""
         torch.cuda.synchronize()
         self._cupti.activity_flush_all(1)
         for kind in self._kinds:
@@ -158,3 +148,11 @@ class CuptiRecorder:
         if activity.kind == self._fill:
             return FILL
         return COPY if activity.kind == self._copy else str(getattr(activity, "name", ""))
+
+
+ActivityRecorder = TorchRecorder | CuptiRecorder
+
+
+def choose_recorder() -> ActivityRecorder:
+    """The recorder that this installation has."""
+    return CuptiRecorder() if find_spec("cupti") else TorchRecorder()

@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 
@@ -34,11 +34,7 @@ from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.model.status import Status
 from gdnbench.store.journal import EventChannel, Examined, StepBegun
-from gdnbench.workers.launched import graph_nodes, list_launched
-
-if TYPE_CHECKING:
-    from gdnbench.workers.launched import PersistingL2
-
+from gdnbench.workers.launched import PersistingL2, graph_nodes, list_launched
 
 _OWN = "gdnbench."
 # Of other modules only what the harness calls, since libraries replace functions, too, as torch.compile does with
@@ -165,19 +161,6 @@ class ThreadWatch:
 TimedCall = Callable[[], object]
 
 
-class WorkerDevice(Protocol):
-    """The operations that differ between a GPU and a CPU."""
-
-    def current(self) -> AbstractContextManager[object]:
-        """Makes the worker's own stream the current one."""
-
-    def synchronize(self) -> None:
-        """Waits for all work; raises its errors."""
-
-    def time_us(self, run: TimedCall, calls: int) -> float:
-        """Approximate mean time of a warm call, µs."""
-
-
 class CpuDevice:
     """The CPU, whose work is done when the call returns."""
 
@@ -222,6 +205,9 @@ class CudaDevice:
         end.record(self.stream)
         end.synchronize()
         return float(start.elapsed_time(end)) / calls * 1e3
+
+
+WorkerDevice = CpuDevice | CudaDevice
 
 
 def is_alive(device: WorkerDevice) -> bool:
@@ -325,7 +311,7 @@ class TamperWatch:
 
     def __init__(self, device: WorkerDevice) -> None:
         self._functions = FunctionSnapshot()
-        self._l2 = _watch_l2(device) if isinstance(device, CudaDevice) else None
+        self._l2 = PersistingL2(device.stream.cuda_stream) if isinstance(device, CudaDevice) else None
 
     def check(self) -> None:
         """Raises TamperingError if something has changed; the setting of the L2 is restored."""
@@ -333,12 +319,6 @@ class TamperWatch:
             raise TamperingError(told(names))
         if self._l2 and (changes := self._l2.changes()):
             raise TamperingError(f"it sets the L2 cache aside for itself: {' and '.join(changes)}")
-
-
-def _watch_l2(device: CudaDevice) -> PersistingL2:
-    from gdnbench.workers.launched import PersistingL2  # imports the driver, which is missing without a GPU
-
-    return PersistingL2(device.stream.cuda_stream)
 
 
 class TimeLimit:

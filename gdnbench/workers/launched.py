@@ -25,7 +25,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from gdnbench.wording import first_of, plural
-from gdnbench.workers.activities import LaunchActivities
+from gdnbench.workers.activities import LaunchActivities, whole_launches
 
 FILLED = "(fill)"
 COPIED = "(copy)"
@@ -81,14 +81,12 @@ def _last_of_mangled(name: str, at: int, *, is_nested: bool) -> str:
 
 def list_launched(graph: int) -> tuple[str, ...]:
     """Plain names of the launches, fills and copies of a CUDA graph (by handle), in the order of its nodes."""
-    from cuda.bindings import driver
-
     kinds = driver.CUgraphNodeType
     names: list[str] = []
     for node, kind in graph_nodes(graph):
         match kind:
             case kinds.CU_GRAPH_NODE_TYPE_KERNEL:
-                names.append(plain_name(_function_name(driver, node)))
+                names.append(plain_name(_function_name(node)))
             case kinds.CU_GRAPH_NODE_TYPE_MEMSET:
                 names.append(FILLED)
             case kinds.CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -104,14 +102,12 @@ def list_launched(graph: int) -> tuple[str, ...]:
 
 def graph_nodes(graph: int) -> list[tuple[Any, Any]]:
     """Handle and type (`CUgraphNodeType`) of each node of a CUDA graph, in the order in which they were made."""
-    from cuda.bindings import driver
-
     _, _, count = driver.cuGraphGetNodes(graph, 0)
     _, nodes, _ = driver.cuGraphGetNodes(graph, count)
     return [(node, driver.cuGraphNodeGetType(node)[1]) for node in nodes[:count]]
 
 
-def _function_name(driver: Any, node: Any) -> str:
+def _function_name(node: Any) -> str:
     """The linked name of a node's function, which is a function of a context, or a kernel of a library."""
     status, params = driver.cuGraphKernelNodeGetParams(node)
     if status != driver.CUresult.CUDA_SUCCESS:
@@ -127,14 +123,9 @@ def _function_name(driver: Any, node: Any) -> str:
 def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> str:
     """Describes how complete launches differ from the check's; empty if they are equal or cannot be compared.
 
-    The launches are of one case in one round; those with fewer or more activities than usual have lost records, or
-    those that separate them from the next, and are ignored. `checked` has plain names; empty if unknown.
+    The launches are of one case in one round. `checked` has plain names; empty if unknown.
     """
-    sizes = Counter(len(launch) for launch in launches if launch) or Counter(len(launch) for launch in launches)
-    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
-    whole = Counter(
-        tuple(sorted(plain_name(activity.name) for activity in launch)) for launch in launches if len(launch) == usual
-    )
+    whole = Counter(tuple(sorted(plain_name(each.name) for each in launch)) for launch in whole_launches(launches))
     expected = tuple(sorted(checked))
     deviating = {names: count for names, count in whole.items() if names != expected and UNKNOWN_FUNCTION not in names}
     most = max(deviating, key=lambda names: deviating[names], default=expected)
@@ -146,9 +137,11 @@ def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> s
 def _difference(timed: Counter[str], checked: Counter[str]) -> str:
     """Names the functions whose numbers of launches differ, with both numbers."""
     differ = {name for name in timed | checked if timed[name] != checked[name]}
-    told = [_told({name: counts[name] for name in counts if name in differ}) for counts in (timed, checked)]
+    now, before = (
+        _format_counts({name: count for name, count in counts.items() if name in differ}) for counts in (timed, checked)
+    )
     rest = "; all else is the same" if set(timed | checked) - differ else ""
-    return f"while timed it launches {told[0]}; when checked it launched {told[1]}{rest}"
+    return f"while timed it launches {now}; when checked it launched {before}{rest}"
 
 
 def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
@@ -156,25 +149,23 @@ def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
 
     A function launched repeatedly has the sum. Empty if a call has one activity, or one with an unknown name.
     """
-    sizes = Counter(len(launch) for launch in launches if launch)
-    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
-    whole = [launch for launch in launches if len(launch) == usual]
+    whole = whole_launches(launches)
     total_ns: Counter[str] = Counter()
     for launch in whole:
         for activity in launch:
             total_ns[plain_name(activity.name)] += activity.end_ns - activity.start_ns
-    if usual < 2 or UNKNOWN_FUNCTION in total_ns:
+    if not whole or len(whole[0]) < 2 or UNKNOWN_FUNCTION in total_ns:
         return {}
     return {name: ns / len(whole) / 1e3 for name, ns in total_ns.items()}
 
 
-def _told(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     """Formats counts: `gates, scan (2 times), 1 fill`."""
     fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
-    told = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
-    told += [plural(fills, "fill")] if fills else []
-    told += [plural(copies, "copy", "copies")] if copies else []
-    return first_of(told, _MOST_NAMED) if told else "nothing"
+    parts = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
+    parts += [plural(fills, "fill")] if fills else []
+    parts += [plural(copies, "copy", "copies")] if copies else []
+    return first_of(parts, _MOST_NAMED) if parts else "nothing"
 
 
 _LIMIT = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
@@ -242,15 +233,15 @@ class TunerChoices:
             return ()
         if kernel not in self._tuners:
             self._tuners[kernel] = _find_tuners()
-        told = ((_name(tuner), getattr(tuner, "best_config", None)) for tuner in self._tuners[kernel])
-        return tuple(sorted({f"{name}: {config}" for name, config in told if name in launched and config is not None}))
+        chosen = ((_name(tuner), getattr(tuner, "best_config", None)) for tuner in self._tuners[kernel])
+        return tuple(
+            sorted({f"{name}: {config}" for name, config in chosen if name in launched and config is not None})
+        )
 
 
 def _find_tuners() -> list[Any]:
     module = sys.modules.get("triton.runtime.autotuner")
-    if module is None:
-        return []
-    return [each for each in gc.get_objects() if type(each) is module.Autotuner]
+    return [each for each in gc.get_objects() if type(each) is module.Autotuner] if module else []
 
 
 def _name(tuner: Any) -> str:

@@ -38,19 +38,15 @@ def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str,
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "PYTHONPATH": python_path(),
-        **(_byte_code() if gpu else {}),
+        # Where Python may not write byte code beside the sources, as in many images, each of the seven workers of a run
+        # would compile torch again, which takes 7 s.
+        **(
+            {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or str(byte_code_folder())}
+            if gpu and sys.dont_write_bytecode
+            else {}
+        ),
         **({"TRITON_INTERPRET": "1"} if interpret else {}),
     }
-
-
-def _byte_code() -> dict[str, str]:
-    """Variables that let workers keep byte code where Python may not write it beside the sources, as in many images.
-
-    Otherwise each of the seven workers of a run would compile torch again, which takes 7 s.
-    """
-    if not sys.dont_write_bytecode:
-        return {}
-    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": sys.pycache_prefix or str(byte_code_folder())}
 
 
 LOG_LINES = 3

@@ -1,4 +1,4 @@
-"""The protocol of parent and worker: the task, a file, and the events, one JSON object a line."""
+"""The task of a worker, a file that its parent writes; the events that it answers with are in `store.journal`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -134,15 +135,15 @@ class Task:
     def read(cls, path: Path) -> Task:
         """Reads a task."""
         document = json.loads(path.read_text())
-        document["phase"] = Phase(document["phase"])
-        document["roots"] = tuple(document["roots"])
-        spec = document.pop("workloads")
+        spec, cases = document.pop("workloads"), document.pop("cases")
         axes = convert(spec, WorkloadSpec) if spec else None
-        document["cases"] = tuple(Case.from_dict(case, axes) for case in document["cases"] if axes)
-        document["forms"] = {case_id: tuple(forms) for case_id, forms in document["forms"].items()}
-        document["scenarios"] = {case_id: tuple(names) for case_id, names in document["scenarios"].items()}
-        document["captured"] = {profile: (path, sha256) for profile, (path, sha256) in document["captured"].items()}
-        document["order"] = tuple(tuple(ids) for ids in document["order"])
-        document["left_alone"] = tuple(document["left_alone"])
-        document["launched"] = {case_id: tuple(names) for case_id, names in document["launched"].items()}
-        return cls(**document)
+        fields = {name: _with_tuples(value) for name, value in document.items()}
+        fields["phase"] = Phase(fields["phase"])
+        return cls(cases=tuple(Case.from_dict(case, axes) for case in cases if axes), **fields)
+
+
+def _with_tuples(value: Any) -> Any:
+    """A JSON value with tuples in place of arrays."""
+    if isinstance(value, dict):
+        return {key: _with_tuples(each) for key, each in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
