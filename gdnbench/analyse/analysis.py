@@ -146,13 +146,10 @@ def analyse(
 ) -> Analysis:
     """Makes a row for every case, measured or not.
 
-    Args:
-        checked: the preflight's results by case id; a case without one was not reached.
-        copying: names of the kernels that are copying floors.
-        rated: the GPU's rated peaks, which bound what a kernel can compute; None if unknown.
-        clock: the further clock that measured; None for the run's own timer.
-        warnings: on the code of cases, by case id.
-        apart: ids of the cases that run Python of their own and are timed in separate processes.
+    `checked` has the preflight's results by case id; a case without one was not reached. `copying` are names of kernels
+    that are copying floors, `rated` the GPU's peaks, which bound what a kernel can compute. `clock` is the further
+    clock that measured, None for the run's own timer, and `warnings` are on the code of cases, by case id. The cases
+    `apart`, by id, run Python of their own and are timed in separate processes.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
     verdicts = {case.id: _verdict(case, checked, collected) for case in cases}

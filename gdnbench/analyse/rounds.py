@@ -25,14 +25,10 @@ from gdnbench.store.samples import RoundRow
 
 @dataclass
 class Collected:
-    """All samples of a run by one clock.
+    """All samples of a run by one clock, by case id, then by round.
 
-    Attributes:
-        samples: by case id, then by round.
-        cpu_us: host time per launch in µs, by case id.
-        lost: failures of cases while they were measured, by case id.
-        burn_ins: number of workers that measured a case, by case id.
-        tuned: the distinct choices of tuners, by case id.
+    By case id, too: `cpu_us`, the host time per launch in µs; `lost`, failures of cases while they were measured;
+    `burn_ins`, numbers of workers that measured a case; `tuned`, the distinct choices of tuners.
     """
 
     samples: dict[str, dict[int, Sampled]] = field(default_factory=dict)
@@ -110,13 +106,10 @@ UNKNOWN = Interval(math.nan, -math.inf, math.inf)
 
 @dataclass(frozen=True)
 class WorkloadTimes:
-    """The times of a workload's cases in the same rounds.
+    """The times of a workload's cases in the same rounds: shape (rounds,) by case id, µs, NaN where a round is missing.
 
-    Attributes:
-        times: shape (rounds,) by case id, µs, NaN where a round is missing.
-        effects: the effects of processes, and of several cards.
-        apart: the cases timed in separate processes because they run Python of their own, with their baseline and
-            bounds in the same rounds; None if there are none.
+    `apart` are the cases timed in separate processes because they run Python of their own, with their baseline and
+    bounds in the same rounds; None if there are none.
     """
 
     times: Mapping[str, FloatArray]

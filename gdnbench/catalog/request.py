@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 class Request:
     """What to measure.
 
-    Attributes:
-        baseline: what to compare with; empty for the op's first that can run here.
-        swept: for a sweep, the params that the variants try, by kernel.
-        command: the command line, for the record.
-        suite: the suite of the workloads, if any.
-        part: the part of the workloads that is requested; None for all.
-        captured: files of captured inputs that workloads belong to.
+    `baseline` is empty for the op's first that can run here. `swept` has the params that the variants of a sweep try,
+    by kernel; `command` is the command line, for the record, and `captured` the files that workloads belong to.
     """
 
     op: Op

@@ -1,12 +1,11 @@
-"""The schedule of a run's rounds, and the interim analyses that end it once the verdict is clear.
+"""The schedules that decide by the samples: interim analyses that end a run once the verdict is clear, and a race.
 
 An interim analysis follows each process. Its intervals have the level of one of all planned analyses (Bonferroni),
 which is valid for any stopping rule. Each analysis has one process more, so the process effect is drawn as often.
 
-A race: a coarse pass over all points, then ever fewer points in ever more rounds, until the best is known.
-
-`stats.multiple.compare_with_best` decides. Each segment is a process of its own, so that a point cannot win by the
-memory layout of one process. The intervals include the differences between processes, so that the coarse pass, a single
+A race is a coarse pass over all points, then ever fewer points in ever more rounds, until the best is known
+(`stats.multiple.compare_with_best`). Each segment is a process of its own, so that a point cannot win by the memory
+layout of one process. The intervals include the differences between processes, so that the coarse pass, a single
 process, drops a point only if it is slower by more than a process can add.
 """
 

@@ -32,8 +32,6 @@ _CHILD = (
 
 _HEED_S = 0.2
 """Seconds between checks for a Ctrl-C that came just before the wait for a run's end began."""
-
-
 _LAST_S = 15.0
 """Seconds that the runs have after a second Ctrl-C to end; a remote run ends its job in that time."""
 

@@ -1,11 +1,4 @@
-"""Plans the cases of a request and their scenarios, and predicts about how long they take before anything is built.
-
-Chooses the scenarios in which a run's preflight verifies each case, since a suite may have a hundred workloads.
-
-An oracle in float64 takes thousands of times as long as the kernel. A run of few workloads verifies each in every
-scenario of the op. A run of more verifies each in the scenario that is timed and in one of the others, in turn, so that
-each kernel still meets every scenario, at several workloads. `gdnbench verify` leaves none out.
-"""
+"""Makes cases of a request, and predicts about how long they take before anything is built."""
 
 from __future__ import annotations
 
@@ -186,15 +179,12 @@ class Outlook:
     Attributes:
         kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
         points: for a sweep, combinations of params, over all kernels.
-        cases: number of cases in each round.
-        left_out: reasons by label of kernels that cannot be measured on this device, with the workload if a kernel can
-            do others.
+        cases: number in each round.
+        left_out: reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others.
         builds: number of builds, the cached included.
         rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
-        building_s: approximate time of the missing builds in seconds, on this many cores.
-        measuring_s: upper limit of the measuring time in seconds, without checks, if no call is longer than
-            `longest_call_us`.
-        longest_call_us: in µs; None for a race, which ends after its budget.
+        building_s: approximate time of the missing builds on this many cores.
+        measuring_s: upper limit, without checks, if no call is longer than `longest_call_us`; None in a race.
         refused: why nothing is done; empty if something can be measured.
     """
 
@@ -323,17 +313,10 @@ def make_sweep_request(
 ) -> Request:
     """Makes the request for a sweep, with the grid of every kernel.
 
-    Raises UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks,
-    an empty grid, a budget that is too small, or a part without workloads.
-
-    Args:
-        kernels: names or globs; empty for every kernel that has the params.
-        params: `BV` or `BV=4,8,16`; empty for all that a kernel declares.
-        axes: sizes, `B=1,8,64 heads=qk4_v8`.
-        baseline: by default the first kernel as it is without the sweep.
-        part: the part of the workloads to sweep; None for all.
-        profiles: distributions of inputs, `never,mixed-heads`; empty for the op's default.
-        inputs: a file or a folder of captured inputs.
+    `kernels` are names or globs, or empty for every kernel that has the `params`: `BV`, `BV=4,8,16`, or empty for all
+    that a kernel declares. Without a baseline the first kernel is it, as it is without the sweep. Raises
+    UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks, an
+    empty grid, a budget that is too small, or a part without workloads.
     """
     found = find_op(catalog, op)
     wanted = parse_params(params)

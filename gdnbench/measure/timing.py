@@ -1,22 +1,16 @@
-"""Measures rounds in worker processes: which cases share one, and what is read of each round.
+"""Measures rounds in worker processes: which cases share one, in which form, and what is read of each round.
 
-Reads NVBench's files of each round in the parent, since a kernel's code could change a reader in the worker.
+A kernel's Python must not be able to change another kernel's time. It runs in the process that times it, and can change
+anything there, so compiled kernels are timed where no such code has run. The op and the baselines named in its
+declaration are trusted; baseline, control and floors are timed in every group, so that each kernel has its baseline and
+its bounds in rounds of its own process. All kernels called through Python share a group: a group each would cost a
+worker's start and the baseline's rounds again for every process.
 
-NVBench numbers the files from 0 in the order of writing: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
+NVBench's files are read in the parent, since a kernel's code could change a reader in the worker. NVBench numbers them
+from 0 in the order of writing: float32 seconds in `<record>-bin`, Hz in `<record>-freqs-bin`.
 
-Decides which cases are timed in one process: a kernel's Python must not be able to change another kernel's time.
-
-A kernel that is called through Python runs its own code in the process that times it, and can change anything there.
-Compiled kernels are therefore timed where no such code has run. The op and the baselines named in its declaration are
-trusted; baseline, control and floors are timed in every group, so that each kernel has its baseline and its bounds in
-rounds of its own process. All kernels called through Python share a group: a group each would cost a worker's start and
-the baseline's rounds again for every process.
-
-Finds the forms of copying floors; the run measures the form that is fastest on its GPU.
-
-A form chosen on another GPU may be slower than a kernel, which would then read over 100 % of SOL. So the preflight
-times the forms of each floor whose params nobody fixed (`worker/forms.py`), and the run measures the fastest under the
-floor's name.
+A copying floor's form that was chosen on another GPU may be slower than a kernel, which would then read over 100 % of
+SOL. So the preflight times the forms of each floor whose params nobody fixed, and the fastest is measured.
 """
 
 from __future__ import annotations
@@ -49,14 +43,10 @@ _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 
 
 def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns the samples of a round of a case, from files beside NVBench's JSON: times in µs and SM clocks in MHz.
+    """Returns the samples of a round of a case, times in µs and SM clocks in MHz.
 
-    Args:
-        record: NVBench's JSON, beside whose name the files stand.
-        number: of the round's files.
-
-    Raises:
-        MachineError: if there is no such file, or one holds no times, or what is none, as NaN.
+    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files. Raises MachineError if
+    there is no such file, it holds no times, or something else, as NaN.
     """
     times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
     try:
@@ -103,13 +93,9 @@ class TimingWorkers:
     ) -> None:
         """Adds to `collected` until the cases have `rounds` complete rounds, those of earlier processes included.
 
+        Other processes measure the cases `others` of the same workloads, whose round numbers are not used again, and
+        also the cases in `bridge`: if one of these fails here, the other cases caused it, and are lost in its place.
         Raises MachineError if a worker exits normally without a complete round.
-
-        Args:
-            others: ids of cases of the same workloads that other processes measure, whose round numbers are not used
-                again.
-            bridge: ids of those cases of the task that other processes measure, too: if one fails here, the other cases
-                caused it, and are lost in its place.
         """
         others = {*others}
         cases = [case for case in task.cases if case.id not in collected.lost]

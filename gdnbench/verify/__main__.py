@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.main import load_torch, run_worker
-from gdnbench.workers.task import Phase, Task
+from gdnbench.workers.task import Phase, Task, load_torch, run_worker
 
 
 def verify(task: Task, channel: EventChannel) -> None:

@@ -39,12 +39,9 @@ _HOW_TO = "docs/verifying.md says how to write it"
 
 @dataclass(frozen=True)
 class Oracle:
-    """The expected outputs of a kernel, and the roundoff that its gates allow.
+    """The expected outputs of a kernel by name, in float64 (integers as they are), and the roundoff of its gates.
 
-    Attributes:
-        outputs: by name, in float64; integers as they are.
-        roundoff: by name, for each output with a `RoundoffGate`, in unit roundoffs, of the output's shape or broadcast
-            to it.
+    `roundoff` has, for each output with a `RoundoffGate`, unit roundoffs, of the output's shape or broadcast to it.
     """
 
     outputs: dict[str, torch.Tensor]
@@ -58,10 +55,9 @@ OnOutputs = Callable[[Mapping[str, torch.Tensor], Oracle], None]
 def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
     """Computes the op's oracle, and the roundoff if a gate needs it, on a workspace's inputs.
 
-    Raises:
-        DeclarationError: if the oracle's outputs are not those that the op declares, or not finite where no kernel
-            could pass; if the numerics lack `roundoff` where a gate needs it, or its sizes are not those of outputs, or
-            one is negative, infinite or NaN, which would pass anything.
+    Raises DeclarationError if the oracle's outputs are not those that the op declares, or not finite where no kernel
+    could pass; if the numerics lack a `roundoff` that a gate needs, or its sizes are not those of outputs, or one is
+    negative, infinite or NaN, which would pass anything.
     """
     op, file = workspace.op, workspace.op.numerics
     outputs = _ask(numerics, "oracle", workspace, [*workspace.outputs])

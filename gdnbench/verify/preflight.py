@@ -118,11 +118,11 @@ class Verification:
     """The results of a verification.
 
     Attributes:
-        seed: of the inputs; the first kind of inputs uses it, each further kind the next number.
+        seed: of the first kind of inputs; each further kind has the next number.
         interpreted: the interpreter that ran a case, by case id, without a GPU.
         compiled: ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted.
         sanitized: ids of the cases that also ran under compute-sanitizer.
-        able: for kernels that refuse a workload, by label, a workload that they can do.
+        able: by label, a workload that a kernel can do which refuses another.
         captured: paths of captured inputs, by profile.
     """
 

@@ -1,6 +1,4 @@
-"""Cases in turn on the placements of their workloads.
-
-Checks randomly drawn timed launches against the oracle.
+"""Cases in turn on the placements of their workloads, with randomly drawn timed launches checked by the oracle.
 
 A verdict before timing does not cover a kernel that is honest only until it is timed. The outputs of a drawn launch are
 copied before anything else happens to them, and judged at the end of the case's round, by every gate of the op, on
@@ -241,10 +239,9 @@ class Workspaces:
 class Rotation:
     """A case on the placements of its workload, bound to those of one window, round by round.
 
-    Args:
-        checks: checks of its launches, with new inputs for each; None leaves the tensors unchanged.
-        warm_ups: placements of the next window for the launches before the samples; 0 for the window's own.
-        is_in_place: whether a launch changes the inputs of the next at its placement, until renewed.
+    Without `checks` of its launches, which give each new inputs, the tensors stay unchanged. `warm_ups` are placements
+    of the next window for the launches before the samples; 0 for the window's own. `is_in_place`: a launch changes the
+    inputs of the next at its placement, until renewed.
     """
 
     def __init__(

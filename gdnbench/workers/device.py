@@ -1,15 +1,12 @@
-"""The device of a worker: waits, time limits, timed calls, captures into CUDA graphs, and classified failures.
-
-Detects kernels that replace functions by which they are judged, or leave threads behind.
+"""The device of a worker, and the detection of kernels that tamper with their judge or leave threads behind.
 
 A kernel called through Python runs in the process that verifies and times it, and could make every gate pass, or every
-clock slow. The objects under these names and the functions' code are compared, before kernels are imported and after
-each step. Code in the same process can find and replace this comparison, too.
+clock slow. The functions by which it is judged, under their names, and their code are compared, before kernels are
+imported and after each step. Code in the same process can find and replace this comparison, too.
 
-Names the threads that a kernel leaves behind, which may work while others are verified or timed.
-
-Python reports which function each of its threads runs. Other threads and streams have no known owner, since torch and
-the driver start some, too; work on another stream is missing from a replay.
+Threads that a kernel leaves behind may work while others are verified or timed. Python reports which function each of
+its threads runs. Other threads and streams have no known owner, since torch and the driver start some, too; work on
+another stream is missing from a replay.
 """
 
 from __future__ import annotations
@@ -236,10 +233,9 @@ class CapturedCall:
 def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
     """Captures one call on the current stream; if the capture breaks, raises what the call raised first.
 
-    Args:
-        strict: whether calls that may wait for the device, such as an allocation by the driver, break the capture
-            wherever they are made; otherwise only on the capturing stream.
-        pool: handle of memory that the graph shares with others, which must not be replayed at the same time.
+    `strict`: calls that may wait for the device, such as an allocation by the driver, break the capture wherever they
+    are made, otherwise only on the capturing stream. `pool` is a handle of memory that the graph shares with others,
+    which must not be replayed at the same time.
     """
     torch.cuda.synchronize()
     torch.cuda.empty_cache()  # a capture cannot use cached memory, and earlier graphs have left theirs

@@ -4,11 +4,10 @@ A name is the function's own, without namespaces, template arguments and paramet
 C++ ABI, section 5.1), and CUPTI's records may be demangled. Fills and copies have a name each. Names are compared
 without their order, since branches of a graph may run in any.
 
-Detects kernels that set a part of the L2 aside for themselves, which flushing between launches does not reach.
-
-The limit of persisting lines belongs to the context, an access-policy window to a stream; both outlast the call that
-set them (CUDA programming guide, L2 cache control). Not detected: a window as an attribute of a launch, which needs the
-limit to keep anything, and settings that a kernel restores before its call returns.
+A part of the L2 that a kernel sets aside for itself is not reached by flushing between launches. The limit of
+persisting lines belongs to the context, an access-policy window to a stream; both outlast the call that set them (CUDA
+programming guide, L2 cache control). Not detected: a window as an attribute of a launch, which needs the limit to keep
+anything, and settings that a kernel restores before its call returns.
 """
 
 from __future__ import annotations

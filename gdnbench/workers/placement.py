@@ -1,10 +1,8 @@
-"""Placements of tensors: a workload's tensors are made once for all kernels, and copied to other places.
+"""Placements of tensors: a workload's tensors at many places in memory, and their renewal between launches.
 
 The place of a process's tensors in device memory is random, and matters: on an H200 at batch 1, the ratio of the same
 two kernels read 1.04 in one process and 1.13 in another (docs/measuring.md). With 32 placements in turn, five processes
 agree on it to 0.9 %. A serving engine's state pool is large, so its launches see many placements, too.
-
-Renews inputs and outputs between launches: a mixture of inputs that hardly any earlier launch had, poisoned outputs.
 
 Before a round and after each launch, timed or not, each input tensor at its placement gets the values of one of two
 draws, chosen pseudorandomly for each tensor. A kernel that caches results by the addresses of its inputs, by their
@@ -45,9 +43,8 @@ class Placement:
 class Placements:
     """The tensors of a workload at all of their placements, which the cases of the workload share.
 
-    Each round uses one window of them, from the first again after the last. The place of tensors is random, and worth
-    percents at batch 1 on an H200: were it the same in every round, an interval over rounds would not include its
-    effect.
+    Each round uses one window of them, from the first again after the last: were the places the same in every round, an
+    interval over rounds would not include their effect.
     """
 
     def __init__(self, workspace: Workspace, window: int, windows: int) -> None:
@@ -140,13 +137,9 @@ class Draws:
 
     The mixture follows from the workload, its profile, the round and the placement, so that all processes and timers of
     a run time the same inputs, on which a kernel's time may depend. If the op declares that it does, each round has its
-    own draws, and the noise of rounds includes the effect of draws. All integer tensors are of the same draw, since
-    lengths and indices may depend on each other, and so are those that the op declares as drawn together.
-
-    Args:
-        first: workspace whose inputs are the first draw while rounds share draws.
-        kind: the kind of inputs.
-        key: secret of the run; without it a kernel cannot predict its inputs.
+    own draws, and the noise of rounds includes the effect of draws; else the inputs of `first` are the first draw. All
+    integer tensors are of the same draw, since lengths and indices may depend on each other, and so are those that the
+    op declares as drawn together. Without the run's secret `key` a kernel cannot predict its inputs.
     """
 
     _places: tuple[int, ...] = (0, 1)

@@ -1,22 +1,31 @@
-"""The task of a worker, a file that its parent writes; the events that it answers with are in `store.journal`."""
+"""The task of a worker, a file that its parent writes, and the main function of a worker, which answers with events."""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from msgspec import to_builtins
 
 from gdnbench.codec import convert
+from gdnbench.errors import GdnbenchError
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Clock
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.store.journal import BURN_IN
+from gdnbench.process.worker import die_with_parent
+from gdnbench.store.journal import BURN_IN, EventChannel, Refused, Started, StepBegun
+
+T = TypeVar("T")
 
 MOST_PLACEMENTS = 32  # placements of a window
 MOST_WINDOW_BYTES = 2 << 30  # one copy of a large batch covers enough pages to average over them
@@ -64,7 +73,7 @@ class Task:
         step_limit_s: seconds that an ordinary step may take; building and warming up may take several times that.
         order: case ids by round; the first round is burn-in.
         first_round: number of the round that follows the burn-in.
-        samples: samples per round, by case id.
+        samples: per round, by case id.
         launched: on a GPU, names of the functions that one call launched when checked, by case id.
         plain: on a GPU, without rotation, scrubbing and dithering.
         cold_tlb: on a GPU, each sample is the first launch of its round on its placement.
@@ -147,3 +156,43 @@ def _with_tuples(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _with_tuples(each) for key, each in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+START_LIMIT_S = 180.0  # torch from a cold network disk
+
+
+def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None]) -> NoReturn:
+    """Does the task that `read` finds, and ends the process: exit code 1 if the device or a library cannot be used."""
+    die_with_parent()
+    task, channel = read(Path(sys.argv[1])), EventChannel(int(sys.argv[2]))
+    channel.send(StepBegun("", "load torch", START_LIMIT_S))
+    code = 1
+    try:
+        work(task, channel)
+        code = 0
+    except GdnbenchError as error:
+        channel.send(Refused(error.message, error.hint))
+    except Exception as error:
+        traceback.print_exc()
+        hint = "the worker's log in the run's folder has the details"
+        channel.send(Refused(f"{type(error).__name__}: {error}", hint))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # skips the exit handlers of libraries: torch.compile's waits 3 s for its processes
+
+
+def load_torch(device: Device) -> Started:
+    """Imports torch without garbage collection, and describes the device.
+
+    The import makes 180,000 lasting objects and would spend a fifth of its time on them; later collections skip them.
+    """
+    gc.disable()
+    try:
+        import torch
+    finally:
+        gc.freeze()
+        gc.enable()
+    if device == "cpu":
+        return Started("cpu")
+    properties = torch.cuda.get_device_properties(0)
+    return Started(properties.name, properties.multi_processor_count, properties.L2_cache_size)

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.main import load_torch, run_worker
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import Task, load_torch, run_worker
 
 
 def measure(task: Task, channel: EventChannel) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdnbench.step.plan import StepTask
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.main import run_worker
+from gdnbench.workers.task import run_worker
 
 
 def measure(task: StepTask, channel: EventChannel) -> None:
