@@ -2,33 +2,25 @@
 
 import json
 import math
-import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
+from session_data import CATALOG, GPU, HealthyWorkers, begin
 
 from gdnbench.analyse.exit_code import exit_code_of
-from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.request import make_request
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.machine.observer import Observer
-from gdnbench.measure import timing as measure
-from gdnbench.measure.plan import make_plan
-from gdnbench.measure.start import begin_session, resume_session
-from gdnbench.model.gpu import Gpu
+from gdnbench.measure.start import resume_session
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import read_info
-from gdnbench.store.journal import Examined, HostTimes, Sampled, Started, StepBegun
+from gdnbench.store.journal import Sampled
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import read_rounds, read_samples
-from gdnbench.store.settings import Settings, parse_clocks
-from gdnbench.verify import preflight
-from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.store.settings import parse_clocks
+from gdnbench.workers.supervision import WorkerEnd
 from gdnbench.workers.task import Phase
 
-CATALOG = load_catalog(default_roots()[:1])
-GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
 KERNELS = "decode-floor-empty,decode-floor-copy,decode-v4,decode-reference"
 TRUE_US = {
     "decode-reference": {None: 62.9, "cupti": 60.0, "graph": 61.0},
@@ -38,43 +30,24 @@ TRUE_US = {
 }
 
 
-class Workers:
-    """Stands in for `supervise`: every case is healthy and takes its true time by the task's clock.
+class Workers(HealthyWorkers):
+    """Every case takes its true time by the task's clock.
 
     `script` says of (clock, label, round) what happens there: an exception to raise, or how the worker ends.
     """
 
     def __init__(self, script=None):
-        self.tasks, self.script, self._random = [], script or {}, np.random.default_rng(1)
+        super().__init__()
+        self.script, self._random = script or {}, np.random.default_rng(1)
 
-    def __call__(self, _module, task, folder, name, environment, on_event, _stop=None, warm=None):
-        assert len(self.tasks) < 30, "starts workers for ever"
-        task.write(folder / f"{name}.json")
-        (folder / f"{name}.log").write_text("")
-        self.tasks.append(task)
-        if task.phase is Phase.EXAMINE:
-            on_event(Started("NVIDIA H200", 132, 60 << 20))
-            for case in task.cases:
-                on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0))
-            return WorkerOutcome(WorkerEnd.FINISHED)
-        return self._measure(task, on_event)
+    def happens(self, task, case, number):
+        happening = self.script.pop((task.clock, case.variant.label, number), None)
+        if isinstance(happening, BaseException):
+            raise happening
+        return happening
 
-    def _measure(self, task, on_event):
-        by_id = {case.id: case for case in task.cases}
-        for position, ids in enumerate(task.order):
-            for case_id in ids:
-                label, number = by_id[case_id].variant.label, task.round_number(position)
-                happening = self.script.pop((task.clock, label, number), None)
-                if isinstance(happening, BaseException):
-                    raise happening
-                if happening:
-                    return WorkerOutcome(happening, case_id, "it was told to")
-                on_event(StepBegun(case_id, "measure", 30.0))
-                time_us = TRUE_US[label][task.clock] * self._random.normal(1.0, 0.001)
-                on_event(Sampled(number, case_id, (time_us,) * 4, (1980.0,)))
-        if task.clock is None:
-            on_event(HostTimes(dict.fromkeys(by_id, 2.5)))
-        return WorkerOutcome(WorkerEnd.FINISHED)
+    def time_us(self, task, case, _place):
+        return TRUE_US[case.variant.label][task.clock] * self._random.normal(1.0, 0.001)
 
     @property
     def clocks(self):
@@ -99,30 +72,18 @@ def machine(monkeypatch, tmp_path):
         results, said = tmp_path / "results", notes
 
         def employ(self, script=None):
-            workers = Workers(script)
-            monkeypatch.setattr(measure, "supervise", workers)
-            monkeypatch.setattr(preflight, "supervise", workers)
-            return workers
+            return Workers(script).employ(monkeypatch)
 
         def open(self, clocks=("cupti", "graph"), gpu=GPU, processes=1):
-            request = make_request(
-                CATALOG, "decode", KERNELS, axes="B=1,8", baseline="decode-reference",
-                settings=Settings(rounds=5, samples=100, clocks=clocks, processes=processes),
-            )  # fmt: skip
-            return begin_session(CATALOG, make_plan(CATALOG, request, gpu), self.results, Notes())
+            more = {"rounds": 5, "clocks": clocks, "processes": processes}
+            return begin(self.results, KERNELS, "B=1,8", gpu=gpu, observer=Notes(), **more)
 
         def run(self, script=None, **more):
             workers = self.employ(script)
             return self.open(**more).run(), workers
 
         def resume(self, run, script=None):
-            """This process still holds the run's folder, as a process that was stopped would not: take up a copy."""
-            held = self.results / run
-            copied = shutil.copytree(held, tmp_path / "copy")
-            shutil.rmtree(held)
-            copied.rename(held)
             workers = self.employ(script)
-            monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
             return resume_session(CATALOG, self.results, run, Notes()).run(), workers
 
     return Machine()
@@ -277,17 +238,17 @@ def test_what_a_stopped_run_said_of_its_times_is_said_no_more(machine):
 
 
 def test_a_warning_says_which_clock_it_is_of(machine, monkeypatch):
-    normal = Workers._measure
+    normal = Workers.measure
 
-    def skewed(self, task, on_event):
+    def skewed(self, task, on_event, folder):
         def send(event):
             if isinstance(event, Sampled) and task.clock == "cupti" and "again" in event.case:
                 event = Sampled(event.round, event.case, tuple(1.1 * each for each in event.times_us), event.sm_mhz)
             on_event(event)
 
-        return normal(self, task, send)
+        return normal(self, task, send, folder)
 
-    monkeypatch.setattr(Workers, "_measure", skewed)
+    monkeypatch.setattr(Workers, "measure", skewed)
     finished, _ = machine.run()
     told = [warning for warning in finished.info.warnings if "against itself" in warning]
     assert len(told) == 2

@@ -1,59 +1,41 @@
 """A run on a GPU whose workers are simulated: it measures the form that the preflight chose, and keeps to it."""
 
 import pytest
+from session_data import CATALOG, GPU, HealthyWorkers
+from session_data import begin as begin_run
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.request import make_request
 from gdnbench.machine.observer import Observer
-from gdnbench.measure import timing as measure
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request
-from gdnbench.measure.start import begin_session, open_sweep, resume_session
-from gdnbench.model.gpu import Gpu
-from gdnbench.model.status import Status
+from gdnbench.measure.start import open_sweep, resume_session
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
-from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
 from gdnbench.store.measurements import read_clocks, read_measurements
-from gdnbench.store.settings import Settings
-from gdnbench.verify import preflight
-from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase
 
-CATALOG = load_catalog(default_roots()[:1])
-GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
 FLOOR = "decode-floor-copy"
 TRUE_US = {FLOOR: 4.0, "decode-v4": 4.6, "decode-reference": 60.0}
 
 
-class Workers:
-    """Stands in for `supervise`: of a floor's forms the one at `place` is the fastest.
-
-    The round `stop_in` is where a run is stopped.
-    """
+class Workers(HealthyWorkers):
+    """Of a floor's forms the one at `place` is the fastest; the round `stop_in` is where a run is stopped."""
 
     def __init__(self, place, stop_in=None):
-        self.tasks, self.stored, self._place, self._stop_in = [], [], place, stop_in
+        super().__init__()
+        self.stored, self._place, self._stop_in = [], place, stop_in
 
-    def __call__(self, _module, task, folder, name, environment, on_event, _stop=None, warm=None):
-        task.write(folder / f"{name}.json")
-        (folder / f"{name}.log").write_text("")
-        self.tasks.append(task)
-        if task.phase is Phase.EXAMINE:
-            on_event(Started("NVIDIA H200", 132, 60 << 20))
-            for case in task.cases:
-                params = task.forms[case.id][self._place] if case.id in task.forms else {}
-                on_event(Examined(case.id, Status.OK, launches=1, warm_us=3.0, params=params))
-            return WorkerOutcome(WorkerEnd.FINISHED)
+    def params(self, task, case):
+        return task.forms[case.id][self._place] if case.id in task.forms else {}
+
+    def measure(self, task, on_event, folder):
         self.stored.append(of_floor(read_info(folder).cases))
-        for position, ids in enumerate(task.order):
-            if self._stop_in == task.round_number(position):
-                raise KeyboardInterrupt
-            for number, case_id in enumerate(ids):
-                time_us = TRUE_US[case_id.partition("/")[0].partition(":")[0].removesuffix("@again")]
-                on_event(Sampled(task.round_number(position), case_id, (time_us + 0.001 * number,) * 4, (1980.0,)))
-        if task.clock is None:
-            on_event(HostTimes({}))
-        return WorkerOutcome(WorkerEnd.FINISHED)
+        return super().measure(task, on_event, folder)
+
+    def happens(self, _task, _case, number):
+        if number == self._stop_in:
+            raise KeyboardInterrupt
+
+    def time_us(self, _task, case, place):
+        return TRUE_US[case.variant.kernel] + 0.001 * place
 
     @property
     def tried(self):
@@ -73,22 +55,11 @@ def of_floor(cases):
 
 @pytest.fixture
 def employ(monkeypatch):
-    def make(place, stop_in=None):
-        workers = Workers(place, stop_in)
-        monkeypatch.setattr(measure, "supervise", workers)
-        monkeypatch.setattr(preflight, "supervise", workers)
-        return workers
-
-    # A folder is held for as long as a process lives, and here one process stands in for several.
-    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
-    monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
-    return make
+    return lambda place, stop_in=None: Workers(place, stop_in).employ(monkeypatch)
 
 
 def begin(results, axes="B=1"):
-    settings = Settings(rounds=6, samples=100, clocks=("cupti",), processes=2)
-    request = make_request(CATALOG, "decode", "decode-v4", axes=axes, baseline="decode-reference", settings=settings)
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, Observer())
+    return begin_run(results, "decode-v4", axes, rounds=6, clocks=("cupti",), processes=2)
 
 
 def test_the_chosen_form_is_what_every_process_and_clock_times_and_every_file_has(employ, tmp_path):

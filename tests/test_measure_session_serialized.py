@@ -3,60 +3,25 @@
 from pathlib import Path
 
 import pytest
+from session_data import HealthyWorkers, begin
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.request import make_request
-from gdnbench.machine.observer import Observer
-from gdnbench.measure import timing as measure
-from gdnbench.measure.plan import make_plan
-from gdnbench.measure.start import begin_session
-from gdnbench.model.gpu import Gpu
-from gdnbench.model.status import Status
 from gdnbench.store.builds import read_builds
-from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.settings import Settings
-from gdnbench.verify import preflight
-from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
-from gdnbench.workers.task import Phase
 
 pytestmark = pytest.mark.slow
 
 CATALOG = load_catalog([default_roots()[0], Path(__file__).parent / "data" / "binary" / "kernels"])
-GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
 SERIALIZED, SOUND = "test-warpgroup:TOUCHED=1", "test-warpgroup:PRODUCTS=1"
 WHY = "insufficient register resources for the wgmma pipeline"
 NOTE = f"ptxas serializes the wgmma: {WHY}"
 
 
-def work(_module, task, folder, name, environment, on_event, _stop=None, warm=None):
-    """Stands in for `supervise`: every case is healthy and takes 60 µs."""
-    task.write(folder / f"{name}.json")
-    (folder / f"{name}.log").write_text("")
-    if task.phase is Phase.EXAMINE:
-        on_event(Started("NVIDIA H200", 132, 60 << 20))
-        for case in task.cases:
-            on_event(Examined(case.id, Status.OK, launches=1, warm_us=60.0))
-        return WorkerOutcome(WorkerEnd.FINISHED)
-    for position, ids in enumerate(task.order):
-        for number, case_id in enumerate(ids):
-            on_event(Sampled(task.round_number(position), case_id, (60.0 + 0.001 * number,) * 4, (1980.0,)))
-    on_event(HostTimes({}))
-    return WorkerOutcome(WorkerEnd.FINISHED)
-
-
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """The folder of a run of both kernels, the decode reference beside them."""
-    monkeypatch.setattr(measure, "supervise", work)
-    monkeypatch.setattr(preflight, "supervise", work)
-    monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
-    monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
-    settings = Settings(rounds=4, samples=20, processes=1)
-    request = make_request(
-        CATALOG, "decode", f"{SERIALIZED},{SOUND}", axes="B=1", baseline="decode-reference", settings=settings
-    )
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), tmp_path, Observer()).run().path
+    HealthyWorkers().employ(monkeypatch)
+    return begin(tmp_path, f"{SERIALIZED},{SOUND}", catalog=CATALOG, rounds=4).run().path
 
 
 def test_the_note_stands_beside_the_kernels_time_and_the_reason_with_its_build(run, command_line):

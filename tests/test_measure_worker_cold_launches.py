@@ -10,9 +10,10 @@ from gdnbench.model.case import Case
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape
 from gdnbench.store.journal import Examined
+from gdnbench.verify import forms as trials
 from gdnbench.verify.forms import TRIAL_PLACEMENTS, ColdLaunches, FormTrial
 from gdnbench.verify.rotation import Workspaces
-from gdnbench.workers import cold, placement
+from gdnbench.workers import placement
 from gdnbench.workers.device import CudaDevice
 from gdnbench.workers.task import Phase, Task
 
@@ -68,12 +69,12 @@ def gpu(monkeypatch):
             return FORM_US[made.form] * 1e-3
 
     for name, stand_in in {"L2Flush": Flush, "BlockingKernel": Block, "DitherAndScrub": Between}.items():
-        monkeypatch.setattr(cold, name, stand_in)
-    monkeypatch.setattr(cold, "SmClock", lambda _stack: None)
-    monkeypatch.setattr(cold, "raise_clock", made.note("raise"))
-    monkeypatch.setattr(cold.torch.cuda, "Event", Event)
+        monkeypatch.setattr(trials, name, stand_in)
+    monkeypatch.setattr(trials, "SmClock", lambda _stack: None)
+    monkeypatch.setattr(trials, "raise_clock", made.note("raise"))
+    monkeypatch.setattr(trials.torch.cuda, "Event", Event)
     monkeypatch.setattr(placement, "list_ranges", lambda _tensors: None)
-    load = placement.load
+    load = trials.load
 
     def noting_load(entry, variant, workload):
         bind = load(entry, variant, workload)
@@ -90,7 +91,7 @@ def gpu(monkeypatch):
 
         return noting_bind
 
-    monkeypatch.setattr("gdnbench.verify.forms.load", noting_load)
+    monkeypatch.setattr(trials, "load", noting_load)
     return made
 
 
@@ -134,7 +135,7 @@ def test_a_launch_that_raises_does_not_leave_the_stream_blocked(gpu):
 
 
 def test_where_forms_cannot_be_timed_the_declared_one_is_measured_with_a_note(gpu, monkeypatch):
-    monkeypatch.setattr(cold.ColdLaunches, "time_us", lambda *_: 1 / 0)
+    monkeypatch.setattr(ColdLaunches, "time_us", lambda *_: 1 / 0)
     verdict = trial_of((0, 1))[1]()
     assert (verdict.status, verdict.poisoned) == (Status.OK, False)
     assert "its forms cannot be timed: ZeroDivisionError" in verdict.notes[-1]

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from gdnbench.workers import cold, placement
-from gdnbench.workers import cold as harness_kernels
 from gdnbench.workers.cold import DitherAndScrub
 
 
@@ -24,9 +23,9 @@ def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):
 @pytest.mark.parametrize(
     ("source", "names"),
     [
-        (harness_kernels.DEMOTE_SOURCE, ("gdnbench_demote_listed", "gdnbench_demote_one")),
-        (harness_kernels.BLOCKING_SOURCE, ("gdnbench_block",)),
-        (harness_kernels.SHARED_POISON_SOURCE, ("gdnbench_poison_shared",)),
+        (cold.DEMOTE_SOURCE, ("gdnbench_demote_listed", "gdnbench_demote_one")),
+        (cold.BLOCKING_SOURCE, ("gdnbench_block",)),
+        (cold.SHARED_POISON_SOURCE, ("gdnbench_poison_shared",)),
     ],
 )
 def test_what_is_launched_around_samples_compiles_for_every_gpu(source, names, arch):
@@ -51,7 +50,7 @@ def around(monkeypatch):
         "Stream": stream,
         "launch": lambda *arguments: launched.append(arguments),
     }.items():
-        monkeypatch.setattr(harness_kernels, name, stand_in)
+        monkeypatch.setattr(cold, name, stand_in)
     monkeypatch.setattr(cold, "L2Scrubber", lambda: lambda *tensors: scrubbed.append(tensors))
     return lambda seed: (DitherAndScrub(seed), launched, scrubbed)
 

@@ -26,6 +26,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.stats.timer_resolution import infer_resolution_us
 from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
 from gdnbench.store.settings import Settings
+from gdnbench.verify import rotation
 from gdnbench.workers import cold, placement
 from gdnbench.workers.task import Phase, Task
 
@@ -272,14 +273,14 @@ def test_a_run_that_nothing_disturbs_ends_by_itself(measure):
 
 def test_a_case_that_replaces_a_clock_while_it_is_timed_loses_itself(measure, monkeypatch):
     monkeypatch.setattr(time, "sleep", time.sleep)  # restores what the case replaces
-    rotation_open = placement.Rotation.open
+    rotation_open = rotation.Rotation.open
 
     def open_and_replace(self, position, number=0, *, is_last=False):
         rotation_open(self, position, number, is_last=is_last)
         if position == 1:
             time.sleep = lambda _seconds: None
 
-    monkeypatch.setattr(placement.Rotation, "open", open_and_replace)
+    monkeypatch.setattr(rotation.Rotation, "open", open_and_replace)
     events, replay = measure()
     assert replay.left == 0
     assert (events[-1].status, events[-1].reason) == (
@@ -321,7 +322,7 @@ def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
 
 
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
-    load = placement.load
+    load = rotation.load
 
     def fail(_copy):
         raise RuntimeError("no memory left")
@@ -329,7 +330,7 @@ def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measu
     def load_or_fail(entry, variant, workload):
         return fail if variant.label == "ok2" else load(entry, variant, workload)
 
-    monkeypatch.setattr(placement, "load", load_or_fail)
+    monkeypatch.setattr(rotation, "load", load_or_fail)
     events, replay = measure()
     assert events[-1] == Examined(CASES[2].id, Status.FAILED, "RuntimeError: no memory left")
     assert replay.arguments is None

@@ -10,6 +10,7 @@ from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.bind import load
+from gdnbench.verify import rotation as rotation_module
 from gdnbench.verify.rotation import Rotation, Workspaces, bind_cases
 from gdnbench.workers import placement
 from gdnbench.workers import task as protocol
@@ -158,7 +159,7 @@ def test_a_case_is_loaded_once_and_launched_at_every_placement_of_a_window_befor
         loaded.append((variant, workload))
         return lambda copy: lambda: launched.append(id(copy)) or copy.output_tensors
 
-    monkeypatch.setattr(placement, "load", load_once)
+    monkeypatch.setattr(rotation_module, "load", load_once)
     device = type("Device", (), {"synchronize": lambda _self: None})()
     bind_cases(TASK, lambda _step: None, device)
     assert loaded == [(CASE.variant, CASE.workload)]
