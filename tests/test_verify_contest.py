@@ -8,8 +8,7 @@ import torch
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, decode, encode
 from gdnbench.store.measurements import contest_errors, merge_contest
-from gdnbench.verify import Oracle
-from gdnbench.verify.check import contest_error
+from gdnbench.verify.check import Oracle, contest_error
 
 TOLERANCE = 1e-2
 

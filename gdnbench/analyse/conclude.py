@@ -120,7 +120,6 @@ def conclude(
 
 
 def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
-    """The leader and the other points, fastest first."""
     still = set(survivors(field, collected))
     found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
     for case, comparison in field.others.items():
@@ -167,7 +166,6 @@ def one_for_all_of(
 
 
 def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
-    """Labels of the points that were measured at every workload."""
     return set.intersection(*({point.label for point in points} for points in by_workload))
 
 

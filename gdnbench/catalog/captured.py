@@ -75,7 +75,6 @@ class _Stored:
 
     @property
     def values(self) -> list[int]:
-        """The elements of an integer tensor."""
         return [int(each) for each in np.frombuffer(self.data, _INTEGERS[self.dtype])]
 
     @property
@@ -184,13 +183,11 @@ def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Worklo
 
 
 def _check_form(spec: TensorSpec, tensor: _Stored) -> None:
-    """Checks the element type and the number of dimensions."""
     if tensor.dtype not in {_DTYPES[dtype] for dtype in spec.dtypes} or len(tensor.shape) != len(spec.dims):
         raise UsageError(f"{spec.name} is {_form(tensor)}, and {_wanted(spec)} is expected")
 
 
 def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, int, str]]:
-    """Yields axis, size, and the tensor that shows the size."""
     axes = {axis.name for axis in op.workloads.axes}
     for spec in op.inputs:
         tensor = tensors[spec.name]
@@ -230,7 +227,6 @@ def _check_sizes(op: Op, workload: Workload, tensors: Mapping[str, _Stored]) -> 
 
 
 def _hidden(op: Op) -> str:
-    """Axes and lists that no input's shape shows."""
     shown = {*op.ends, *(dim for spec in op.inputs for dim in spec.dims)}
     shown |= {spec.dtype.axis for spec in op.inputs if isinstance(spec.dtype, DtypeOf)}
     return ", ".join(name for name in op.workloads.names if name not in shown)
@@ -244,7 +240,6 @@ def _check_numbers(tensors: Mapping[str, _Stored]) -> None:
 
 
 def _expected(op: Op) -> str:
-    """The inputs of an op in words, for hints."""
     return f"the inputs of {op.name} are {', '.join(f'{spec.name} {_wanted(spec)}' for spec in op.inputs)}"
 
 

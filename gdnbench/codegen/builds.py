@@ -55,8 +55,8 @@ class Builds:
         return next((self.failed[key] for _, key in self._keys(case, arch) if key in self.failed), None)
 
     def _keys(self, case: Case, arch: str) -> list[tuple[str, BuildId]]:
-        known = {key[3]: None for key in (*self.made, *self.failed)}
-        return [(launch, (case.variant, case.workload, arch, launch)) for launch in known]
+        launches = dict.fromkeys(launch for _, _, _, launch in (*self.made, *self.failed))
+        return [(launch, (case.variant, case.workload, arch, launch)) for launch in launches]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
         """The failures of cases that did not build, or cannot be launched, for one of these architectures, by case id.
@@ -75,31 +75,32 @@ class Builds:
         failures = [failure for arch in archs if (failure := self.failure(case, arch))]
         if failures:
             return Examined(case.id, Status.BUILD_FAILED, failures[0].message)
-        refused = [(arch, launch, self.refused.get(key)) for arch in archs for launch, key in self._keys(case, arch)]
-        return next((Examined(case.id, Status.FAILED, _tell_refused(*each)) for each in refused if each[2]), None)
+        refused = [
+            f"{launch} on {arch}: {self.refused[key]}"
+            for arch in archs
+            for launch, key in self._keys(case, arch)
+            if key in self.refused
+        ]
+        return Examined(case.id, Status.FAILED, refused[0]) if refused else None
 
     def can_launch(self, case: Case, archs: Sequence[str]) -> bool:
         """Whether the case has no failed build for these architectures and CUDA would launch it."""
         return self.verdict(case, archs) is None
 
 
-def _tell_refused(arch: str, launch: str, why: str | None) -> str:
-    return f"{launch} on {arch}: {why}"
-
-
 def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
     """Warnings by case id where ptxas serializes warpgroup products; of several launches they name which."""
-    told = {}
+    warnings = {}
     for case in cases:
         launches = builds.launches_of(case, arch)
-        found = [
+        serialized = [
             tell_serialized(build.serialized_because, launch if len(launches) > 1 else "")
             for launch, build in launches.items()
             if build.serialized_because
         ]
-        if found:
-            told[case.id] = ", and ".join(found)
-    return told
+        if serialized:
+            warnings[case.id] = ", and ".join(serialized)
+    return warnings
 
 
 def build_jobs(
@@ -156,7 +157,6 @@ def build_cases(
 
 
 def _refusal(job: Job, build: Build) -> str:
-    """Returns why CUDA would not launch a build at its workload; empty if it would."""
     try:
         request = request_of(launch_of(job.entry.kernel, job.launch), job.workload, job.variant.params)
     except Exception:  # a declaration may raise anything; the worker that binds it reports it

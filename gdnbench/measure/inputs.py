@@ -119,7 +119,6 @@ def _groups(cases: Sequence[Case]) -> dict[_Group, list[Case]]:
 
 
 def _ends(times: Mapping[str, FloatArray]) -> tuple[str, str]:
-    """The profiles with the longest and the shortest time."""
     means = {profile: float(np.nanmean(np.log(each))) for profile, each in times.items()}
     known = {profile: mean for profile, mean in means.items() if math.isfinite(mean)} or means
     return max(known, key=known.__getitem__), min(known, key=known.__getitem__)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from gdnbench.analyse.conclude import RaceGroup, Weights, group_cases, judge_groups, overall_ratio, survivors
 from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.errors import UsageError
-from gdnbench.measure.schedule import WORKER_START_S, FixedRounds, Schedule, Segment, round_cost_s
+from gdnbench.measure.schedule import WORKER_START_S, FixedRounds, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Role
@@ -197,6 +197,9 @@ class SequentialSchedule:
         last = Variance(found.value * looks / self.settings.looks, ratio.n * self.settings.looks / looks)
         distance = abs(abs(ratio.mean) - log_margin(margin))
         return math.isinf(found.value) or half_width_of(last, confidence) < SLACK * distance
+
+
+Schedule = FixedRounds | SequentialSchedule | Race
 
 
 def choose_schedule(

@@ -97,7 +97,6 @@ def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
 
 
 def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
-    """Returns why nothing that was asked for can run here, or None if something can."""
     named = {variant.label for variant in plan.request.variants}
     asked = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
     reasons: dict[str, list[str]] = {}
@@ -111,12 +110,10 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
 
 
 def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
-    """Returns why a kernel cannot be measured at a workload here, by its declaration; empty if it can."""
     return unavailable(entry, gpu) or entry.kernel.unable(workload)
 
 
 def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
-    """A hint for cases that are all refused."""
     entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in refused}
     if not any(unavailable(entry, gpu) for entry in entries.values()):
         able = ((name, entry.able_workload()) for name, entry in entries.items())
@@ -129,7 +126,6 @@ def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
 
 
 def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
-    """Whether a sweep has a baseline: one was named, or a swept kernel is not a floor; and one can run here."""
     entries = [catalog.entries[name] for name in request.swept]
     wanted = bool(request.baseline) or not all(entry.kernel.floor for entry in entries)
     return wanted and any(not unavailable(entry, gpu) for entry in entries)

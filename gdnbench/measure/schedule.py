@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.model.case import Case
@@ -124,18 +124,6 @@ class Segment:
     standing: str = ""
 
 
-class Schedule(Protocol):
-    """Decides segment by segment, from the samples alone, so that a stopped run can be resumed."""
-
-    def next_segment(
-        self, cases: Sequence[Case], collected: Collected, samples: Mapping[str, int], warm_us: Mapping[str, float]
-    ) -> Segment | None:
-        """Returns the next segment for the cases that passed the preflight, or None when nothing is left to find out.
-
-        `samples` are per round, `warm_us` the time of a warm call in µs, both by case id.
-        """
-
-
 class FixedRounds:
     """A schedule of the same number of rounds of every case, in equal parts by several workers.
 
@@ -150,7 +138,11 @@ class FixedRounds:
     def next_segment(
         self, cases: Sequence[Case], collected: Collected, _samples: Mapping[str, int], _warm_us: Mapping[str, float]
     ) -> Segment | None:
-        """The rounds of the next worker, or None."""
+        """The next segment of the cases that passed the preflight, or None when nothing is left to find out.
+
+        A schedule decides from the samples alone, so that a stopped run can be resumed. Samples are per round, the time
+        of a warm call in µs, both by case id.
+        """
         left = tuple(case for case in cases if case.id not in collected.lost)
         done = collected.rounds_done(self._groups or [left])
         ended, processes = bisect_right(self._targets, done), len(self._targets)

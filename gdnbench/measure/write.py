@@ -50,7 +50,6 @@ def write_run(
 
 
 def _launches(collected: Collected) -> Iterator[LaunchRow]:
-    """The CUPTI times of each case's functions, in the order in which a call launches them."""
     for case_id, rounds in collected.samples.items():
         found: dict[str, list[float]] = {}
         for sampled in rounds.values():

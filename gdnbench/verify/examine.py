@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -75,27 +75,21 @@ def _nothing_to_poison() -> None:
     """Does nothing: a CPU has no shared memory."""
 
 
+@dataclass(eq=False)
 class Examination:
     """The preflight of one case."""
 
-    def __init__(
-        self,
-        task: Task,
-        channel: EventChannel,
-        device: WorkerDevice,
-        workspaces: Workspaces,
-        case: Case,
-        poison_shared: Callable[[], None],
-    ) -> None:
-        self._task = task
-        self._channel = channel
-        self._device = device
-        self._workspaces = workspaces
-        self._case = case
-        self._poison_shared = poison_shared
-        self._entry: CatalogEntry = workspaces.entry(case)
+    task: Task
+    channel: EventChannel
+    device: WorkerDevice
+    workspaces: Workspaces
+    case: Case
+    poison_shared: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        self._entry: CatalogEntry = self.workspaces.entry(self.case)
         self._gates: list[GateResult] = []
-        self._result = Examined(case.id, Status.OK)
+        self._result = Examined(self.case.id, Status.OK)
 
     def conduct(self) -> Examined:
         """Does every step until the first failure."""
@@ -108,31 +102,30 @@ class Examination:
             self._launch_first(run)
             self._verify(bind)
             self._launch_again(run)
-            if isinstance(self._device, CudaDevice):
-                self._capture(run, self._device)
+            if isinstance(self.device, CudaDevice):
+                self._capture(run, self.device)
         except UnfitError as unfit:
             # A failed capture leaves torch's allocator in doubt, a fault destroys the context: both end the process.
-            doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self._device)
+            doubtful = unfit.status in {Status.SYNCHRONISES, Status.CRASHED} or not is_alive(self.device)
             self._result = replace(self._result, status=unfit.status, reason=unfit.reason, poisoned=doubtful)
-            self._workspaces.forget_inputs()  # it may have changed the pristine inputs
+            self.workspaces.forget_inputs()  # it may have changed the pristine inputs
         return replace(self._result, gates=tuple(self._gates), notes=(*self._result.notes, *threads.notes()))
 
     @property
     def _timed(self) -> str:
-        """The kind of inputs that is timed."""
-        return self._workspaces.kinds(self._case.workload)[0]
+        return self.workspaces.kinds(self.case.workload)[0]
 
     def _step(self, name: str, *, factor: int = 1) -> None:
-        self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))
+        self.channel.send(StepBegun(self.case.id, name, self.task.step_limit_s * factor))
 
     def _check_requirements(self) -> None:
         kernel = self._entry.kernel
         need = self._entry.missing()
         if need:
             raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
-        if self._task.device not in kernel.devices:
+        if self.task.device not in kernel.devices:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
-        if reason := kernel.unable(self._case.workload):
+        if reason := kernel.unable(self.case.workload):
             raise UnfitError(Status.UNSUPPORTED, reason)
 
     def _load(self) -> Binder:
@@ -142,18 +135,17 @@ class Examination:
                 load_file(self._entry.source)
         self._step("load", factor=BUILD_STEPS)
         with self._unbroken():
-            return load(self._entry, self._case.variant, self._case.workload)
+            return load(self._entry, self.case.variant, self.case.workload)
 
     def _bind(self, bind: Binder) -> Launcher:
         self._step("bind", factor=BUILD_STEPS)
         with self._guarded():  # a workload may be larger than the memory
-            workspace = self._workspaces.workspace(self._case.workload, self._timed)
+            workspace = self.workspaces.workspace(self.case.workload, self._timed)
         with self._unbroken():
             return bind(workspace)
 
     @contextmanager
     def _unbroken(self) -> Iterator[None]:
-        """Turns exceptions of loading and binding into a status."""
         try:
             yield
         except BuildError as error:
@@ -166,14 +158,14 @@ class Examination:
         self._step("first launch", factor=BUILD_STEPS if compiles else 1)
         with self._guarded():
             run()
-            self._device.synchronize()
+            self.device.synchronize()
 
     def _verify(self, bind: Binder) -> None:
-        scenarios = self._task.scenarios.get(self._case.id, self._workspaces.kinds(self._case.workload))
+        scenarios = self.task.scenarios.get(self.case.id, self.workspaces.kinds(self.case.workload))
         for scenario in scenarios if not self._entry.kernel.floor else scenarios[:1]:
             self._step(f"verify {scenario}", factor=2)
             with self._guarded():
-                workspace = self._workspaces.workspace(self._case.workload, scenario)
+                workspace = self.workspaces.workspace(self.case.workload, scenario)
                 on_outputs = self._keep_contest_error if scenario == workspace.op.scenarios[0] else None
                 gates = self._gate(bind(workspace), workspace, scenario, on_outputs)
             self._judge(gates)
@@ -181,7 +173,7 @@ class Examination:
     def _gate(
         self, run: Launcher, workspace: Workspace, scenario: str, on_outputs: OnOutputs | None = None
     ) -> tuple[GateResult, ...]:
-        kernel, poisoned, synchronize = self._entry.kernel, self._on_poison(run), self._device.synchronize
+        kernel, poisoned, synchronize = self._entry.kernel, self._on_poison(run), self.device.synchronize
         with self._expected(scenario) as consult:
             return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, on_outputs)
 
@@ -193,20 +185,20 @@ class Examination:
     def _expected(self, scenario: str) -> Iterator[Callable[[], Oracle]]:
         """Provides the oracle for a kind of inputs, only while no code of the kernel runs."""
         try:
-            yield partial(self._workspaces.expected, self._case.workload, scenario)
+            yield partial(self.workspaces.expected, self.case.workload, scenario)
         finally:
             self._hide_expected()
 
     def _hide_expected(self) -> None:
         """Drops the oracle's outputs, which a kernel called through Python could find among Python's objects."""
         if isinstance(self._entry.kernel, TorchKernel):
-            self._workspaces.forget_expected()
+            self.workspaces.forget_expected()
 
     def _on_poison(self, run: Launcher) -> Launcher:
         """The launch with the GPU's shared memory poisoned just before it, which erases an earlier launch's."""
 
         def poison_and_run() -> tuple[torch.Tensor, ...]:
-            self._poison_shared()
+            self.poison_shared()
             return run()
 
         return poison_and_run
@@ -214,7 +206,7 @@ class Examination:
     def _launch_again(self, run: Launcher) -> None:
         self._step(f"{LAUNCHES} launches")
         with self._guarded():
-            warm_us = self._device.time_us(run, LAUNCHES)
+            warm_us = self.device.time_us(run, LAUNCHES)
             gates, note = self._gate_later(run), self._compare_launches(run)
         self._result = replace(self._result, warm_us=warm_us, notes=(note,) if note else ())
         for gate in gates:
@@ -224,14 +216,14 @@ class Examination:
     def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
         """Applies the gates again: a kernel may be right only once, as one that leaves a counter behind."""
         scenario = self._timed
-        return self._gate(run, self._workspaces.workspace(self._case.workload, scenario), scenario)
+        return self._gate(run, self.workspaces.workspace(self.case.workload, scenario), scenario)
 
     def _compare_launches(self, run: Launcher) -> str:
         if self._entry.kernel.floor:
             return ""
-        workspace = self._workspaces.workspace(self._case.workload, self._timed)
+        workspace = self.workspaces.workspace(self.case.workload, self._timed)
         poisoned = self._on_poison(run)
-        return compare_launches(poisoned, workspace, self._device.synchronize, self._entry.kernel.in_place)
+        return compare_launches(poisoned, workspace, self.device.synchronize, self._entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """Captures first leniently, so that work on other streams is found and named, then strictly."""
@@ -241,10 +233,10 @@ class Examination:
         if not captured.operations:
             raise UnfitError(Status.WRONG_STREAM, "launched nothing on the stream it was given; use the current stream")
         self._step("replay")
-        workspace = self._workspaces.workspace(self._case.workload, self._timed)
+        workspace = self.workspaces.workspace(self.case.workload, self._timed)
         with self._guarded():
             workspace.reset(captured.outputs, self._entry.kernel.in_place)
-            self._poison_shared()
+            self.poison_shared()
             captured.graph.replay()
             device.synchronize()
         self._check_replay(captured.outputs)
@@ -265,7 +257,7 @@ class Examination:
             return
         scenario = self._timed
         with self._expected(scenario) as consult:
-            op = self._workspaces.workspace(self._case.workload, scenario).op
+            op = self.workspaces.workspace(self.case.workload, scenario).op
             gates = check_outputs(op, outputs, consult(), scenario)
         if not all(gate.passed for gate in gates):
             reason = "part of its work does not go to the stream it was given: a captured launch gives other outputs"
@@ -279,9 +271,8 @@ class Examination:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turns exceptions of a kernel into a status."""
         try:
             yield
         except Exception as error:
-            status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+            status = Status.FAILED if is_alive(self.device) else Status.CRASHED
             raise UnfitError(status, tell_raised(error, self._entry.folder)) from error

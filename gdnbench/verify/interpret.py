@@ -40,12 +40,10 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
 
 
 class _OverdueError(Exception):
-    """A step that exceeded its limit."""
+    pass
 
 
 class _Interpretation:
-    """The verification of one case."""
-
     def __init__(self, task: Task, channel: EventChannel, workspaces: Workspaces, case: Case) -> None:
         self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
         self._entry = workspaces.entry(case)
@@ -130,7 +128,6 @@ class _Interpretation:
         return run
 
     def _watched_gate(self, scenario: str) -> GateResult:
-        """The gate of the interpreter's findings, passed if there are none."""
         findings = self._watched.findings
         if not findings:
             return GateResult(self._interpreted.watches, scenario, 0.0, 0.0, "", Status.OK)

@@ -252,7 +252,6 @@ def interpreting(
 
 
 def _compile(catalog: Catalog, task: Task, archs: Sequence[str], observer: Observer) -> PreflightVerdicts:
-    """The verdicts on the cases that do not compile."""
     builds = build_cases(catalog, task.cases, archs, task.step_limit_s, observer, disassembled=False)
     checked = builds.verdicts(task.cases, archs)
     for case in task.cases:

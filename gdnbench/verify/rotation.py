@@ -12,7 +12,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, cycle
 from pathlib import Path
@@ -107,14 +107,16 @@ class CheckedPlacements:
         return check_all(kept, kept.output_tensors, expected, kind)
 
 
+@dataclass(eq=False)
 class TimedChecks:
     """The checks of one case, whose rounds have `untimed` and then `timed` launches."""
 
-    def __init__(self, kernel: Kernel, at: CheckedPlacements, untimed: int, timed: int) -> None:
-        self._kernel = kernel
-        self._at = at
-        self._untimed = untimed
-        self._timed = timed
+    kernel: Kernel
+    at: CheckedPlacements
+    untimed: int
+    timed: int
+
+    def __post_init__(self) -> None:
         self._random = random.Random()  # from the system's entropy: a kernel must not foresee it
         self._launches = 0
         self._wanted = 0
@@ -123,12 +125,12 @@ class TimedChecks:
     def open(self, places: Sequence[int], number: int, *, is_last: bool = False) -> None:
         """Prepares a round's placements and draws how many launches are checked, at least one in the last round."""
         self._launches = 0
-        self._at.clear()
+        self.at.clear()
         self._wanted = max(self._draw_number(), int(is_last))
         self._begin_s = time.perf_counter()
-        self._at.draws.begin(number)
+        self.at.draws.begin(number)
         for each in places:
-            self._at.placements.prepare(each, self._at.draws, self._kernel.in_place)
+            self.at.placements.prepare(each, self.at.draws, self.kernel.in_place)
 
     def take(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
         """Draws, after each launch, whether it is checked, and then copies its tensors.
@@ -138,26 +140,26 @@ class TimedChecks:
         drawn launch returned something else than the op's outputs.
         """
         self._launches += 1
-        to_come = self._untimed + self._timed - self._launches + 1
-        if self._launches <= self._untimed or self._kernel.is_unchecked or to_come < 1:
+        to_come = self.untimed + self.timed - self._launches + 1
+        if self._launches <= self.untimed or self.kernel.is_unchecked or to_come < 1:
             return
-        if self._random.randrange(to_come) < self._wanted - self._at.kept:
-            self._at.keep(number, outputs)
+        if self._random.randrange(to_come) < self._wanted - self.at.kept:
+            self.at.keep(number, outputs)
 
     def renew(self, number: int) -> None:
         """Gives the placement other inputs and poisoned outputs, after each launch."""
-        self._at.placements.renew(number, self._at.draws, self._kernel.in_place)
+        self.at.placements.renew(number, self.at.draws, self.kernel.in_place)
 
     def judge(self) -> int:
         """Checks a finished round's drawn launches by the oracle; returns how many, or raises WrongWhenTimedError."""
         self._round_s = time.perf_counter() - self._begin_s
-        for gate in self._at.judge(self._kernel):
+        for gate in self.at.judge(self.kernel):
             raise WrongWhenTimedError(f"right when it was verified, wrong when it was timed: {gate.reason}")
-        return self._at.kept
+        return self.at.kept
 
     def _draw_number(self) -> int:
         """Number of checks that `CHECK_SHARE` of a round's time affords, its fraction by chance; at first the most."""
-        check_s = self._at.check_s.get(self._kernel.floor)
+        check_s = self.at.check_s.get(self.kernel.floor)
         if check_s is None or math.isnan(self._round_s):
             return MOST_CHECKED
         paid_for = min(MOST_CHECKED, CHECK_SHARE * self._round_s / check_s)
@@ -194,7 +196,6 @@ class Workspaces:
         return Workspace.make(self._op, self._numerics, workload, seed=seed, device=self._task.device, scenario=kind)
 
     def _captured(self, workload: Workload, profile: str) -> Workspace:
-        """The inputs of a file, with the op's scalars at its workload."""
         path, sha256 = self._task.captured[profile]
         device = self._task.device
         _, scalars = self._numerics.make_inputs(workload, self._task.seed, device, self._op.scenarios[0])

@@ -45,7 +45,6 @@ class OwnKernel:
 
 @cache
 def _compile(source: str, arch: str) -> Any:
-    """Compiles a source, which may define several kernels, once."""
     return Program(source, "c++", ProgramOptions(arch=f"sm_{arch}")).compile("cubin")
 
 

@@ -59,8 +59,6 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class _Held:
-    """A name, its object, and the object's code if it is a Python function."""
-
     name: str
     namespace: Mapping[str, object]
     key: str

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Protocol
 
 import torch
 
@@ -274,14 +273,9 @@ class RenewedPlacements:
         return OwnKernel("renew", _RENEW_SOURCE, blocks=blocks, threads=_THREADS)
 
 
-class _Renewal(Protocol):
-    """Writes all tensors of a placement."""
-
-    def apply(self, choice: int) -> None:
-        """Writes the mixture to inputs, and poison to outputs."""
-
-
 class _CpuRenewal:
+    """Writes all tensors of a placement: the mixture to inputs, and poison to outputs."""
+
     def __init__(self, draws: Draws, workspace: Workspace, in_place: InPlace) -> None:
         self._draws, self._workspace, self._in_place = draws, workspace, in_place
 
@@ -325,7 +319,7 @@ extern "C" __global__ void gdnbench_renew(const Row* rows, const int count, cons
 
 
 class _CudaRenewal:
-    """Writes all tensors in one launch, which costs the host little."""
+    """Writes all tensors as `_CpuRenewal`, in one launch, which costs the host little."""
 
     def __init__(self, kernel: OwnKernel, rows: Sequence[tuple[int, ...]]) -> None:
         self._kernel = kernel
@@ -333,3 +327,6 @@ class _CudaRenewal:
 
     def apply(self, choice: int) -> None:
         self._kernel.launch(self._rows.data_ptr(), ctypes.c_int(len(self._rows)), ctypes.c_ulonglong(choice))
+
+
+_Renewal = _CpuRenewal | _CudaRenewal

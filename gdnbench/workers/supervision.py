@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -55,12 +55,12 @@ Part = Callable[[threading.Event], None]
 
 
 class WorkerEnd(Enum):
-    """How a worker ended."""
+    """How a worker ended, with the status of the case that it was on."""
 
-    FINISHED = auto()
-    DIED = auto()
-    HUNG = auto()
-    FORGED = auto()  # it sent a message that is not gdnbench's
+    FINISHED = Status.OK
+    DIED = Status.CRASHED
+    HUNG = Status.TIMED_OUT
+    FORGED = Status.TAMPERS  # it sent a message that is not gdnbench's
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,7 @@ class WorkerOutcome:
         """The failure of the case that the worker was on, or None if the worker finished."""
         if self.end is WorkerEnd.FINISHED:
             return None
-        return Examined(self.case, _STATUSES[self.end], self.reason)
-
-
-_STATUSES = {WorkerEnd.DIED: Status.CRASHED, WorkerEnd.HUNG: Status.TIMED_OUT, WorkerEnd.FORGED: Status.TAMPERS}
+        return Examined(self.case, self.end.value, self.reason)
 
 
 class Writable(Protocol):
@@ -117,8 +114,6 @@ def supervise(
 
 
 class _Watchdog:
-    """Receives a worker's events and enforces the time limit of each step."""
-
     def __init__(self, worker: Worker[Event], on_event: Callable[[Event], None]) -> None:
         self._worker = worker
         self._on_event = on_event

@@ -41,8 +41,6 @@ def measure_all(task: Task, channel: EventChannel) -> None:
 
 
 class _TimedCase:
-    """A case bound to the tensors of its workload."""
-
     def __init__(self, run: Launcher, checks: TimedChecks) -> None:
         self._returned: list[tuple[torch.Tensor, ...]] = [()]
         timer = Timer("returned[0] = run()", globals={"run": run, "returned": self._returned})

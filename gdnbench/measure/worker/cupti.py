@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
 from gdnbench.verify.rotation import Rotation, bind_cases
@@ -50,26 +51,20 @@ def measure_all(task: Task, channel: EventChannel) -> None:
             rounds.measure(position, ids)
 
 
+@dataclass(eq=False)
 class _Rounds:
     """Rounds of all cases; a round's records are read at its end, since starting a recorder takes long."""
 
-    def __init__(
-        self,
-        task: Task,
-        channel: EventChannel,
-        begin: BeginStep,
-        device: CudaDevice,
-        rotations: dict[str, Rotation],
-        sm_clock: SmClock,
-    ) -> None:
-        self._task = task
-        self._channel = channel
-        self._begin = begin
-        self._device = device
-        self._rotations = rotations
-        self._sm_clock = sm_clock
+    task: Task
+    channel: EventChannel
+    begin: BeginStep
+    device: CudaDevice
+    rotations: dict[str, Rotation]
+    sm_clock: SmClock
+
+    def __post_init__(self) -> None:
         self._flush = L2Flush()
-        self._between = choose_between(task)
+        self._between = choose_between(self.task)
         self._blocking = BlockingKernel()
         self._case, self._end, self._checks = EmptyKernel(CASE), EmptyKernel(END), EmptyKernel(CHECKS)
         self._recorder: ActivityRecorder = choose_recorder()
@@ -83,27 +78,25 @@ class _Rounds:
         return [what for what, name in (("kernel", OWN_PREFIX + CASE), ("fill", FILL)) if name not in seen]
 
     def measure(self, position: int, ids: tuple[str, ...]) -> None:
-        number = self._task.round_number(position)
+        number = self.task.round_number(position)
         sm_mhz, checked = {}, {}
         self._recorder.start()
         for case_id in ids:
-            self._begin(StepBegun(case_id, "measure", self._task.step_limit_s))
-            self._rotations[case_id].open(
-                position, self._task.round_number(position), is_last=self._task.is_last(position)
-            )
+            self.begin(StepBegun(case_id, "measure", self.task.step_limit_s))
+            self.rotations[case_id].open(position, number, is_last=self.task.is_last(position))
             sm_mhz[case_id], checked[case_id] = self._launch(case_id)
-        self._begin(StepBegun("", "collect records", COLLECT_STEPS * self._task.step_limit_s))
+        self.begin(StepBegun("", "collect records", COLLECT_STEPS * self.task.step_limit_s))
         cases = split_cases(self._recorder.stop(), OWN_PREFIX)
         if len(cases) != len(ids):
             raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
         for case_id, activities in zip(ids, cases, strict=True):
-            self._begin(StepBegun(case_id, "read records", self._task.step_limit_s))
-            launches = split_launches(activities, OWN_PREFIX)[self._task.warm_ups :]
-            if reason := deviation(launches, self._task.launched.get(case_id, ())):
+            self.begin(StepBegun(case_id, "read records", self.task.step_limit_s))
+            launches = split_launches(activities, OWN_PREFIX)[self.task.warm_ups :]
+            if reason := deviation(launches, self.task.launched.get(case_id, ())):
                 raise WrongWhenTimedError(reason)
-            times_us = launch_times_us(launches, self._task.samples[case_id])
-            visited = self._rotations[case_id].visited(self._task.samples[case_id])
-            inputs, outputs = visited if len(times_us) == self._task.samples[case_id] else ((), ())
+            times_us = launch_times_us(launches, self.task.samples[case_id])
+            visited = self.rotations[case_id].visited(self.task.samples[case_id])
+            inputs, outputs = visited if len(times_us) == self.task.samples[case_id] else ((), ())
             sampled = Sampled(
                 number,
                 case_id,
@@ -114,13 +107,13 @@ class _Rounds:
                 checked=checked[case_id],
                 functions_us=function_times_us(launches),
             )
-            self._channel.send(sampled)
+            self.channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
         """Enqueues a case's warm-ups and samples; returns the SM clock meanwhile and the number of checked launches."""
-        rotation = self._rotations[case_id]
+        rotation = self.rotations[case_id]
         self._case.launch()
-        for _ in range(self._task.warm_ups + self._task.samples[case_id]):
+        for _ in range(self.task.warm_ups + self.task.samples[case_id]):
             self._between.before()
             self._blocking.enqueue()
             self._flush()
@@ -131,7 +124,7 @@ class _Rounds:
             rotation.keep(placement, outputs)
             self._between.after(placement.input_ranges, outputs)
             rotation.renew(placement)
-        sm_mhz = self._sm_clock.read()
-        self._device.synchronize()
+        sm_mhz = self.sm_clock.read()
+        self.device.synchronize()
         self._checks.launch()
         return sm_mhz, rotation.judge()

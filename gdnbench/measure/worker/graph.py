@@ -107,8 +107,6 @@ class _Loop:
 
 
 class _Replays:
-    """The graphs of all cases, and those of the flushes alone."""
-
     def __init__(self, device: CudaDevice, between: DitherAndScrub | NothingBetween) -> None:
         self._device = device
         self._between = between

@@ -12,6 +12,7 @@ import gc
 import os
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, NoReturn
@@ -86,72 +87,62 @@ def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
     benchmark.set_min_samples(samples)
 
 
+@dataclass(eq=False)
 class _Benchmark:
     """The function that NVBench calls for one round of one case."""
 
-    def __init__(
-        self,
-        task: Task,
-        channel: EventChannel,
-        device: CudaDevice,
-        case_id: str,
-        rotation: Rotation,
-        between: DitherAndScrub | NothingBetween,
-        records: _Records,
-        host_us: dict[str, list[float]],
-        position: int,
-        watch: TamperWatch,
-    ) -> None:
-        self._task = task
-        self._channel = channel
-        self._device = device
-        self._case_id = case_id
-        self._rotation = rotation
-        self._between = between
-        self._records = records
-        self._host_us = host_us
+    task: Task
+    channel: EventChannel
+    device: CudaDevice
+    case_id: str
+    rotation: Rotation
+    between: DitherAndScrub | NothingBetween
+    records: _Records
+    host_us: dict[str, list[float]]
+    position: int
+    watch: TamperWatch
+
+    def __post_init__(self) -> None:
         self._host_ns: list[int] = []
-        self._position = position
-        self._watch = watch
-        self._round = task.round_number(position)
-        self.__name__ = f"r{self._round:02d}/{case_id}"
+        self._round = self.task.round_number(self.position)
+        self.__name__ = f"r{self._round:02d}/{self.case_id}"
 
     def __call__(self, state: Any) -> None:
-        self._channel.send(StepBegun(self._case_id, "measure", self._task.step_limit_s))
-        state.set_stream(_StreamHandle(self._device.stream))
+        self.channel.send(StepBegun(self.case_id, "measure", self.task.step_limit_s))
+        state.set_stream(_StreamHandle(self.device.stream))
         state.set_blocking_kernel_timeout(BLOCKING_KERNEL_TIMEOUT_S)
         try:
-            with self._device.current():
-                self._rotation.open(self._position, self._round, is_last=self._task.is_last(self._position))
+            with self.device.current():
+                self.rotation.open(self.position, self._round, is_last=self.task.is_last(self.position))
                 state.exec(self._sample, batched=False, timer=True)
-                checked = self._rotation.judge()
-            self._watch.check()
+                checked = self.rotation.judge()
+            self.watch.check()
         except WrongWhenTimedError as error:
             self._give_up(str(error), Status.WRONG_WHEN_TIMED)
         except TamperingError as error:
             self._give_up(str(error), Status.TAMPERS)
         except Exception as error:
-            self._give_up(_tell(error, *map(Path, self._task.roots)))
+            self._give_up(_tell(error, *map(Path, self.task.roots)))
         if state.is_skipped():  # it left no samples, and the newest files are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
-            self._host_us.setdefault(self._case_id, []).append(median(self._host_ns) / 1e3)
-        record, samples = self._records.take()
-        inputs, outputs = self._rotation.visited(samples)
+            self.host_us.setdefault(self.case_id, []).append(median(self._host_ns) / 1e3)
+        record, samples = self.records.take()
+        inputs, outputs = self.rotation.visited(samples)
         sampled = Sampled(
             self._round,
-            self._case_id,
+            self.case_id,
             (),
             placements=inputs,
             output_placements=outputs,
             checked=checked,
             record=record,
         )
-        self._channel.send(sampled)
+        self.channel.send(sampled)
 
     def _sample(self, _launch: Any, timer: Any) -> None:
-        self._between.before()
-        placement = self._rotation.next_placement()
+        self.between.before()
+        placement = self.rotation.next_placement()
         timer.start()
         # The GPU waits for the host here, so nothing of the kernel is in the host's time. NVBench's own
         # `nv/cold/time/cpu` ends when the GPU does.
@@ -159,14 +150,14 @@ class _Benchmark:
         outputs = placement.run()
         self._host_ns.append(time.perf_counter_ns() - begin_ns)
         timer.stop()
-        self._rotation.keep(placement, outputs)
-        self._between.after(placement.input_ranges, outputs)
-        self._rotation.renew(placement)
+        self.rotation.keep(placement, outputs)
+        self.between.after(placement.input_ranges, outputs)
+        self.rotation.renew(placement)
 
     def _give_up(self, reason: str, status: Status = Status.FAILED) -> NoReturn:
         """Reports the loss of the case and ends the process, since NVBench would go on; the parent starts another."""
-        status = status if is_alive(self._device) else Status.CRASHED
-        self._channel.send(Examined(self._case_id, status, reason))
+        status = status if is_alive(self.device) else Status.CRASHED
+        self.channel.send(Examined(self.case_id, status, reason))
         os._exit(0)
 
 
