@@ -113,10 +113,6 @@ def test_operations_of_a_precision_that_a_gpu_lacks_are_bound_by_the_one_they_ar
         assert timing.sol == pytest.approx(count / peak_tflops / 1e6 / timing.time_us)
 
 
-def test_rows_come_in_the_plans_order():
-    assert [row.case for row in rows_of()[1].measurements] == list(CASES)
-
-
 def test_a_shift_of_whole_rounds_cancels_out():
     """The clock drops by 20 % in half of the rounds: times spread, comparisons do not."""
     collected = collect(MEDIANS_US)
@@ -244,12 +240,6 @@ def test_rounds_at_a_low_clock_are_flagged_and_counted():
     assert {(row.case, row.round) for row in found.rounds if row.low_clock} == {(FAST.id, 2), (FAST.id, 5)}
 
 
-def test_a_clock_that_is_low_throughout_is_the_runs_own():
-    rows, _ = rows_of(collected=collect(MEDIANS_US, clock=1200.0))
-    assert rows[FAST.id].timing.sm_mhz == 1200.0
-    assert rows[FAST.id].warnings == ()
-
-
 def test_without_clocks_nothing_is_made_up():
     collected = Collected()
     for number in (1, 2, 3):
@@ -307,16 +297,6 @@ def test_what_is_to_be_told_of_a_cases_code_stands_among_the_warnings_of_its_tim
     assert rows[FAST.id].warnings[0] == "serialized"
     assert rows[SLOW.id].warnings[:2] == ("another form", "of g: serialized")
     assert "serialized" not in "".join(rows[BASELINE.id].warnings)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_the_speed_of_light_is_the_fastest_copy_whatever_the_order(first):
-    """Nothing that reads and writes the state can be faster than the fastest that does only that."""
-    slower = case("decode-floor-copy:WARPS=1", Role.FLOOR, WARPS=1)
-    floors = (FLOOR, slower) if first else (slower, FLOOR)
-    collected = collect(MEDIANS_US | {slower.id: 4.4})
-    rows, _ = rows_of(cases=(BASELINE, FAST, *floors), collected=collected)
-    assert rows[FAST.id].timing.sol == pytest.approx(4.0 / 4.5, rel=0.01)
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -65,12 +65,6 @@ def test_a_plateau_is_the_best_and_all_that_tie_with_it():
     assert second.slower_by < plateau.within <= 0.01
 
 
-def test_a_plateau_of_one_is_within_nothing():
-    (plateau,) = sweep({point(4): 4.0, point(8): 5.0}).plateaus
-    assert plateau.tied == (plateau.best,) == (plateau.simplest,)
-    assert plateau.within == 0.0
-
-
 def test_the_simplest_is_nearest_to_the_defaults_even_if_it_is_not_the_fastest():
     found = sweep({point(16, 8): 4.0, point(16): 4.002, point(2): 4.002, point(4, 2): 4.001}, margin=0.02)
     (plateau,) = found.plateaus

@@ -87,21 +87,6 @@ def test_the_logs_stay_where_a_case_failed(finish):
     assert read_measurements(path)[1] == failed(CASES[1], reason="SIGSEGV")
 
 
-def test_an_unfinished_run_keeps_its_journal_and_can_go_on(finish, tmp_path):
-    finish(complete=False)
-    resumed = load_unfinished(tmp_path, "run", CATALOG)
-    assert resumed.cases == CASES
-    assert resumed.settings == Settings(**SETTINGS)
-    assert resumed.collected.complete_rounds([each.id for each in CASES]) == {1, 2, 3}
-
-
-def test_a_whole_run_has_nothing_to_resume(finish, tmp_path):
-    finish()
-    with pytest.raises(UsageError, match="complete") as caught:
-        load_unfinished(tmp_path, "run", CATALOG)
-    assert "gdnbench show run" in caught.value.hint
-
-
 def test_an_unknown_run_cannot_be_resumed(tmp_path):
     with pytest.raises(UnknownNameError):
         load_unfinished(tmp_path, "run", CATALOG)
@@ -122,13 +107,6 @@ def test_a_case_that_took_its_worker_down_gets_another_chance(finish, tmp_path):
     with Journal(path) as journal:
         journal.append(encode(Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")))
     assert load_unfinished(tmp_path, "run", CATALOG).collected.lost == {}
-
-
-def test_a_journal_that_was_cut_off_loses_only_its_last_event(finish, tmp_path):
-    path = finish(complete=False) / "journal.jsonl"
-    path.write_text(path.read_text()[:-9])
-    collected = load_unfinished(tmp_path, "run", CATALOG).collected
-    assert sum(len(rounds) for rounds in collected.samples.values()) == 5
 
 
 def test_a_journal_with_junk_inside_is_named(finish, tmp_path):

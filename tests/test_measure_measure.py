@@ -46,10 +46,6 @@ def test_a_case_that_is_lost_takes_its_samples_with_it():
     assert collected.lost[A].reason == "SIGSEGV"
 
 
-def test_a_case_that_passed_its_preflight_is_not_lost():
-    assert collect(Examined(A, Status.OK)).lost == {}
-
-
 def test_host_times_of_several_workers_are_put_together():
     assert collect(HostTimes({A: 1.0, B: 2.0}), HostTimes({B: 3.0})).cpu_us == {A: 1.0, B: 3.0}
 
@@ -130,20 +126,9 @@ def test_a_run_ends_when_no_case_is_left(measure):
     assert set(collected.lost) == {A, B, C}
 
 
-def test_a_run_that_goes_on_measures_only_what_is_missing(measure):
-    earlier = collect(*(sampled(number, case_id) for number in (1, 2) for case_id in (A, B, C)), sampled(3, A))
-    (task,), collected, _ = measure(collected=earlier)
-    assert (task.first_round, len(task.order)) == (3, 4)
-    assert collected.complete_rounds([A, B, C]) == {1, 2, 3, 4, 5}
-
-
 def test_a_run_that_is_whole_starts_no_worker(measure):
     earlier = collect(*(sampled(number, case_id) for number in (1, 2) for case_id in (A, B, C)))
     assert measure(rounds=2, collected=earlier)[0] == []
-
-
-def test_nothing_to_measure_starts_no_worker(measure):
-    assert measure(task=Task(Phase.MEASURE, "cuda", (), "decode", (), seed=7, step_limit_s=30.0))[0] == []
 
 
 def test_workers_that_end_without_measuring_are_the_machines_fault(measure):

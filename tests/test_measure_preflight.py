@@ -120,12 +120,6 @@ def test_what_is_judged_already_is_not_judged_again(judge):
     assert checked[B] is before
 
 
-def test_every_case_may_take_its_worker_down(judge):
-    workers, checked, _, _ = judge(a=WorkerEnd.DIED, b=WorkerEnd.HUNG, c=WorkerEnd.DIED)
-    assert len(workers.tasks) == 3
-    assert set(statuses(checked).values()) == {Status.CRASHED, Status.TIMED_OUT}
-
-
 def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):
     with pytest.raises(MachineError):
         judge(a=WorkerEnd.FINISHED)

@@ -211,11 +211,6 @@ def test_without_a_point_there_is_nothing_to_race(lost):
     assert nothing.next_segment(nothing.race(), Collected()) is None
 
 
-def test_a_single_point_needs_the_coarse_pass_alone():
-    gpu = SimulatedGpu({**points((4.0,)), **company()})
-    assert len(gpu.run(gpu.race())[1]) == 1
-
-
 def test_how_it_stands_is_told_with_the_best_and_how_many_are_left():
     gpu = SimulatedGpu({**points(TIES), **company()})
     _, segments = gpu.run(gpu.race())

@@ -139,12 +139,6 @@ def test_cold_translations_need_several_placements():
         chosen(cold_tlb=True, plain=True)
 
 
-@pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("plain", [False, True])
-def test_plain_goes_with_any_number_of_rounds(quick, plain):
-    assert chosen(quick=quick, plain=plain).plain is plain
-
-
 def test_a_seed_is_fresh_unless_it_is_given():
     assert len({chosen().seed for _ in range(20)}) > 15
     assert {chosen(seed=0).seed for _ in range(5)} == {0}

@@ -10,7 +10,7 @@ from simulated_gpu import SimulatedGpu
 
 from gdnbench.analyse.conclude import conclude
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import ExitCode, UnknownNameError, UsageError
+from gdnbench.errors import ExitCode, UsageError
 from gdnbench.machine.observer import Observer
 from gdnbench.measure import run as session_module
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request, parse_duration
@@ -109,10 +109,6 @@ def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_b
     assert request.command
 
 
-def test_another_baseline_can_be_named(catalog):
-    assert ask(catalog, baseline="decode-mine-wide").baseline == "decode-mine-wide"
-
-
 def test_a_preset_is_its_own_baseline(catalog):
     assert ask(catalog, ["decode-mine-wide"], ["WARPS"]).baseline == "decode-mine-wide"
 
@@ -143,11 +139,6 @@ def test_a_budget_that_no_kernel_could_keep_is_refused(catalog):
     with pytest.raises(UsageError, match="is too small") as caught:
         ask(catalog, axes="B=1,8,64", gpu=gpu, chosen=settings(budget="5s"))
     assert "fewer points or workloads" in caught.value.hint
-
-
-def test_an_unknown_op_is_an_error(catalog):
-    with pytest.raises(UnknownNameError, match="prefil"):
-        make_sweep_request(catalog, "prefil", [], [], axes="", settings=settings(), gpu=None)
 
 
 class Notes(Observer):
@@ -338,9 +329,3 @@ def test_a_floor_is_swept_from_the_question_to_the_answer(with_floor):
     ]
     assert len(found.points) == len(plan.cases) == 6
     assert found.one_for_all[0].label == "decode-floor:WARPS=2"
-
-
-def test_a_floor_among_kernels_leaves_them_their_own_baseline(with_floor):
-    gpu = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0))
-    request = ask(with_floor, ["decode-floor", "decode-gpu"], ["WARPS"], gpu=gpu)
-    assert request.baseline == "decode-gpu"

@@ -5,7 +5,7 @@ import torch
 
 from gdnbench.launch.workspace import poison
 from gdnbench.model.tensor import RmsGate, UlpGate
-from gdnbench.verify.gates import rms_gate, tell_wrong, ulp_gate, unchanged_gate, written_gate
+from gdnbench.verify.gates import describe_wrong, rms_gate, ulp_gate, unchanged_gate, written_gate
 
 AXES = ("B", "axis 1", "HV", "V")
 GATE = UlpGate("output", ulps=1.0, atol=1e-5)
@@ -15,7 +15,7 @@ def spread(*places, size=(2, 1, 8, 128)):
     failing = torch.zeros(size, dtype=torch.bool)
     for place in places:
         failing[place] = True
-    return tell_wrong(failing, tuple(failing.nonzero()[0].tolist()), None, None, AXES).spread
+    return describe_wrong(failing, tuple(failing.nonzero()[0].tolist()), None, None, AXES).spread
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_a_pattern_is_told_axis_by_axis(places, told):
 
 
 def test_a_tensor_of_one_element():
-    assert tell_wrong(torch.ones(1, 1, dtype=torch.bool), (0, 0), None, None).spread == "its one element"
+    assert describe_wrong(torch.ones(1, 1, dtype=torch.bool), (0, 0), None, None).spread == "its one element"
 
 
 def test_nothing_wrong_is_nothing_to_tell():
-    assert tell_wrong(torch.zeros(4, dtype=torch.bool), (0,), None, None) is None
+    assert describe_wrong(torch.zeros(4, dtype=torch.bool), (0,), None, None) is None
 
 
 def test_the_accuracy_gate_tells_the_worst_value_and_how_many_are_wrong():

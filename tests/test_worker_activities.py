@@ -122,7 +122,3 @@ def test_what_came_before_the_first_case_belongs_to_none():
     line = Timeline().launch(("stray", 9_000)).add(f"{PREFIX}case", 500).launch(("v4", 2_000))
     (case,) = split_cases(line.records, PREFIX)
     assert times_of(case, 1) == pytest.approx([2.0])
-
-
-def test_no_records_are_no_cases():
-    assert split_cases([], PREFIX) == []

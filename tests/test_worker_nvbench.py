@@ -23,7 +23,6 @@ from gdnbench.errors import MachineError
 from gdnbench.measure.timing import read_record
 from gdnbench.measure.worker import nvbench
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.timer_resolution import infer_resolution_us
 from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
 from gdnbench.store.settings import Settings
 from gdnbench.verify import rotation
@@ -313,14 +312,6 @@ def test_every_sample_of_a_case_runs_on_other_tensors_and_those_are_scrubbed(mea
         assert all([tensor.shape[-1] for tensor in outputs] == [WORKLOAD.V, WORKLOAD.K] for _, outputs in own)
 
 
-def test_a_plain_run_stays_on_one_set_of_tensors(measure, monkeypatch):
-    seen = []
-    monkeypatch.setattr(placement, "list_ranges", lambda tensors: seen.append([each.data_ptr() for each in tensors]))
-    events, _ = measure(plain=True)
-    assert all(each == seen[0] for each in seen)
-    assert {place for event in events if isinstance(event, Sampled) for place in event.placements} == {0}
-
-
 def test_one_bad_case_is_blamed_while_it_is_bound_before_anything_is_timed(measure, monkeypatch):
     load = rotation.load
 
@@ -343,10 +334,6 @@ def test_a_machine_where_nvbench_does_not_load_is_refused_with_a_hint(measure, m
     (refused,) = events
     assert isinstance(refused, Refused)
     assert refused.hint
-
-
-def test_the_tick_of_an_h200_is_32_ns():
-    assert infer_resolution_us(TIMES_US) == pytest.approx(TICK_US, rel=1e-4)
 
 
 def test_samples_tell_the_placements_of_their_tensors_and_of_outputs_that_the_kernel_allocates(measure):
@@ -402,13 +389,3 @@ def test_times_and_clocks_are_those_of_the_samples(analysis):
         assert (row.timing.rounds, row.timing.samples) == (ROUNDS - 1, samples.size)
         assert 1000 < row.timing.sm_mhz < 2000
         assert row.status is Status.OK
-
-
-def test_unfit_cases_have_no_time_however_many_samples_there_are(measure, tmp_path):
-    collected = Collected()
-    for event in measured(measure()[0], tmp_path):
-        collected.take(event)
-    checked = healthy(CASES) | {CASES[1].id: Examined(CASES[1].id, Status.WRONG_NUMBERS, "wrong")}
-    op = load_catalog(default_roots()[:1]).ops["decode"]
-    rows = analyse(op, CASES, checked, {}, collected, Settings(), timer="nvbench", run_id="r", copying=()).measurements
-    assert [row.timing is None for row in rows] == [False, True, False, False]

@@ -194,12 +194,6 @@ def test_with_cold_translations_no_sample_comes_back_to_a_placement_of_its_round
         assert not warm & set(timed)
 
 
-def test_windows_are_as_many_as_rounds_and_never_none():
-    assert protocol.window_count(1 << 20, 32, 15, 16 << 30) == 15
-    assert protocol.window_count(1 << 30, 2, 15, 16 << 30) == 8
-    assert protocol.window_count(64 << 30, 1, 15, 16 << 30) == 1
-
-
 def test_the_oracle_is_consulted_on_inputs_drawn_anew(workspaces, workspace):
     before = workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0])
     expected = {name: tensor.clone() for name, tensor in before.outputs.items()}

@@ -10,7 +10,7 @@ from gdnbench.launch import Workspace
 from gdnbench.measure.worker import cpu
 from gdnbench.verify import examine, gates
 from gdnbench.workers import device
-from gdnbench.workers.device import FunctionSnapshot, told
+from gdnbench.workers.device import FunctionSnapshot, format_replaced
 
 
 @pytest.fixture(scope="module")
@@ -73,5 +73,5 @@ def test_code_that_is_put_into_a_function_is_seen(snapshot):
 
 
 def test_a_few_names_are_told():
-    assert told(("a", "b")) == "it replaces functions that it is judged with: a, b"
-    assert told(("a", "b", "c", "d", "e")).endswith(": a, b, c and 2 more")
+    assert format_replaced(("a", "b")) == "it replaces functions that it is judged with: a, b"
+    assert format_replaced(("a", "b", "c", "d", "e")).endswith(": a, b, c and 2 more")

@@ -43,7 +43,7 @@ def implausible(
     data may stay in L2. Honest kernels at 17 to 270 MB read 0.87 of it on H200s.
     """
     empty = {case.workload: case.id for case in measured if case.role is Role.FLOOR and not costs[case.id].nbytes}
-    found = {}
+    reasons_by_id = {}
     for case in measured:
         if not case.role.does_the_work:
             continue
@@ -62,8 +62,8 @@ def implausible(
         if reasons:
             limit_us, what = max(reasons)
             less = f"{interval.estimate:.3f} µs is less than {what}: {limit_us:.3f} µs"
-            found[case.id] = f"{less}; it cannot have done all of its work each time"
-    return found
+            reasons_by_id[case.id] = f"{less}; it cannot have done all of its work each time"
+    return reasons_by_id
 
 
 SIGMAS = 6.0
@@ -91,15 +91,15 @@ def contradictions(rows: Sequence[Measurement], kernel_times: Sequence[Measureme
     `rows` are NVBench's times, event to event; `kernel_times` CUPTI's, first block's start to last block's end.
     """
     own = {row.case.id: row.timing for row in kernel_times if row.timing}
-    found = {}
+    reasons = {}
     for row in rows:
         if row.timing and (kernel := own.get(row.case.id)) and row.timing.time_hi_us < kernel.time_lo_us:
             stream_us, kernel_us = row.timing.time_us, kernel.time_us
-            found[row.case.id] = (
+            reasons[row.case.id] = (
                 f"NVBench reads {stream_us:.3f} µs, launch included, and CUPTI {kernel_us:.3f} µs without it: one of "
                 "the two was interfered with"
             )
-    return found
+    return reasons
 
 
 WIDE = 0.03  # relative half-width of a time's interval above which a warning is given
@@ -266,13 +266,13 @@ def compare_cases(
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     compared = {case: ratios[case.id] for case in measured if case.id in ratios}
     kernels = {case: ratio for case, ratio in compared.items() if case.role is Role.KERNEL}
-    found: dict[Case, Comparison] = {}
+    comparisons: dict[Case, Comparison] = {}
     for is_apart in (False, True):
         family = {case: ratio for case, ratio in kernels.items() if (case.id in apart) is is_apart}
-        found |= judge_family(family, margin=margin, confidence=confidence)
+        comparisons |= judge_family(family, margin=margin, confidence=confidence)
     for case in compared.keys() - kernels.keys():
-        found[case] = judge_paired(compared[case], margin, confidence)
-    return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in found.items()}
+        comparisons[case] = judge_paired(compared[case], margin, confidence)
+    return {case.id: _versus(baselines[case.workload], comparison) for case, comparison in comparisons.items()}
 
 
 def _versus(baseline: Case, comparison: Comparison) -> Versus:
@@ -374,21 +374,21 @@ def is_of_times(warning: str) -> bool:
 
 def with_clocks(own: Analysis, clocks: Mapping[Clock, Analysis]) -> Analysis:
     """Appends the analyses of the further clocks to the timer's own; each warning names its clock."""
-    found = list(clocks.values())
+    analyses = list(clocks.values())
     warnings = [f"{clock}: {warning}" for clock, analysis in clocks.items() for warning in analysis.warnings]
     return replace(
         own,
-        clocks=tuple(row for analysis in found for row in analysis.measurements),
-        rounds=(*own.rounds, *(row for analysis in found for row in analysis.rounds)),
+        clocks=tuple(row for analysis in analyses for row in analysis.measurements),
+        rounds=(*own.rounds, *(row for analysis in analyses for row in analysis.rounds)),
         warnings=(*own.warnings, *warnings),
     )
 
 
-def without_verdicts(found: Analysis, contradicted: Mapping[str, str]) -> Analysis:
+def without_verdicts(analysis: Analysis, contradicted: Mapping[str, str]) -> Analysis:
     """Drops all verdicts of the run's own timer if another clock contradicts it, and adds a warning that says why."""
     if not contradicted:
-        return found
+        return analysis
     case_id, why = next(iter(contradicted.items()))
     warning = f"{case_id.partition('/')[0]}: {why}, so nothing is compared"
-    rows = tuple(replace(row, versus=None) for row in found.measurements)
-    return replace(found, measurements=rows, warnings=(*found.warnings, warning), ratios={})
+    rows = tuple(replace(row, versus=None) for row in analysis.measurements)
+    return replace(analysis, measurements=rows, warnings=(*analysis.warnings, warning), ratios={})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -51,33 +51,16 @@ def judge_groups(
     The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses. A settled
     group is not measured again and stays settled.
     """
-    times = rounds.times
-    measured = {group: {case: times[case.id] for case in cases if case.id in times} for group, cases in groups.items()}
-    return {
-        group: compare_with_best(
-            points,
-            margin=margin,
-            confidence=confidence,
-            look=_looks(points, collected),
-            effects=_effects(points, rounds, own_sd),
-        )
-        for group, points in measured.items()
-        if any(np.isfinite(each).any() for each in points.values())
-    }
-
-
-def _effects(points: Mapping[Case, FloatArray], rounds: RoundTimes, own_sd: float) -> ProcessEffects[Case]:
-    """The effects of processes on a group's points: a launch common to all, and `own_sd` for each."""
-    return estimate_effects(
-        points,
-        rounds.process([case.id for case in points]),
-        usual_sd_us=USUAL_LAUNCH_SD_US,
-        own_sds=dict.fromkeys(points, own_sd),
-    )
-
-
-def _looks(points: Iterable[Case], collected: Collected) -> int:
-    return max(1, *(collected.burn_ins[case.id] for case in points))
+    fields: dict[RaceGroup, BestComparison[Case]] = {}
+    for group, cases in groups.items():
+        points = {case: rounds.times[case.id] for case in cases if case.id in rounds.times}
+        if any(np.isfinite(each).any() for each in points.values()):
+            process = rounds.process([case.id for case in points])
+            own_sds = dict.fromkeys(points, own_sd)
+            effects = estimate_effects(points, process, usual_sd_us=USUAL_LAUNCH_SD_US, own_sds=own_sds)
+            look = max(1, *(collected.burn_ins[case.id] for case in points))
+            fields[group] = compare_with_best(points, margin=margin, confidence=confidence, look=look, effects=effects)
+    return fields
 
 
 def survivors(field: BestComparison[Case], collected: Collected) -> tuple[Case, ...]:
@@ -89,9 +72,6 @@ def survivors(field: BestComparison[Case], collected: Collected) -> tuple[Case, 
         if comparison.verdict is not Verdict.SLOWER and len(collected.samples[case.id]) == most
     )
     return (field.leader, *others)
-
-
-TriedValues = dict[str, dict[str, list[str | int]]]
 
 
 def conclude(
@@ -121,12 +101,12 @@ def conclude(
 
 def _points(field: BestComparison[Case], collected: Collected) -> list[Point]:
     still = set(survivors(field, collected))
-    found = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
+    points = [make_point(field.leader, Place.BEST, None, len(collected.samples[field.leader.id]))]
     for case, comparison in field.others.items():
         # A point dropped at an earlier analysis stays slower, though its few rounds give a wider interval by now.
         place = place_of(comparison) if case in still else Place.SLOWER
-        found.append(make_point(case, place, comparison, len(collected.samples[case.id])))
-    return [found[0], *sorted(found[1:], key=lambda point: point.slower_by)]
+        points.append(make_point(case, place, comparison, len(collected.samples[case.id])))
+    return [points[0], *sorted(points[1:], key=lambda point: point.slower_by)]
 
 
 def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Plateau:
@@ -191,8 +171,10 @@ def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin
     return min(near, key=lambda choice: simplicity(kernel, params[choice.label]))
 
 
-def _axes(groups: Mapping[RaceGroup, Sequence[Case]], swept: Mapping[str, Sequence[str]]) -> TriedValues:
-    axes: TriedValues = {}
+def _axes(
+    groups: Mapping[RaceGroup, Sequence[Case]], swept: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, list[str | int]]]:
+    axes: dict[str, dict[str, list[str | int]]] = {}
     for (kernel, _), cases in groups.items():
         axes[kernel] = {
             name: list(dict.fromkeys(case.variant.params[name] for case in cases)) for name in swept.get(kernel, ())
@@ -227,12 +209,14 @@ def finals(
 def _finalists(
     catalog: Catalog, plateaus: Sequence[Plateau], groups: Mapping[RaceGroup, Sequence[Case]]
 ) -> dict[Workload, list[Case]]:
-    found: dict[Workload, list[Case]] = {}
+    finalists: dict[Workload, list[Case]] = {}
     for plateau in plateaus:
         if not catalog.entries[plateau.kernel].kernel.floor:
             own = groups[plateau.kernel, plateau.workload]
-            found.setdefault(plateau.workload, []).append(next(case for case in own if case.label == plateau.simplest))
-    return found
+            finalists.setdefault(plateau.workload, []).append(
+                next(case for case in own if case.label == plateau.simplest)
+            )
+    return finalists
 
 
 _PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
@@ -293,11 +277,11 @@ def overall_ratio(
 
 
 def _ids_by_workload(cases: Sequence[Case], rounds: RoundTimes) -> list[list[str]]:
-    found: dict[Workload, list[str]] = {}
+    ids: dict[Workload, list[str]] = {}
     for case in cases:
         if case.id in rounds.times:
-            found.setdefault(case.workload, []).append(case.id)
-    return list(found.values())
+            ids.setdefault(case.workload, []).append(case.id)
+    return list(ids.values())
 
 
 def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:

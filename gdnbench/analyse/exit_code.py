@@ -30,9 +30,9 @@ def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, base
     return ExitCode.NOISY if noisy and code is ExitCode.OK else code
 
 
-def exit_code_of_statuses(statuses: Iterable[Status], asked: Collection[Status]) -> ExitCode:
+def exit_code_of_statuses(statuses: Iterable[Status], requested: Collection[Status]) -> ExitCode:
     """The gravest failure of all cases, else ENVIRONMENT (5) if none of those that the user named could run."""
-    impossible = bool(asked) and Status.OK not in asked
+    impossible = bool(requested) and Status.OK not in requested
     return gravest(statuses) or (ExitCode.ENVIRONMENT if impossible else ExitCode.OK)
 
 
@@ -45,8 +45,8 @@ def refuse_nothing_measured(
     reasons: dict[str, list[str]] = {}
     for row in asked_for(measurements, baseline_named=baseline_named):
         reasons.setdefault(row.reason, []).append(row.case.variant.kernel)
-    told = "; ".join(f"{', '.join(dict.fromkeys(kernels))}: {why}" for why, kernels in reasons.items())
-    raise MachineError(f"nothing that was asked for can be measured here: {told}", "see `gdnbench doctor`")
+    text = "; ".join(f"{', '.join(dict.fromkeys(kernels))}: {why}" for why, kernels in reasons.items())
+    raise MachineError(f"nothing that was asked for can be measured here: {text}", "see `gdnbench doctor`")
 
 
 def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
@@ -80,12 +80,12 @@ def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
 
     A missing part of a machine and a noisy measurement count only if nothing failed.
     """
-    there = set(codes)
+    distinct = set(codes)
     ranked = (
         *(ExitCode.INTERRUPTED, ExitCode.CRASHED, *_GRAVITY),
         *(ExitCode.ENVIRONMENT, ExitCode.USAGE, ExitCode.NOISY),
     )
-    return next((code for code in ranked if code in there), max(there, default=ExitCode.OK))
+    return next((code for code in ranked if code in distinct), max(distinct, default=ExitCode.OK))
 
 
 def _contradicts(row: Measurement) -> bool:

@@ -77,10 +77,12 @@ class Collected:
         `others` are cases that other workers measure with some of these, in rounds of their own.
         """
         ids = list(case_ids)
-        whole = self.complete_rounds(ids).union(*(self.samples.get(other, {}) for other in {*others}.difference(ids)))
+        complete = self.complete_rounds(ids).union(
+            *(self.samples.get(other, {}) for other in {*others}.difference(ids))
+        )
         for case_id in ids:
-            kept = {number: sampled for number, sampled in self.samples.get(case_id, {}).items() if number in whole}
-            self.samples[case_id] = kept
+            left = {number: sampled for number, sampled in self.samples.get(case_id, {}).items() if number in complete}
+            self.samples[case_id] = left
 
 
 LOW_CLOCK = 0.97  # share of the run's median SM clock: a kernel of 5 µs then reads up to 3 % slow
@@ -148,9 +150,9 @@ class WorkloadTimes:
 
     def paired(self, case_id: str, baseline_id: str) -> PairedLogRatio:
         """The paired log(baseline / case) over rounds."""
-        here = self.of(case_id)
-        times = here.times[case_id], here.times[baseline_id]
-        return PairedLogRatio.with_effects((case_id, baseline_id), times, here.effects)
+        own = self.of(case_id)
+        times = own.times[case_id], own.times[baseline_id]
+        return PairedLogRatio.with_effects((case_id, baseline_id), times, own.effects)
 
     def ratio(self, case_id: str, baseline_id: str) -> Interval:
         """The baseline's time over the case's; `UNKNOWN` if the baseline has none in the same processes."""
@@ -182,8 +184,8 @@ class RoundTimes:
         self.times = {case_id: self._align(rounds, self._location) for case_id, rounds in self._samples.items()}
         self._medians = {case_id: self._align(rounds, self._median) for case_id, rounds in self._samples.items()}
         self._clocks = {case_id: self._align(rounds, _clock) for case_id, rounds in self._samples.items()}
-        known = [clock for case_id in others for clock in self._clocks[case_id] if np.isfinite(clock)]
-        self._usual_mhz = float(np.median(known)) if known else float("nan")
+        clocks = [clock for case_id in others for clock in self._clocks[case_id] if np.isfinite(clock)]
+        self._usual_mhz = float(np.median(clocks)) if clocks else float("nan")
 
     def _location(self, sampled: Sampled) -> float:
         return trimmed_mean(np.asarray(sampled.times_us), self._trim)
@@ -200,11 +202,11 @@ class RoundTimes:
         Another process may have measured other workloads of the same round: a worker that dies, or memory that does not
         hold all, ends a process between two workloads of a round.
         """
-        found = np.zeros(len(self._numbers), dtype=int)
+        process = np.zeros(len(self._numbers), dtype=int)
         for case_id in case_ids:
             rounds = self._all[case_id]
-            found = np.maximum(found, [rounds[each].process if each in rounds else 0 for each in self._numbers])
-        return found
+            process = np.maximum(process, [rounds[each].process if each in rounds else 0 for each in self._numbers])
+        return process
 
     def _is_apart(self, case_id: str) -> bool:
         """Whether a case was timed in separate processes, with only its own kind and what that is compared with."""
@@ -216,8 +218,8 @@ class RoundTimes:
 
     def counts(self, case_id: str) -> dict[str, int]:
         """The numbers of `rounds` and `processes` of a case."""
-        known = np.isfinite(self.times[case_id])
-        return {"rounds": int(known.sum()), "processes": len(set(self.process([case_id])[known].tolist()))}
+        measured = np.isfinite(self.times[case_id])
+        return {"rounds": int(measured.sum()), "processes": len(set(self.process([case_id])[measured].tolist()))}
 
     def low_clock(self, case_id: str) -> int:
         """Number of a case's rounds with an SM clock below `LOW_CLOCK` of the run's median."""
@@ -343,10 +345,10 @@ def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
     own, shared = dict(samples), {}
     for case_id, rounds in samples.items():
         processes = taken.get(key_of(case_id), set())
-        there = {number for number, sampled in rounds.items() if sampled.process in processes}
-        if case_id not in apart and there and len(there) < len(rounds):
-            shared[case_id] = {number: rounds[number] for number in there}
-            own[case_id] = {number: sampled for number, sampled in rounds.items() if number not in there}
+        apart_rounds = {number for number, sampled in rounds.items() if sampled.process in processes}
+        if case_id not in apart and apart_rounds and len(apart_rounds) < len(rounds):
+            shared[case_id] = {number: rounds[number] for number in apart_rounds}
+            own[case_id] = {number: sampled for number, sampled in rounds.items() if number not in apart_rounds}
     return own, shared
 
 

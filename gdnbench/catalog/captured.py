@@ -112,15 +112,15 @@ def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) ->
     """
     if path is not None and not stored:
         raise UsageError(f"{run} has no captured inputs", "leave --inputs out")
-    there = {_hash(each): each for each in captured_files(path)} if path is not None and stored else {}
-    found: list[InputsDocument] = []
+    by_hash = {_hash(each): each for each in captured_files(path)} if path is not None and stored else {}
+    documents: list[InputsDocument] = []
     for each in stored:
-        now = Path(each["path"]) if path is None else there.get(each["sha256"])
+        now = Path(each["path"]) if path is None else by_hash.get(each["sha256"])
         if now is None or _hash(now) != each["sha256"]:
-            told = f"{each['path']}, whose inputs {run} measures, is gone or has changed"
-            raise UsageError(told, "say where it lies now: --inputs FILE.safetensors, or start a new run")
-        found.append({**each, "path": str(now)})
-    return found
+            message = f"{each['path']}, whose inputs {run} measures, is gone or has changed"
+            raise UsageError(message, "say where it lies now: --inputs FILE.safetensors, or start a new run")
+        documents.append({**each, "path": str(now)})
+    return documents
 
 
 def captured_files(path: Path) -> list[Path]:
@@ -141,12 +141,12 @@ def _hash(path: Path) -> str:
 def _read(op: Op, path: Path, sizes: Sizes) -> CapturedFile:
     try:
         content = path.read_bytes()
-        found = deserialize(content)  # type: ignore[no-untyped-call]
+        stored = deserialize(content)  # type: ignore[no-untyped-call]
     except OSError as error:
         raise UsageError(f"--inputs {path}: {error.strerror or error}", "name a file or a folder of files") from error
     except SafetensorError as error:
         raise UsageError(f"--inputs {path} is no whole file of safetensors: {error}", _expected(op)) from error
-    tensors = {name: _stored(told) for name, told in found}
+    tensors = {name: _stored(fields) for name, fields in stored}
     try:
         workload = _workload_of(op, tensors, sizes)
     except UsageError as error:
@@ -155,11 +155,11 @@ def _read(op: Op, path: Path, sizes: Sizes) -> CapturedFile:
     return CapturedFile(path, sha256, replace(workload, profile=captured_profile(path.stem, sha256)))
 
 
-def _stored(told: Mapping[str, Any]) -> _Stored:
-    return _Stored(told["dtype"], tuple(told["shape"]), told["data"])
+def _stored(fields: Mapping[str, Any]) -> _Stored:
+    return _Stored(fields["dtype"], tuple(fields["shape"]), fields["data"])
 
 
-def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Workload:
+def _workload_of(op: Op, tensors: Mapping[str, _Stored], hidden: Sizes) -> Workload:
     """The workload that these inputs belong to; raises UsageError if there is none."""
     declared = {spec.name: spec for spec in op.inputs}
     if missing := [name for name in declared if name not in tensors]:
@@ -170,7 +170,7 @@ def _workload_of(op: Op, tensors: Mapping[str, _Stored], given: Sizes) -> Worklo
         _check_form(spec, tensors[name])
     sizes: dict[str, int | Sequence[int]] = dict(_agreed(_axes_shown(op, tensors)))
     sizes |= {name: _between(source, tensors[source].values) for name, source in op.ends.items()}
-    for name, size in given.items():
+    for name, size in hidden.items():
         if sizes.setdefault(name, size) != size:
             raise UsageError(f"its tensors have {name}={sizes[name]}, and --shape sets {size}", "leave --shape out")
     try:
@@ -201,12 +201,12 @@ def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, i
 
 def _agreed(shown: Iterable[tuple[str, int, str]]) -> dict[str, int]:
     """The size of each axis; raises UsageError if two tensors differ."""
-    found: dict[str, tuple[int, str]] = {}
+    agreed: dict[str, tuple[int, str]] = {}
     for axis, size, source in shown:
-        before, first = found.setdefault(axis, (size, source))
+        before, first = agreed.setdefault(axis, (size, source))
         if before != size:
             raise UsageError(f"its tensors do not fit: {first} has {axis}={before}, and {source} has {axis}={size}")
-    return {axis: size for axis, (size, _) in found.items()}
+    return {axis: size for axis, (size, _) in agreed.items()}
 
 
 def _between(source: str, ends: Sequence[int]) -> tuple[int, ...]:
@@ -222,8 +222,8 @@ def _check_sizes(op: Op, workload: Workload, tensors: Mapping[str, _Stored]) -> 
     for spec in op.inputs:
         wanted = spec.sizes(named)
         if tensors[spec.name].shape != wanted:
-            told = f"{spec.name} is {_form(tensors[spec.name])}, and {_wanted(spec)} is {list(wanted)} at {workload}"
-            raise UsageError(told, f"no tensor shows {_hidden(op)}: --shape sets that" if _hidden(op) else "")
+            message = f"{spec.name} is {_form(tensors[spec.name])}, and {_wanted(spec)} is {list(wanted)} at {workload}"
+            raise UsageError(message, f"no tensor shows {_hidden(op)}: --shape sets that" if _hidden(op) else "")
 
 
 def _hidden(op: Op) -> str:
@@ -248,5 +248,5 @@ def _wanted(spec: TensorSpec) -> str:
 
 
 def _form(tensor: _Stored) -> str:
-    known = {stored: dtype for dtype, stored in _DTYPES.items()}
-    return f"{known.get(tensor.dtype, tensor.dtype)} {list(tensor.shape)}"
+    names = {stored: dtype for dtype, stored in _DTYPES.items()}
+    return f"{names.get(tensor.dtype, tensor.dtype)} {list(tensor.shape)}"

@@ -66,15 +66,15 @@ def make_request(
     Raises UnknownNameError for an unknown op, kernel, alias, suite or profile, and UsageError for invalid workloads or
     params, workloads beside a suite, a part without workloads, or captured inputs that are not the op's.
     """
-    found = find_op(catalog, op)
+    declared = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
-    captured = captured_asked(found, inputs, axes, suite)
-    own = sizes_of(captured) or workloads_asked(found, axes, suite)
-    workloads = timed_at(found, part.take(own) if part else own, captured, profiles)
-    chosen = found.suite(suite).at(parse_profiles(found, profiles)) if suite else None
+    captured = captured_asked(declared, inputs, axes, suite)
+    own = sizes_of(captured) or workloads_asked(declared, axes, suite)
+    workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
+    chosen = declared.suite(suite).at(parse_profiles(declared, profiles)) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     return Request(
-        found,
+        declared,
         variants,
         workloads,
         settings,
@@ -99,11 +99,11 @@ def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> t
     settings = op.workloads.parse(axes)
     if any(len(sizes) > 1 for sizes in settings):
         raise UsageError(f"--shape {axes}: captured inputs are of one workload a file", "leave --shape out")
-    given = dict(chain.from_iterable(sizes[0].items() for sizes in settings))
+    hidden = dict(chain.from_iterable(sizes[0].items() for sizes in settings))
 
     from gdnbench.catalog.captured import read_captured  # numpy comes with it
 
-    return read_captured(op, inputs, given)
+    return read_captured(op, inputs, hidden)
 
 
 def sizes_of(captured: Iterable[CapturedFile]) -> tuple[Workload, ...]:
@@ -139,10 +139,10 @@ def parse_profiles(op: Op, names: str, *, stored: bool = False) -> tuple[str, ..
     """
     if names.strip() == "all" and op.profiles:
         return tuple(each.name for each in op.profiles)
-    asked = [name.strip() for name in names.split(",") if name.strip()]
-    if not stored and (captured := next(filter(is_captured, asked), None)):
+    requested = [name.strip() for name in names.split(",") if name.strip()]
+    if not stored and (captured := next(filter(is_captured, requested), None)):
         raise UsageError(f"--profile {captured} is of captured inputs", "name their file: --inputs FILE.safetensors")
-    named = [name if is_captured(name) else op.profile_named(name) for name in asked]
+    named = [name if is_captured(name) else op.profile_named(name) for name in requested]
     return tuple(dict.fromkeys(named)) or (op.profile,)
 
 
@@ -182,10 +182,12 @@ def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
 
     Raises UsageError for several, which gives the `purpose`: `a profile is of one`.
     """
-    found = parse_near_default(op, axes)
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} workloads are given, and {purpose}", f"as in {' '.join(op.default.options)}")
-    return found[0]
+    workloads = parse_near_default(op, axes)
+    if len(workloads) > 1:
+        raise UsageError(
+            f"{len(workloads)} workloads are given, and {purpose}", f"as in {' '.join(op.default.options)}"
+        )
+    return workloads[0]
 
 
 def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:

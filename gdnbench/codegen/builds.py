@@ -88,7 +88,7 @@ class Builds:
         return self.verdict(case, archs) is None
 
 
-def tell_serialized_products(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
+def serialized_warnings(builds: Builds, cases: Sequence[Case], arch: str) -> dict[str, str]:
     """Warnings by case id where ptxas serializes warpgroup products; of several launches they name which."""
     warnings = {}
     for case in cases:
@@ -181,11 +181,11 @@ def build_rows(
     verdicts = {(case.variant, case.workload.series): interpreted[case.id] for case in cases if case.id in interpreted}
     names = Counter(variant.label for variant in {case.variant for case in cases})
     rows = []
-    for (variant, series, arch, launch), found in distinct.items():
+    for (variant, series, arch, launch), cases_by_result in distinct.items():
         label = _full_label(variant) if names[variant.label] > 1 or variant.is_picked else variant.label
         kernel = catalog.entries[variant.kernel].kernel
-        for result, case in found.items():
-            at = f" at {case.workload.x_term}" if len(found) > 1 else ""
+        for result, case in cases_by_result.items():
+            at = f" at {case.workload.x_term}" if len(cases_by_result) > 1 else ""
             row = _row(case, label + at, kernel.language, arch, result, verdicts.get((variant, series)))
             rows.append(replace(row, launch=launch))
     return rows

@@ -86,22 +86,22 @@ def effects_of_inputs(
     `probed` has the samples of an `InputsProbe`; the confidence is joint for the intervals of a workload.
     """
     own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
-    found: dict[_Group, dict[str, FloatArray]] = {}
+    times_by_group: dict[_Group, dict[str, FloatArray]] = {}
     for group in _groups(cases):
         variant, sizes = group
         ids = {profile: Case(variant, sizes.at(profile)).id for profile in op.extremes}
         times = next((each.times for each in (own, apart) if each.times.keys() >= set(ids.values())), None)
         if times is not None and len(ids) > 1:
-            found[group] = {profile: times[id_] for profile, id_ in ids.items()}
-    ends = {group: _ends(times) for group, times in found.items()}
+            times_by_group[group] = {profile: times[id_] for profile, id_ in ids.items()}
+    ends = {group: _ends(times) for group, times in times_by_group.items()}
     ratios = {
         group: PairedLogRatio.from_rounds(times[ends[group][1]], times[ends[group][0]])
-        for group, times in found.items()
+        for group, times in times_by_group.items()
     }
     effects: dict[_Group, InputsEffect] = {}
     for sizes in {sizes for _, sizes in ratios}:
-        here = {group: ratio for group, ratio in ratios.items() if group[1] == sizes}
-        for group, each in judge_family(here, margin=INPUTS_MARGIN, confidence=settings.confidence).items():
+        of_sizes = {group: ratio for group, ratio in ratios.items() if group[1] == sizes}
+        for group, each in judge_family(of_sizes, margin=INPUTS_MARGIN, confidence=settings.confidence).items():
             speedup = each.speedup
             effects[group] = InputsEffect(*ends[group], speedup.estimate, speedup.low, speedup.high)
     return {
@@ -120,5 +120,5 @@ def _groups(cases: Sequence[Case]) -> dict[_Group, list[Case]]:
 
 def _ends(times: Mapping[str, FloatArray]) -> tuple[str, str]:
     means = {profile: float(np.nanmean(np.log(each))) for profile, each in times.items()}
-    known = {profile: mean for profile, mean in means.items() if math.isfinite(mean)} or means
-    return max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+    finite = {profile: mean for profile, mean in means.items() if math.isfinite(mean)} or means
+    return max(finite, key=finite.__getitem__), min(finite, key=finite.__getitem__)

@@ -193,10 +193,10 @@ class SequentialSchedule:
         margin, confidence = self.settings.margin, self.settings.confidence
         if judge_paired(ratio, margin, confidence).verdict is not Verdict.UNCLEAR:
             return False
-        found = ratio.variance
-        last = Variance(found.value * looks / self.settings.looks, ratio.n * self.settings.looks / looks)
+        variance = ratio.variance
+        last = Variance(variance.value * looks / self.settings.looks, ratio.n * self.settings.looks / looks)
         distance = abs(abs(ratio.mean) - log_margin(margin))
-        return math.isinf(found.value) or half_width_of(last, confidence) < SLACK * distance
+        return math.isinf(variance.value) or half_width_of(last, confidence) < SLACK * distance
 
 
 Schedule = FixedRounds | SequentialSchedule | Race

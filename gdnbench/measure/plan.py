@@ -67,10 +67,10 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
         roles.setdefault(variant, _ROLES.get(catalog.entries[variant.kernel].kernel.floor, Role.FLOOR))
     cases = []
     for workload in request.workloads:
-        there = {variant: catalog.at(variant, workload, slug)[1] for variant in roles}
-        cases += [Case(there[variant], workload, role) for variant, role in roles.items()]
+        variants = {variant: catalog.at(variant, workload, slug)[1] for variant in roles}
+        cases += [Case(variants[variant], workload, role) for variant, role in roles.items()]
         if baseline:
-            cases.append(Case(there[baseline], workload, Role.CONTROL))
+            cases.append(Case(variants[baseline], workload, Role.CONTROL))
     notes += tuple(_not_tuned(catalog.entries[variant.kernel], slug) for variant in roles)
     return Plan(request, gpu, tuple(cases), baseline.label if baseline else "", tuple(filter(None, notes)))
 
@@ -98,15 +98,17 @@ def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
 
 def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
     named = {variant.label for variant in plan.request.variants}
-    asked = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
+    requested = [case for case in plan.cases if case.label in named and case.role is not Role.CONTROL]
     reasons: dict[str, list[str]] = {}
-    for case in asked:
+    for case in requested:
         why = _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu)
         if not why:
             return None
         reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
-    told = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
-    return MachineError(f"nothing that was asked for can be measured here: {told}", _instead(catalog, asked, plan.gpu))
+    text = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
+    return MachineError(
+        f"nothing that was asked for can be measured here: {text}", _instead(catalog, requested, plan.gpu)
+    )
 
 
 def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
@@ -117,8 +119,8 @@ def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
     entries = {case.variant.kernel: catalog.entries[case.variant.kernel] for case in refused}
     if not any(unavailable(entry, gpu) for entry in entries.values()):
         able = ((name, entry.able_workload()) for name, entry in entries.items())
-        told = (f"{name} can do {' '.join(workload.options)}" for name, workload in able if workload)
-        return next(told, "`check` in their variant.py says what they can do")
+        hints = (f"{name} can do {' '.join(workload.options)}" for name, workload in able if workload)
+        return next(hints, "`check` in their variant.py says what they can do")
     compiled = (name for name, entry in entries.items() if not isinstance(entry.kernel, TorchKernel))
     return "see `gdnbench doctor`" + "".join(
         f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1)
@@ -220,7 +222,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
         shapes=tuple(map(str, request.workloads)),
         cases=len(measured),
-        left_out=_told_of(refused, measured),
+        left_out=_reasons_by_label(refused, measured),
         builds=builds,
         cached=builds - missing,
         rounds=0 if request.settings.budget_s else request.settings.rounds,
@@ -237,11 +239,11 @@ def _name(case: Case, request: Request) -> str:
 
 
 def _refused(catalog: Catalog, plan: Plan) -> dict[Case, str]:
-    found = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu) for case in plan.cases}
-    return {case: why for case, why in found.items() if why}
+    reasons = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu) for case in plan.cases}
+    return {case: why for case, why in reasons.items() if why}
 
 
-def _told_of(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
+def _reasons_by_label(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
     """Reasons by label, or by label and workload if the kernel is measured at others."""
     partly = {case.label for case in measured}
     return {
@@ -285,8 +287,8 @@ def choose_sweep_settings(
 
 def parse_duration(text: str) -> float:
     """Returns the seconds of `90`, `90s`, `2m` or `1m30s`; raises UsageError for anything else."""
-    found = _DURATION.fullmatch(text.strip())
-    seconds = 60 * float(found["minutes"] or 0) + float(found["seconds"] or 0) if found else 0.0
+    match = _DURATION.fullmatch(text.strip())
+    seconds = 60 * float(match["minutes"] or 0) + float(match["seconds"] or 0) if match else 0.0
     if not 0 < seconds < float("inf"):
         raise UsageError(f"--budget {text}: a budget is a time", "write 90s, 2m or 1m30s")
     return seconds
@@ -314,7 +316,7 @@ def make_sweep_request(
     UnknownNameError for an unknown op, kernel or alias, and UsageError for a param or value that a kernel lacks, an
     empty grid, a budget that is too small, or a part without workloads.
     """
-    found = find_op(catalog, op)
+    declared = find_op(catalog, op)
     wanted = parse_params(params)
     bases = choose_bases(catalog, op, kernels, wanted)
     points: dict[tuple[str, Params], Variant] = {}  # two presets may have a point in common
@@ -324,15 +326,15 @@ def make_sweep_request(
         swept[entry.kernel.name] = tuple(tried)
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
-    captured = captured_asked(found, inputs, axes)
-    own = sizes_of(captured) or parse_workloads(found, axes)
-    workloads = timed_at(found, part.take(own) if part else own, captured, profiles)
+    captured = captured_asked(declared, inputs, axes)
+    own = sizes_of(captured) or parse_workloads(declared, axes)
+    workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
     baseline = baseline or _own_baseline(bases, gpu)
     return Request(
-        found,
+        declared,
         tuple(points.values()),
         workloads,
         settings,

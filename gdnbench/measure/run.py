@@ -15,7 +15,7 @@ from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
-from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
+from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.machine.observer import Observer, alone_on
@@ -27,13 +27,13 @@ from gdnbench.measure.timing import (
     TimingWorkers,
     as_chosen,
     find_forms,
+    form_notes,
     forms_to_try,
     in_every_form,
     is_apart,
     isolated_groups,
     measure_groups,
     read_clock,
-    tell_forms,
     trusted_first,
 )
 from gdnbench.measure.write import write_run
@@ -270,8 +270,8 @@ class Session:
 
     def _disqualify(self) -> None:
         """Drops the run's own samples of a case that cheated by a further clock."""
-        for found in self.clocked.values():
-            for verdict in found.cheated().values():
+        for collected in self.clocked.values():
+            for verdict in collected.cheated().values():
                 self.collected.take(verdict)
 
     def _timing_task(self, cases: tuple[Case, ...]) -> Task:
@@ -294,15 +294,15 @@ class Session:
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()
         unfinished = any(row.status is Status.NOT_RUN for row in analysis.measurements)
-        found = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
+        gates = {case_id: verdict.gates for case_id, verdict in self.checked.items()}
         kernels = {case.id: case.label for case in self.cases if case.role is not Role.CONTROL}
         contest = {case_id: verdict.contest_error for case_id, verdict in self.checked.items()}
         info = replace(
             self.info,
             complete=not interrupted and not unfinished and self.measured_all,
-            gates=failed_gates(found),
-            gates_passed=passed_gates(found),
-            errors=largest_errors(found, kernels),
+            gates=failed_gates(gates),
+            gates_passed=passed_gates(gates),
+            errors=largest_errors(gates, kernels),
             contest=contest_errors(contest, kernels),
             tuned={case_id: sorted(choices) for case_id, choices in self.collected.tuned.items()},
             warnings=list(dict.fromkeys((*self.info.warnings, *analysis.warnings))),
@@ -323,19 +323,19 @@ class Session:
         The launch in the run's own times hides work that is left out; a kernel's own time has no launch.
         """
         self._disqualify()  # also by what an earlier part of the run has found
-        found = self._analyse_clocks()
+        analysis = self._analyse_clocks()
         lost = [
             Examined(row.case.id, row.status, f"by {row.clock}: {row.reason}")
-            for row in found.clocks
+            for row in analysis.clocks
             if row.status is Status.IMPLAUSIBLE
         ]
-        by_cupti = [row for row in found.clocks if row.clock == "cupti"]
-        contradicted = contradictions(found.measurements, by_cupti)
+        by_cupti = [row for row in analysis.clocks if row.clock == "cupti"]
+        contradicted = contradictions(analysis.measurements, by_cupti)
         lost += [Examined(id_, Status.TAMPERS, why) for id_, why in contradicted.items() if id_ in self._apart]
         for verdict in lost:
             self.collected.take(verdict)
-        found = self._analyse_clocks() if lost else found
-        return without_verdicts(found, {id_: why for id_, why in contradicted.items() if id_ not in self._apart})
+        analysis = self._analyse_clocks() if lost else analysis
+        return without_verdicts(analysis, {id_: why for id_, why in contradicted.items() if id_ not in self._apart})
 
     @property
     def _apart(self) -> set[str]:
@@ -344,10 +344,10 @@ class Session:
 
     def _analyse_clocks(self) -> Analysis:
         builds: dict[str, Build] = {}
-        warnings = [tell_forms(self.catalog, self.cases)]
+        warnings = [form_notes(self.catalog, self.cases)]
         if self.gpu:
             builds = {case.id: build for case in self.cases if (build := self.builds.of(case, self.gpu.arch))}
-            warnings.append(tell_serialized_products(self.builds, self.cases, self.gpu.arch))
+            warnings.append(serialized_warnings(self.builds, self.cases, self.gpu.arch))
         judge = partial(
             analyse,
             self.op,
@@ -365,10 +365,10 @@ class Session:
         effects = effects_of_inputs(self.op, timed, self.collected, self.probed, self.settings)
         rows = (replace(row, inputs=effects.get(row.case.id)) for row in own.measurements)
         own = replace(own, measurements=tuple(rows))
-        found = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
+        clocked = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
             own,
-            {clock: judge(cases=timed, collected=found[clock], timer=clock, clock=clock) for clock in found},
+            {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked},
         )
 
     def _is_healthy(self, case: Case) -> bool:

@@ -113,10 +113,10 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
     """The last calibration of this machine, for the run's table; None if it cannot be read, which `doctor` reports."""
     try:
-        found = last_calibration(host_name(), gpu.slug) if gpu else None
+        calibration = last_calibration(host_name(), gpu.slug) if gpu else None
     except RunFormatError:
         return None
-    return found.summary if found else None
+    return calibration.summary if calibration else None
 
 
 def _other_processes(gpu: Gpu | None) -> list[str]:

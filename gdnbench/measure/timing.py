@@ -282,11 +282,11 @@ def _as_chosen(case: Case, params: Mapping[str, ParamValue]) -> Case:
     return replace(case, variant=replace(case.variant, params=Params(params))) if params else case
 
 
-def tell_forms(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
+def form_notes(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:
     """Notes on floors that are measured in another form than the one declared for their workload, by case id."""
-    told = {}
+    notes = {}
     for case in cases:
         declared, *others = catalog.entries[case.variant.kernel].forms(case.variant, case.workload)
         if others and case.variant.params != declared.params:
-            told[case.id] = f"as {case.variant.params}, faster here than as declared"
-    return told
+            notes[case.id] = f"as {case.variant.params}, faster here than as declared"
+    return notes

@@ -37,8 +37,8 @@ def write_run(
     write_builds(folder.path, builds)
     write_launches(folder.path, list(_launches((clocked or {}).get("cupti", Collected()))))
     write_samples(folder.path, _samples(collected))
-    for clock, found in (clocked or {}).items():
-        write_samples(folder.path, _samples(found), clock)
+    for clock, of_clock in (clocked or {}).items():
+        write_samples(folder.path, _samples(of_clock), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
     # Last: a process killed before this point leaves all that --resume needs.
@@ -51,11 +51,11 @@ def write_run(
 
 def _launches(collected: Collected) -> Iterator[LaunchRow]:
     for case_id, rounds in collected.samples.items():
-        found: dict[str, list[float]] = {}
+        by_function: dict[str, list[float]] = {}
         for sampled in rounds.values():
             for function, time_us in sampled.functions_us.items():
-                found.setdefault(function, []).append(time_us)
-        for function, times_us in found.items():
+                by_function.setdefault(function, []).append(time_us)
+        for function, times_us in by_function.items():
             yield LaunchRow(case=case_id, function=function, rounds=len(times_us), time_us=median(times_us))
 
 

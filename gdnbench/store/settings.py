@@ -140,8 +140,8 @@ def parse_clocks(timers: str) -> tuple[Clock, ...]:
     names = {name.strip() for name in timers.split(",")}
     unknown = names - {NVBENCH, *CLOCKS}
     if unknown:
-        known = ", ".join((NVBENCH, *CLOCKS))
-        raise UsageError(f"--timer {timers}: there is no timer {min(unknown)!r}", f"there are {known}")
+        choices = ", ".join((NVBENCH, *CLOCKS))
+        raise UsageError(f"--timer {timers}: there is no timer {min(unknown)!r}", f"there are {choices}")
     return tuple(clock for clock in CLOCKS if clock in names)
 
 

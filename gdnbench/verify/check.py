@@ -74,35 +74,35 @@ def consult_oracle(workspace: Workspace, numerics: Numerics) -> Oracle:
 def _ask(numerics: Numerics, name: str, workspace: Workspace, wanted: Sequence[str]) -> dict[str, torch.Tensor]:
     """What an oracle or a roundoff says; one that takes `workload` is told it, where inputs do not tell all of it."""
     more = {"workload": workspace.workload} if "workload" in signature(getattr(numerics, name)).parameters else {}
-    given: dict[str, torch.Tensor] = call_numerics(
+    returned: dict[str, torch.Tensor] = call_numerics(
         workspace.op, numerics, name, workspace.inputs, workspace.scalars, **more
     )
-    check_named(workspace.op, name, given, wanted)
-    return given
+    check_named(workspace.op, name, returned, wanted)
+    return returned
 
 
 def _check_oracle(workspace: Workspace, outputs: Mapping[str, torch.Tensor]) -> None:
     """A kernel is held to this: it is not charged with what no kernel could give."""
-    told = f"oracle() in {workspace.op.numerics} of {workspace.op.name}"
+    place = f"oracle() in {workspace.op.numerics} of {workspace.op.name}"
     for name, output in workspace.outputs.items():
         right = outputs[name]
         if (right.shape, right.device) != (output.shape, output.device):
-            given, wanted = (f"{tuple(each.shape)} on {each.device}" for each in (right, output))
-            raise DeclarationError(f"{told}: {name} is {given}, and must be {wanted}")
+            returned, wanted = (f"{tuple(each.shape)} on {each.device}" for each in (right, output))
+            raise DeclarationError(f"{place}: {name} is {returned}, and must be {wanted}")
     for gate in workspace.op.gates:
         right = outputs[gate.tensor]
         if right.isnan().any() or (right.isinf().any() and not isinstance(gate, ExactGate)):
-            raise DeclarationError(f"{told}: {gate.tensor} has elements that are infinite or NaN; it must be finite")
+            raise DeclarationError(f"{place}: {gate.tensor} has elements that are infinite or NaN; it must be finite")
 
 
 def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    told = f"roundoff() in {op.numerics} of {op.name}: {name}"
+    place = f"roundoff() in {op.numerics} of {op.name}: {name}"
     if not _broadcasts(size.shape, output.shape):
         raise DeclarationError(
-            f"{told} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}", _HOW_TO
+            f"{place} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}", _HOW_TO
         )
     if size.numel() and not (size.min() >= 0 and size.max() < torch.inf):  # false for NaN, too
-        raise DeclarationError(f"{told} has elements that are negative, infinite or NaN", _HOW_TO)
+        raise DeclarationError(f"{place} has elements that are negative, infinite or NaN", _HOW_TO)
     return size
 
 
@@ -227,11 +227,11 @@ def compare_launches(
         synchronize()
         launches.append([output.clone() for output in run()])
         synchronize()
-    told = []
+    differing = []
     for spec, one, other in zip(workspace.op.outputs, *launches, strict=True):
         if count := int(differs(one, other).sum()):
-            told.append(f"{count:,} of {one.numel():,} elements of {spec.name}")
-    return f"two launches on the same inputs differ in {' and '.join(told)}" if told else ""
+            differing.append(f"{count:,} of {one.numel():,} elements of {spec.name}")
+    return f"two launches on the same inputs differ in {' and '.join(differing)}" if differing else ""
 
 
 def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
@@ -299,9 +299,11 @@ def name_outputs(
     """
     names = [spec.name for spec in op.outputs]
     if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):
-        given = type(outputs).__name__ + (f" of {len(outputs)}" if isinstance(outputs, tuple | list) else "")
+        returned = type(outputs).__name__ + (f" of {len(outputs)}" if isinstance(outputs, tuple | list) else "")
         expected = call_of(op, None, "", names)
-        raise DeclarationError(f"the kernel must return {', '.join(names)}; it returned {given}; expected: {expected}")
+        raise DeclarationError(
+            f"the kernel must return {', '.join(names)}; it returned {returned}; expected: {expected}"
+        )
     named = dict(zip(names, outputs, strict=True))
     for spec in op.outputs:
         tensor, wanted = named[spec.name], tuple(sizes[spec.name])

@@ -248,8 +248,8 @@ class Examination:
             return capture(run, strict=strict)
         except Exception as error:
             status = Status.SYNCHRONISES if is_alive(device) else Status.CRASHED
-            told = tell_raised(error, self._entry.folder)
-            raise UnfitError(status, f"cannot be captured into a CUDA graph: {told}") from error
+            reason = tell_raised(error, self._entry.folder)
+            raise UnfitError(status, f"cannot be captured into a CUDA graph: {reason}") from error
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
         """Checks a replay's outputs, which lack all work done outside the stream."""

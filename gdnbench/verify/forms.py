@@ -78,26 +78,26 @@ class FormTrial:
         """The verdict of `examine` on a case; with several forms, that on the form to measure, with its params."""
         if case.id not in self._task.forms:
             return examine(case)
-        found: dict[Case, Examined] = {}
+        verdicts: dict[Case, Examined] = {}
         for params in self._task.forms[case.id]:
             form = replace(case, variant=replace(case.variant, params=Params(params)))
-            found[form] = examine(form)
-            if found[form].poisoned:
-                return replace(found[form], reason=f"as {form.variant.params}: {found[form].reason}")
-        fit = [form for form, verdict in found.items() if verdict.status is Status.OK]
+            verdicts[form] = examine(form)
+            if verdicts[form].poisoned:
+                return replace(verdicts[form], reason=f"as {form.variant.params}: {verdicts[form].reason}")
+        fit = [form for form, verdict in verdicts.items() if verdict.status is Status.OK]
         if not fit:
-            return next(iter(found.values()))
+            return next(iter(verdicts.values()))
         self._channel.send(StepBegun(case.id, "try its forms", self._task.step_limit_s * BUILD_STEPS))
-        notes = [f"not as {form.variant.params}: {found[form].reason}" for form in found if form not in fit]
+        notes = [f"not as {form.variant.params}: {verdicts[form].reason}" for form in verdicts if form not in fit]
         try:
-            chosen = fit[self._choose(fit, [found[form].warm_us for form in fit])]
+            chosen = fit[self._choose(fit, [verdicts[form].warm_us for form in fit])]
         except Exception as error:
-            told = f"its forms cannot be timed: {tell_raised(error, self._workspaces.entry(case).folder)}"
+            reason = f"its forms cannot be timed: {tell_raised(error, self._workspaces.entry(case).folder)}"
             if not is_alive(self._device):
-                return Examined(case.id, Status.CRASHED, told, poisoned=True)
+                return Examined(case.id, Status.CRASHED, reason, poisoned=True)
             chosen = fit[0]  # the declared form, which is correct
-            notes.append(told)
-        verdict = found[chosen]
+            notes.append(reason)
+        verdict = verdicts[chosen]
         return replace(verdict, params=dict(chosen.variant.params), notes=(*verdict.notes, *notes))
 
     def _choose(self, forms: Sequence[Case], warm_us: Sequence[float]) -> int:

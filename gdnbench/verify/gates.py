@@ -42,7 +42,7 @@ def ulp_gate(
     error = ulp_error(gate, actual, expected, dtype)
     name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
     worst = float(error[place])
-    wrong = tell_wrong(error > 1.0, place, actual, expected, axes) if worst > 1.0 else None
+    wrong = describe_wrong(error > 1.0, place, actual, expected, axes) if worst > 1.0 else None
     return GateResult(name, scenario, worst, 1.0, _index(place), _wrong_if(worst > 1.0), wrong)
 
 
@@ -75,7 +75,7 @@ def roundoff_gate(
     error = roundoff_error(gate, actual, expected, size)
     place = _largest(error)
     worst = float(error[place])
-    wrong = tell_wrong(error > gate.limit, place, actual, expected, axes) if worst > gate.limit else None
+    wrong = describe_wrong(error > gate.limit, place, actual, expected, axes) if worst > gate.limit else None
     name = f"{gate.tensor} {gate.arithmetic} roundoff"
     return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(worst > gate.limit), wrong)
 
@@ -117,7 +117,7 @@ def rms_gate(
     size = (actual.double() - expected).abs().nan_to_num(torch.inf)
     place, failed = _largest(size), worst > gate.limit
     rms = expected.square().mean().sqrt().nan_to_num(0.0)
-    wrong = tell_wrong(size > gate.limit * rms, place, actual, expected, axes) if failed else None
+    wrong = describe_wrong(size > gate.limit * rms, place, actual, expected, axes) if failed else None
     name = f"{gate.tensor} relative RMS"
     return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(failed), wrong)
 
@@ -182,7 +182,7 @@ def _count_gate(
     if not failing.any():  # the usual case: a pool of states leaves no memory for what follows
         return GateResult(gate, scenario, 0.0, 0.0, "", Status.OK)
     place = _largest(failing.double())
-    wrong = tell_wrong(failing, place, got, expected, axes)
+    wrong = describe_wrong(failing, place, got, expected, axes)
     assert wrong is not None
     return GateResult(gate, scenario, float(wrong.count), 0.0, _index(place), failure, wrong)
 
@@ -206,7 +206,7 @@ def _index(place: Index) -> str:
     return f"[{', '.join(map(str, place))}]"
 
 
-def tell_wrong(
+def describe_wrong(
     failing: torch.Tensor,
     worst: tuple[int, ...],
     got: torch.Tensor | None,
@@ -232,15 +232,15 @@ def tell_wrong(
 
 def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
     """The indices with a wrong element along each axis; axes with errors everywhere come last."""
-    told, everywhere = [], []
+    partly, everywhere = [], []
     for axis, (name, size) in enumerate(zip(names, failing.shape, strict=True)):
         others = [other for other in range(failing.dim()) if other != axis]
         hit = (failing.any(dim=others) if others else failing).nonzero().flatten().tolist()
         if size > 1 and len(hit) == size:
             everywhere.append(name)
         elif size > 1:
-            told.append(f"{name} {_indices(hit)} of {size}")
-    return "; ".join([*told, *([f"every {', '.join(everywhere)}"] if everywhere else [])]) or "its one element"
+            partly.append(f"{name} {_indices(hit)} of {size}")
+    return "; ".join([*partly, *([f"every {', '.join(everywhere)}"] if everywhere else [])]) or "its one element"
 
 
 def _indices(hit: Sequence[int]) -> str:

@@ -99,8 +99,8 @@ class _Interpretation:
                 raise
             place = raised_at(error, self._entry.folder)
             at = f"{place[0].name}:{place[1]}" if place else str(error)
-            told = f", and was at {at} then" if at else ""
-            raise _OverdueError(f"step `{name}` did not end within {limit_s:.0f} s{told}") from error
+            line = f", and was at {at} then" if at else ""
+            raise _OverdueError(f"step `{name}` did not end within {limit_s:.0f} s{line}") from error
 
     def _verify(self, scenario: str) -> tuple[GateResult, ...]:
         workspace, expected = self._workspaces.get(self._case.workload, scenario)
@@ -132,10 +132,10 @@ class _Interpretation:
         if not findings:
             return GateResult(self._interpreted.watches, scenario, 0.0, 0.0, "", Status.OK)
         more = [f"and {len(findings) - MOST_TOLD} more"] if len(findings) > MOST_TOLD else []
-        told = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
+        reason = "; ".join([*map(str, findings[:MOST_TOLD]), *more])
         where = findings[0].at.place
         status = Status.UNSAFE
-        return GateResult(self._interpreted.watches, scenario, float(len(findings)), 0.0, where, status, told=told)
+        return GateResult(self._interpreted.watches, scenario, float(len(findings)), 0.0, where, status, told=reason)
 
     def _step(self, name: str, *, factor: int = 1) -> None:
         self._channel.send(StepBegun(self._case.id, name, self._task.step_limit_s * factor))

@@ -298,8 +298,8 @@ def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
         lists = {each.name for each in spec.lists}  # the file has them in full
         pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
         shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
-        elsewhere = command_origin()
-        return ["--inputs", (elsewhere.inputs if elsewhere else "") or path, *shown]
+        origin = command_origin()
+        return ["--inputs", (origin.inputs if origin else "") or path, *shown]
     usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
     return [*workload.options, *([] if usual else ["--profile", workload.inputs])]
 

@@ -89,22 +89,22 @@ class CheckedPlacements:
         kind = self.draws.kind
         failed: list[GateResult] = []
         with memory_apart(on_gpu=self._room[0].output_tensors[0].is_cuda):
-            for kept in self._kept:
+            for copied in self._kept:
                 begin_s = time.perf_counter()
                 if kernel.floor == "copy":
-                    gates = check_copy(kept.output_tensors, replace(kept, inputs=kept.pristine), kind)
+                    gates = check_copy(copied.output_tensors, replace(copied, inputs=copied.pristine), kind)
                 else:
-                    gates = self._check(kept, kind)
+                    gates = self._check(copied, kind)
                 failed += [gate for gate in gates if not gate.passed]
                 took_s = time.perf_counter() - begin_s
                 self.check_s[kernel.floor] = min(took_s, self.check_s.get(kernel.floor, took_s))
         return tuple(failed)
 
-    def _check(self, kept: Workspace, kind: str) -> tuple[GateResult, ...]:
-        expected = consult_oracle(replace(kept, inputs=kept.pristine), self.draws.numerics)
-        if passes_all(kept, kept.output_tensors, expected):
+    def _check(self, copied: Workspace, kind: str) -> tuple[GateResult, ...]:
+        expected = consult_oracle(replace(copied, inputs=copied.pristine), self.draws.numerics)
+        if passes_all(copied, copied.output_tensors, expected):
             return ()
-        return check_all(kept, kept.output_tensors, expected, kind)
+        return check_all(copied, copied.output_tensors, expected, kind)
 
 
 @dataclass(eq=False)
@@ -268,11 +268,11 @@ class Rotation:
         """Binds the case to a round's window, by its position in the process; its number in the run seeds inputs."""
         self._visited.clear()
         numbers = self._placements.numbers(position)
-        elsewhere = self._placements.numbers(position + 1)[: self._warm_ups]
+        of_next = self._placements.numbers(position + 1)[: self._warm_ups]
         self.placements = tuple(map(self._place, numbers))
-        self._next = chain([*map(self._place, elsewhere)], cycle(self.placements))
+        self._next = chain([*map(self._place, of_next)], cycle(self.placements))
         if self._checks:
-            self._checks.open([*numbers, *elsewhere], number, is_last=is_last)
+            self._checks.open([*numbers, *of_next], number, is_last=is_last)
 
     def _place(self, number: int) -> Placement:
         run = self._bind(self._placements.workspaces[number])

@@ -91,7 +91,7 @@ class FunctionSnapshot:
         return (*changed, *hiding)
 
 
-def told(names: tuple[str, ...]) -> str:
+def format_replaced(names: tuple[str, ...]) -> str:
     """Describes in a line what was replaced."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"it replaces functions that it is judged with: {', '.join(names[:MOST_NAMED])}{more}"
@@ -102,8 +102,8 @@ def _own_modules() -> list[ModuleType]:
 
 
 def _own_classes() -> set[type]:
-    found = (value for module in _own_modules() for value in vars(module).values())
-    return {value for value in found if isinstance(value, type) and value.__module__.startswith(_OWN)}
+    values = (value for module in _own_modules() for value in vars(module).values())
+    return {value for value in values if isinstance(value, type) and value.__module__.startswith(_OWN)}
 
 
 def _functions(classes: Iterable[type]) -> Iterator[_Held]:
@@ -143,14 +143,14 @@ class ThreadWatch:
 
     def _outermost(self, frame: FrameType) -> str:
         """A thread's outermost function in the kernel's files, with file and line; empty if there is none."""
-        found = ""
+        outermost = ""
         at: FrameType | None = frame
         while at:
             code = at.f_code
             if Path(code.co_filename).resolve().is_relative_to(self._folder):
-                found = f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+                outermost = f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
             at = at.f_back
-        return found
+        return outermost
 
 
 TimedCall = Callable[[], object]
@@ -310,7 +310,7 @@ class TamperWatch:
     def check(self) -> None:
         """Raises TamperingError if something has changed; the setting of the L2 is restored."""
         if names := self._functions.replaced():
-            raise TamperingError(told(names))
+            raise TamperingError(format_replaced(names))
         if self._l2 and (changes := self._l2.changes()):
             raise TamperingError(f"it sets the L2 cache aside for itself: {' and '.join(changes)}")
 

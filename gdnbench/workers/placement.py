@@ -72,8 +72,8 @@ class Placements:
         torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
         for outputs that were there before.
         """
-        given = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
-        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in given)
+        declared = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
+        own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
         if not own:
             return None
         self._allocated.append(own)

@@ -122,7 +122,7 @@ class _Benchmark:
         except TamperingError as error:
             self._give_up(str(error), Status.TAMPERS)
         except Exception as error:
-            self._give_up(_tell(error, *map(Path, self.task.roots)))
+            self._give_up(_describe(error, *map(Path, self.task.roots)))
         if state.is_skipped():  # it left no samples, and the newest files are another case's
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
@@ -161,7 +161,7 @@ class _Benchmark:
         os._exit(0)
 
 
-def _tell(error: Exception, *roots: Path) -> str:
+def _describe(error: Exception, *roots: Path) -> str:
     if NOT_ENQUEUED not in str(error):
         return tell_raised(error, *roots)
     return (
