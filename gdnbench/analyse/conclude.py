@@ -265,23 +265,19 @@ def overall_ratio(
     means = _means(cases, rounds, weights)
     if not {Role.KERNEL, Role.BASELINE} <= means.keys():
         return None
+    ids: dict[Workload, list[str]] = {}
+    for case in cases:
+        if case.id in rounds.times:
+            ids.setdefault(case.workload, []).append(case.id)
     effects = estimate_effects(
         means,
-        joint_process([rounds.process(ids) for ids in _ids_by_workload(cases, rounds)]),
+        joint_process([rounds.process(of_workload) for of_workload in ids.values()]),
         has_launch=has_launch,
         usual_sd_us=USUAL_LAUNCH_SD_US,
         own_sds={case.role: own_sds[case.id] for case in cases if case.id in own_sds} if own_sds else None,
     )
     ratio = _paired(means, effects, Role.KERNEL)
     return ratio.widened_by(_paired(means, effects, Role.CONTROL), ALARM) if Role.CONTROL in means else ratio
-
-
-def _ids_by_workload(cases: Sequence[Case], rounds: RoundTimes) -> list[list[str]]:
-    ids: dict[Workload, list[str]] = {}
-    for case in cases:
-        if case.id in rounds.times:
-            ids.setdefault(case.workload, []).append(case.id)
-    return list(ids.values())
 
 
 def _means(cases: Sequence[Case], rounds: RoundTimes, weights: Weights) -> dict[Role, FloatArray]:

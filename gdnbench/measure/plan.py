@@ -6,7 +6,7 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -210,8 +210,14 @@ class Outlook:
 def foresee(catalog: Catalog, plan: Plan) -> Outlook:
     """Predicts the work and the time of a plan."""
     request, gpu = plan.request, plan.gpu
-    refused = _refused(catalog, plan)
+    reasons = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, gpu) for case in plan.cases}
+    refused = {case: reason for case, reason in reasons.items() if reason}
     measured = [case for case in plan.cases if case not in refused]
+    partly = {case.label for case in measured}
+    left_out = {
+        f"{case.label} at {case.workload}" if case.label in partly else case.label: reason
+        for case, reason in refused.items()
+    }
     candidates = [case for case in plan.cases if case.role is not Role.CONTROL]
     forms = find_forms(catalog, candidates, device_of(gpu))
     jobs = build_jobs(catalog, in_every_form(candidates, forms), archs_of(gpu))
@@ -222,7 +228,7 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
         points=len({case.variant for case in plan.cases if case.is_point_of(request.swept)}),
         shapes=tuple(map(str, request.workloads)),
         cases=len(measured),
-        left_out=_reasons_by_label(refused, measured),
+        left_out=left_out,
         builds=builds,
         cached=builds - missing,
         rounds=0 if request.settings.budget_s else request.settings.rounds,
@@ -236,19 +242,6 @@ def foresee(catalog: Catalog, plan: Plan) -> Outlook:
 
 def _name(case: Case, request: Request) -> str:
     return case.variant.kernel if case.is_point_of(request.swept) else case.label
-
-
-def _refused(catalog: Catalog, plan: Plan) -> dict[Case, str]:
-    reasons = {case: _refusal(catalog.entries[case.variant.kernel], case.workload, plan.gpu) for case in plan.cases}
-    return {case: why for case, why in reasons.items() if why}
-
-
-def _reasons_by_label(refused: Mapping[Case, str], measured: Sequence[Case]) -> dict[str, str]:
-    """Reasons by label, or by label and workload if the kernel is measured at others."""
-    partly = {case.label for case in measured}
-    return {
-        f"{case.label} at {case.workload}" if case.label in partly else case.label: why for case, why in refused.items()
-    }
 
 
 def _measuring_s(plan: Plan, cases: int) -> float:

@@ -275,11 +275,11 @@ def forms_to_try(
 
 def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, ...]:
     """The cases, each in the form that the preflight chose if it has several."""
-    return tuple(_as_chosen(case, checked[case.id].params if case.id in checked else {}) for case in cases)
-
-
-def _as_chosen(case: Case, params: Mapping[str, ParamValue]) -> Case:
-    return replace(case, variant=replace(case.variant, params=Params(params))) if params else case
+    chosen = {case.id: Params(checked[case.id].params) for case in cases if case.id in checked}
+    return tuple(
+        replace(case, variant=replace(case.variant, params=chosen[case.id])) if chosen.get(case.id) else case
+        for case in cases
+    )
 
 
 def form_notes(catalog: Catalog, cases: Sequence[Case]) -> dict[str, str]:

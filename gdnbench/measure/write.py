@@ -45,7 +45,9 @@ def write_run(
     if info.complete:
         drop_journal(folder.path)
         if not any(row.status.is_failure for row in analysis.rows):
-            _drop_worker_files(folder.path)
+            for pattern in ("examine-*", "interpret-*", "measure-*"):
+                for path in folder.path.glob(pattern):
+                    path.unlink()
     return folder.finish()
 
 
@@ -85,8 +87,3 @@ def _pack_timer_records(folder: Path) -> None:
         shutil.rmtree(samples)
     if not any(folder.iterdir()):
         folder.rmdir()
-
-
-def _drop_worker_files(folder: Path) -> None:
-    for path in (*folder.glob("examine-*"), *folder.glob("interpret-*"), *folder.glob("measure-*")):
-        path.unlink()

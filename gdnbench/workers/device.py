@@ -26,6 +26,7 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any, Self
 
 import torch
+from cuda.bindings import driver
 
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
@@ -247,15 +248,9 @@ def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
         raise
     graph.capture_end()
     handle = graph.raw_cuda_graph()
-    kernels, operations = _count_nodes(handle)
-    return CapturedCall(graph, tuple(outputs), kernels, list_launched(handle), operations)
-
-
-def _count_nodes(handle: int) -> tuple[int, int]:
-    from cuda.bindings import driver
-
     kinds = [kind for _, kind in graph_nodes(handle)]
-    return kinds.count(driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL), len(kinds)
+    kernels = kinds.count(driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL)
+    return CapturedCall(graph, tuple(outputs), kernels, list_launched(handle), len(kinds))
 
 
 BeginStep = Callable[[StepBegun], None]

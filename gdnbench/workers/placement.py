@@ -259,13 +259,12 @@ class RenewedPlacements:
     def _renewal(self, number: int, draws: Draws, in_place: InPlace) -> _Renewal:
         key = (number, draws, tuple(sorted(in_place.items())))
         if key not in self._renewals:
-            self._renewals[key] = self._make_renewal(self.workspaces[number], draws, in_place)
+            workspace = self.workspaces[number]
+            if next(iter(workspace.inputs.values())).is_cuda:
+                self._renewals[key] = _CudaRenewal(self._kernel, draws.rows(workspace, in_place))
+            else:
+                self._renewals[key] = _CpuRenewal(draws, workspace, in_place)
         return self._renewals[key]
-
-    def _make_renewal(self, workspace: Workspace, draws: Draws, in_place: InPlace) -> _Renewal:
-        if next(iter(workspace.inputs.values())).is_cuda:
-            return _CudaRenewal(self._kernel, draws.rows(workspace, in_place))
-        return _CpuRenewal(draws, workspace, in_place)
 
     @cached_property
     def _kernel(self) -> OwnKernel:
