@@ -1,4 +1,4 @@
-"""A request: which kernels to measure on which workloads, how, and on which device."""
+"""A request: what was typed becomes kernels, workloads and settings; and the command that repeats a case."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Part, Variant, has_short_lists, write_in_full
+from gdnbench.model.case import Case, Part, Variant, has_short_lists, write_in_full
 from gdnbench.model.declaration import is_captured
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
 from gdnbench.model.workload import Workload
+from gdnbench.origin import command_origin
 from gdnbench.store.settings import Settings
 
 if TYPE_CHECKING:
@@ -211,3 +213,29 @@ def device_of(gpu: Gpu | None) -> Device:
 def slug_of(gpu: Gpu | None) -> str:
     """The device's name in run ids, results and dispatchers' tables: `h200`, or `cpu`."""
     return gpu.slug if gpu else CPU
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def repeat_words(case: Case, seed: int, captured: Mapping[str, str] = _NONE) -> list[str]:
+    """The command that verifies a case on the same inputs: `gdnbench verify decode-x --shape B=3 --seed 7`."""
+    return ["gdnbench", "verify", case.label, *inputs_words(case.workload, captured), "--seed", str(seed)]
+
+
+def rerun_words(case: Case, gpu: str, captured: Mapping[str, str] = _NONE) -> list[str]:
+    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`."""
+    return ["gdnbench", "run", "--kernel", case.label, *inputs_words(case.workload, captured), "--gpu", gpu]
+
+
+def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
+    """Options for a workload and its inputs: `--shape B=3 --profile never`, or the captured file of the profile."""
+    spec = workload.spec
+    if path := captured.get(workload.profile):
+        lists = {each.name for each in spec.lists}  # the file has them in full
+        pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
+        shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
+        origin = command_origin()
+        return ["--inputs", (origin.inputs if origin else "") or path, *shown]
+    usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
+    return [*workload.options, *([] if usual else ["--profile", workload.inputs])]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gdnbench.catalog.entry import Broken
+from gdnbench.catalog.request import repeat_words
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspect.compiled import (
@@ -28,7 +29,7 @@ from gdnbench.model.status import Status
 from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
 from gdnbench.verify import preflight
-from gdnbench.verify.preflight import Verification, repeat_words
+from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
 BUILD = "build"

@@ -1,4 +1,4 @@
-"""Checks cases in worker processes until each has its verdict, and gives the command that reproduces a failure."""
+"""Checks cases in worker processes until each has its verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 
 from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog
@@ -26,7 +25,6 @@ from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.origin import command_origin
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun
 from gdnbench.store.settings import Settings
@@ -276,32 +274,6 @@ def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
         for series in {workload.series for workload in workloads}
         for workload in sorted(workload for workload in workloads if workload.series == series)[:INTERPRETED]
     }
-
-
-_NONE: Mapping[str, str] = MappingProxyType({})
-
-
-def repeat_words(case: Case, seed: int, captured: Mapping[str, str] = _NONE) -> list[str]:
-    """The command that verifies a case on the same inputs: `gdnbench verify decode-x --shape B=3 --seed 7`."""
-    return ["gdnbench", "verify", case.label, *inputs_words(case.workload, captured), "--seed", str(seed)]
-
-
-def rerun_words(case: Case, gpu: str, captured: Mapping[str, str] = _NONE) -> list[str]:
-    """The command that measures a case again: `gdnbench run --kernel decode-x --shape B=3 --gpu h200`."""
-    return ["gdnbench", "run", "--kernel", case.label, *inputs_words(case.workload, captured), "--gpu", gpu]
-
-
-def inputs_words(workload: Workload, captured: Mapping[str, str]) -> list[str]:
-    """Options for a workload and its inputs: `--shape B=3 --profile never`, or the captured file of the profile."""
-    spec = workload.spec
-    if path := captured.get(workload.profile):
-        lists = {each.name for each in spec.lists}  # the file has them in full
-        pairs = zip(workload.options[::2], workload.options[1::2], strict=True)
-        shown = [word for pair in pairs if pair[1].partition("=")[0] not in lists for word in pair]
-        origin = command_origin()
-        return ["--inputs", (origin.inputs if origin else "") or path, *shown]
-    usual = workload.inputs == (spec.profile or next(iter(spec.profiles), ""))
-    return [*workload.options, *([] if usual else ["--profile", workload.inputs])]
 
 
 FEW_WORKLOADS = 8

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.analyse.suite import SuiteResult, suite_of_run
+from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.model.case import explain_short_lists, tell_serialized
 from gdnbench.model.measurement import Measurement
@@ -49,7 +50,6 @@ from gdnbench.report.units import (
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
-from gdnbench.verify.preflight import repeat_words, rerun_words
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
 """Named rows, each with its kernel time, by the id of the case that they stand beneath."""
