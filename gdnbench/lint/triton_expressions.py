@@ -15,7 +15,6 @@ from gdnbench.lint.triton_value import (
     CONSTANT,
     UNKNOWN,
     AccessKind,
-    LaneRange,
     MatrixProduct,
     MemoryAccess,
     TensorSum,
@@ -199,7 +198,7 @@ class Expressions:
             case "program_id" | "num_programs":
                 return self._program(name, named.get("axis", first))
             case "arange":
-                return self._lanes(node, first, rest[0] if rest else named.get("end", UNKNOWN))
+                return _lanes(first, rest[0] if rest else named.get("end", UNKNOWN))
             case "dot":
                 return self._product(node, first, rest[0] if rest else named.get("other", UNKNOWN), named)
             case "to" | "cast":
@@ -248,18 +247,9 @@ class Expressions:
             span = self._programs[place] if name == "program_id" else spans.constant_span(grid[place])
         return TritonValue("i32", (), span)
 
-    def _lanes(self, node: ast.Call, start: TritonValue, end: TritonValue) -> TritonValue:
-        if not (isinstance(start.constant, int) and isinstance(end.constant, int)):
-            return TritonValue("i32", None, by_lane=True)
-        length = end.constant - start.constant
-        self.events.append(LaneRange(node, length))
-        if length < 1:
-            return TritonValue("i32", None, by_lane=True)
-        return TritonValue("i32", (length,), span_between(start.constant, end.constant - 1), by_lane=True)
-
     def _product(self, node: ast.Call, left: TritonValue, right: TritonValue, named: Scope) -> TritonValue:
         says = bool({"input_precision", "allow_tf32"} & named.keys())
-        self.events.append(MatrixProduct(node, left, right, says))
+        self.events.append(MatrixProduct(node, left, says))
         known = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
         shape = (left.shape[0], right.shape[1]) if known and left.shape and right.shape else None
         return TritonValue("fp32", shape)
@@ -277,6 +267,13 @@ def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> TritonVa
         return constant(all(_COMPARISONS[type(sign)](left, right) for sign, left, right in steps))
     except (KeyError, TypeError):
         return UNKNOWN
+
+
+def _lanes(start: TritonValue, end: TritonValue) -> TritonValue:
+    if isinstance(start.constant, int) and isinstance(end.constant, int) and end.constant > start.constant:
+        bounds = span_between(start.constant, end.constant - 1)
+        return TritonValue("i32", (end.constant - start.constant,), bounds, by_lane=True)
+    return TritonValue("i32", None, by_lane=True)
 
 
 def _made(name: str, first: TritonValue, rest: list[TritonValue], named: Scope) -> TritonValue:

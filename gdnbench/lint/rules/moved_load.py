@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.finding import Places, lint_rule
 from gdnbench.lint.settings import at_words
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.lint.triton_value import EventsAtSetting, MemoryAccess
@@ -15,7 +15,9 @@ FEWEST_STAGES = 2
 """With one stage no load is issued ahead."""
 
 
-def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
+@lint_rule("T10", "moved-load", remedy="keep the value in registers, or take num_stages from that loop")
+def moved_load(subject: TritonSubject) -> Places:
+    """In a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store."""
     loops = [
         loop
         for function in subject.source.functions.values()
@@ -55,13 +57,3 @@ def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess
             yield event, stored[event.pointer.tensor]
         elif event.kind == "store":
             stored[event.pointer.tensor] = event
-
-
-MOVED_LOAD = LintRule(
-    code="T10",
-    name="moved-load",
-    language="triton",
-    bug="in a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store",
-    remedy="keep the value in registers, or take num_stages from that loop",
-    check=_check,
-)

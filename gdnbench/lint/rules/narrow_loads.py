@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gdnbench.lint.cuda_source import names_in, text_of, walk
-from gdnbench.lint.cuda_subject import CudaSubject
-from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.cuda_source import CudaSubject, field, names_in, text_of, walk
+from gdnbench.lint.finding import Places, lint_rule
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -16,12 +14,18 @@ _TWO_BYTES = frozenset({"__nv_bfloat16", "__half", "half", "nv_bfloat16", "__nv_
 _FEWEST = 4  # elements of 2 bytes, which make a load of 8 bytes
 
 
-def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
+@lint_rule(
+    "C1",
+    "narrow-loads",
+    remedy="load 8 or 16 bytes at once, as reinterpret_cast<const uint2*> or uint4, where the start is aligned",
+)
+def narrow_loads(subject: CudaSubject) -> Places:
+    """A loop of a thread loads bf16 or fp16 elements one by one from neighbouring addresses."""
     for function in subject.source.functions:
         narrow = {each.name for each in function.parameters if each.is_pointer and each.type_name in _TWO_BYTES}
         for loop in walk(function.body) if narrow else ():
             counter = _counter_of(loop)
-            body = loop.child_by_field_name("body")
+            body = field(loop, "body")
             if counter and body is not None:
                 for node in walk(body):
                     name = _loaded(node, narrow)
@@ -37,30 +41,26 @@ def _counter_of(loop: Node) -> str:
     """Returns the variable that a loop counts up by one; empty for a loop of fewer than `_FEWEST` known steps."""
     if loop.type != "for_statement":
         return ""
-    update, condition = loop.child_by_field_name("update"), loop.child_by_field_name("condition")
+    update, condition = field(loop, "update"), field(loop, "condition")
     if update is None or condition is None or update.type != "update_expression" or "++" not in text_of(update):
         return ""
-    argument = update.child_by_field_name("argument")
-    bound = condition.child_by_field_name("right")
-    is_short = bound is not None and text_of(bound).isdigit() and int(text_of(bound)) < _FEWEST
-    return text_of(argument) if argument is not None and not is_short else ""
+    bound = text_of(field(condition, "right"))
+    is_short = bound.isdigit() and int(bound) < _FEWEST
+    return "" if is_short else text_of(field(update, "argument"))
 
 
 def _loaded(node: Node, narrow: set[str]) -> str:
     """Returns the parameter that a subscript reads; "" for anything else, and for a write."""
     if node.type != "subscript_expression":
         return ""
-    owner, parent = node.child_by_field_name("argument"), node.parent
-    is_written = (
-        parent is not None and parent.type == "assignment_expression" and parent.child_by_field_name("left") == node
-    )
-    is_address = parent is not None and parent.type == "pointer_expression"
-    name = text_of(owner) if owner is not None else ""
-    return name if name in narrow and not is_written and not is_address else ""
+    name, parent = text_of(field(node, "argument")), node.parent
+    kind = parent.type if parent is not None else ""
+    is_written = kind == "assignment_expression" and field(parent, "left") == node
+    return name if name in narrow and not is_written and kind != "pointer_expression" else ""
 
 
 def _steps_by_one(subscript: Node, counter: str) -> bool:
-    indices = subscript.child_by_field_name("indices")
+    indices = field(subscript, "indices")
     inner = indices.named_children[0] if indices is not None and indices.named_child_count == 1 else None
     return inner is not None and _coefficient(inner, counter) == 1
 
@@ -73,21 +73,11 @@ def _coefficient(node: Node, counter: str) -> int | None:
         return 1
     if counter not in names_in(node):
         return 0
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    sign = node.child_by_field_name("operator")
-    if node.type != "binary_expression" or left is None or right is None or sign is None:
+    left, right = field(node, "left"), field(node, "right")
+    sign = text_of(field(node, "operator"))
+    if node.type != "binary_expression" or left is None or right is None:
         return None
     parts = _coefficient(left, counter), _coefficient(right, counter)
-    if parts[0] is None or parts[1] is None or text_of(sign) not in {"+", "-"}:
+    if parts[0] is None or parts[1] is None or sign not in {"+", "-"}:
         return None
-    return parts[0] + parts[1] if text_of(sign) == "+" else parts[0] - parts[1]
-
-
-NARROW_LOADS = LintRule(
-    code="C1",
-    name="narrow-loads",
-    language="cuda",
-    bug="a loop of a thread loads bf16 or fp16 elements one by one from neighbouring addresses",
-    remedy="load 8 or 16 bytes at once, as reinterpret_cast<const uint2*> or uint4, where the start is aligned",
-    check=_check,
-)
+    return parts[0] + parts[1] if sign == "+" else parts[0] - parts[1]
