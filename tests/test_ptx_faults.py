@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from ptx_data import compiled, findings, run
 
-from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
+from gdnbench.ptx.program import LaunchGrid
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
 

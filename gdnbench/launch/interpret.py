@@ -21,9 +21,8 @@ from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import LocatedFault, Traffic
-from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import ModuleMemory, run_program
-from gdnbench.ptx.program import Program
+from gdnbench.ptx.program import LaunchGrid, Program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
 

@@ -21,7 +21,7 @@ import torch
 
 from gdnbench.launch.triton_races import ProgramRaces, Touch, as_bits
 from gdnbench.ptx.findings import Fault, FaultLog, told_outside
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import IntArray
 from gdnbench.ptx.program import NO_LINE, PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 

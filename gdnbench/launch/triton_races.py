@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import IntArray
 from gdnbench.ptx.program import PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 

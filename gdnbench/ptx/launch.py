@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
-from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, PtxSourceLine, Variable
+from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, PtxSourceLine, Variable
 from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
+from gdnbench.ptx.wgmma_registers import registers_of
 
 
 class ModuleMemory:
@@ -62,11 +62,11 @@ def run_program(
         TimeoutError: if one is raised meanwhile, as by a signal; its message is the line that the kernel had come to.
     """
     findings = FaultLog()
-    watched = _granules(program)
+    granules, polls = _granules(program), polling_loads(program)
     synchronises = _has_strong_accesses(program, "global")
     given = [each for each in arguments if isinstance(each, Tensor)]
     module = module or ModuleMemory(program.variables.values())
-    tensors = (MemorySegment.make(each, watched["global"], races=not synchronises) for each in given)
+    tensors = (MemorySegment.make(each, granules["global"], races=not synchronises) for each in given)
     segments = [*module.segments, *tensors]
     parameters, places = _parameters(program, arguments, first=len(module.segments)), module.addresses
     per_block = -(-grid.threads // WARP) * WARP
@@ -79,7 +79,7 @@ def run_program(
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
-            machine = Machine(program, grid, parameters, segments, places, blocks, findings, watched["shared"])
+            machine = Machine(program, grid, parameters, segments, places, blocks, findings, granules["shared"], polls)
             machine.memory.counts_traffic = counts_traffic
             try:
                 machine.run(execute, limit)
@@ -158,3 +158,82 @@ def _may_be_in(instruction: PtxInstruction, space: str) -> bool:
     spaces = {"global", "shared", "local", "param", "const", "shared__cta", "shared__cluster"}
     told = spaces.intersection(instruction.modifiers)
     return not told or space in {word.split("__")[0] for word in told}
+
+
+def polling_loads(program: Program) -> frozenset[int]:
+    """Returns numbers of instructions that load flags, with all copies that the compiler made, as before a loop."""
+    instructions = program.instructions
+    loads = [step for step, each in enumerate(instructions) if each.name == "ld" and each.is_strong]
+    if not loads:
+        return frozenset()
+    loops, values = list(_loops(program)), _Values(program)
+    same = {step: (instructions[step].at, values.of(instructions[step].operands[1])) for step in loads}
+    polling = {same[step] for step in loads if _decides(program, step, loops)}
+    return frozenset(step for step in loads if same[step] in polling)
+
+
+_DEEPEST = 8  # instructions through which an address is followed to its origin
+
+
+class _Values:
+    """What operands are computed from: those computed in the same way hold the same value."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._made: dict[str, int] = {}
+        for step, each in enumerate(program.instructions):
+            for name in registers_of(each)[1]:
+                self._made[name] = -1 if name in self._made else step  # set twice: the value depends on the path
+
+    def of(self, operand: Operand, depth: int = 0) -> tuple[object, ...]:
+        """Returns a key that only operands share which are known, without running, to hold the same value."""
+        step = self._made.get(operand.text, -1)
+        if step < 0 or depth == _DEEPEST:
+            return (operand.text, operand.offset)
+        made = self._program.instructions[step]
+        return (made.opcode, operand.offset, *(self.of(each, depth + 1) for each in made.operands[1:]))
+
+
+def _loops(program: Program) -> Iterator[tuple[int, int]]:
+    """Yields the first and last instruction of each loop, which a branch back makes."""
+    for step, each in enumerate(program.instructions):
+        first = _target(program, step)
+        if each.name == "bra" and first is not None and first <= step:
+            yield first, step
+
+
+def _target(program: Program, step: int) -> int | None:
+    operands = program.instructions[step].operands
+    return program.labels.get(operands[0].text) if operands else None
+
+
+def _decides(program: Program, load: int, loops: list[tuple[int, int]]) -> bool:
+    """Returns whether a loop's end depends on a volatile load, or any guard on an atomic load."""
+    if not program.instructions[load].has("volatile"):
+        depends = _dependents(program, load, load, len(program.instructions) - 1)
+        return any(each.guard is not None and each.guard.text in depends for each in program.instructions)
+    return any(first <= load <= last and _ends_by(program, load, first, last) for first, last in loops)
+
+
+def _ends_by(program: Program, load: int, first: int, last: int) -> bool:
+    depends = _dependents(program, load, first, last)
+    for step in range(first, last + 1):
+        each, target = program.instructions[step], _target(program, step)
+        leaves = step == last or target is None or not first <= target <= last
+        if each.name in {"bra", "ret", "exit"} and leaves and each.guard is not None and each.guard.text in depends:
+            return True
+    return False
+
+
+def _dependents(program: Program, load: int, first: int, last: int) -> set[str]:
+    """Returns registers whose value depends on a load by way of a range of instructions, which may loop."""
+    depends = set(registers_of(program.instructions[load])[1])
+    before = 0
+    while len(depends) > before:
+        before = len(depends)
+        for each in program.instructions[first : last + 1]:
+            sources, targets = registers_of(each)
+            guard = {each.guard.text} if each.guard is not None else set()
+            if not depends.isdisjoint({*sources, *guard}):
+                depends.update(name for name in targets if name in program.registers)
+    return depends

@@ -8,29 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
+from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier, PeerWatch
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.memory import Memory
-from gdnbench.ptx.numbers import BITS, DTYPES, Array, read_number
-from gdnbench.ptx.ordering import IntArray, Ordering
-from gdnbench.ptx.peers import PeerWatch
-from gdnbench.ptx.polling import polling_loads
-from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
+from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_number
+from gdnbench.ptx.ordering import Ordering
+from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.races import Shadow
 from gdnbench.ptx.registers import LanePositions, special
-from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
+from gdnbench.ptx.segments import FIRST_SHARED, SHARED_WINDOW, MemorySegment, PendingRead, local_layout, shared_layout
 from gdnbench.ptx.wgmma_registers import Flights
 
-PATIENCE = 2_000
+INSTRUCTIONS_A_TURN = 2_000
 """Instructions that one group of lanes runs in a row while others could: it may loop until they go on."""
 
 
-Execute = Callable[["Machine"], int | None]
-"""Executes the current instruction for the running lanes; returns the next pc, or None if they diverge or wait."""
+APART = -1
+"""Returned by a handler if the running lanes diverge, wait or end: each has a pc of its own."""
+
+Execute = Callable[["Machine"], int]
+"""Executes the current instruction for the running lanes; returns the next pc, or `APART`."""
 
 Handler = Callable[["Machine", PtxInstruction], int | None]
-"""Executes one kind of instruction; returns as an `Execute` does."""
+"""Executes one kind of instruction; returns the next pc, None for that of the next instruction, or `APART`."""
 
 
 class LaneState(IntEnum):
@@ -78,14 +78,15 @@ class Machine:
         blocks: range,
         findings: FaultLog,
         granule: int,
+        polls: frozenset[int],
     ) -> None:
         """Sets up the lanes of `blocks`, which are numbers in the grid.
 
         Bytes of parameters and addresses of the module's variables go by name; `tensors` is global memory, and
-        `granule` the bytes of the smallest access to shared memory.
+        `granule` the bytes of the smallest access to shared memory; `polls` is as `Memory` has it.
         """
         self.program, self.grid, self.findings = program, grid, findings
-        self._parameters = parameters
+        self._parameters, self._polls = parameters, polls
         count = len(blocks) * grid.threads
         every = np.arange(count, dtype=np.int64)
         self.block, self.thread = every // grid.threads, every % grid.threads
@@ -130,7 +131,7 @@ class Machine:
             tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
             shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block, self.program.cluster,
             peers=PeerWatch.of(self.program, self.ordering.clusters, self.grid.threads, self.findings),
-            polls=polling_loads(self.program),
+            polls=self._polls,
         )  # fmt: skip
 
     # Operands
@@ -147,6 +148,40 @@ class Machine:
         if kind == "pred":
             return ~values if operand.is_negated else values
         return _as_kind(values, kind)
+
+    def spread(self, operand: Operand, kind: str) -> Array:
+        """Returns an operand's value in each running lane, shape (n,)."""
+        return np.broadcast_to(self.read(operand, kind), self.lanes.shape)
+
+    def integers(self, operand: Operand, kind: str = "u32") -> IntArray:
+        """Returns an operand's value in each running lane as a wide integer, shape (n,)."""
+        return self.spread(operand, kind).astype(np.int64)
+
+    def shared_addresses(self, operand: Operand) -> IntArray:
+        """Returns the addresses in shared memory that an operand in brackets names, generic or not, shape (n,)."""
+        return self.addresses(operand) & ~np.int64(SHARED_WINDOW)
+
+    def fault(self, fault: Fault, bad: Mask, text: str) -> None:
+        """Reports a fault of the current instruction in the lanes that `bad` marks, if any."""
+        if bad.any():
+            self.findings.add(fault, self.instruction.at, text, count=int(np.count_nonzero(bad)))
+
+    def take_in(self, state: LaneState) -> None:
+        """Adds the lanes that wait at the current instruction in this state to the running ones."""
+        waiting = np.flatnonzero((self.state == state) & (self.pc == self.step))
+        if len(waiting):
+            self.state[waiting] = LaneState.RUNS
+            self.select(np.union1d(self.lanes, waiting))
+
+    def go_on(self) -> int:
+        """Lets the running lanes go on at the next instruction without those that wait; returns `APART`."""
+        self.pc[self.lanes] = self.step + 1
+        self.progressed()
+        return APART
+
+    def wait(self, lanes: IntArray, state: LaneState) -> None:
+        """Makes lanes wait at the current instruction, to execute it again."""
+        self.state[lanes], self.pc[lanes] = state, self.step
 
     def _read_constant(self, operand: Operand, kind: str) -> Array:
         if operand.text.startswith("%"):
@@ -235,8 +270,8 @@ class Machine:
             chosen, later = places[which], places[which + 1 :]
             self.select(np.flatnonzero(running & (self.pc == chosen)))
             stop = int(later[0]) if len(later) else len(self.program.instructions)
-            patience = PATIENCE if len(places) > 1 else limit
-            is_spent = self._run_group(execute, int(chosen), stop, patience)
+            count = INSTRUCTIONS_A_TURN if len(places) > 1 else limit
+            is_spent = self._run_group(execute, int(chosen), stop, count)
             turn = turn + 1 if is_spent else 0
             if self.ordering.now > limit:
                 self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
@@ -247,10 +282,10 @@ class Machine:
         self.is_whole = len(lanes) == len(self._every)
         self.lanes = self._every if self.is_whole else lanes
 
-    def _run_group(self, execute: Execute, first: int, stop: int, patience: int) -> bool:
-        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `patience` ran out."""
+    def _run_group(self, execute: Execute, first: int, stop: int, count: int) -> bool:
+        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `count` ran out."""
         self.step = first
-        for _ in range(patience):
+        for _ in range(count):
             if self.step >= len(self.program.instructions):
                 self.state[self.lanes] = LaneState.ENDED
                 return False
@@ -259,7 +294,7 @@ class Machine:
                 return False
             self.ordering.now += 1
             following = execute(self)
-            if following is None:
+            if following == APART:
                 return False
             self.step = following
         self.pc[self.lanes] = self.step

@@ -20,11 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.grid import WARP
 from gdnbench.ptx.machine import Handler, Machine
-from gdnbench.ptx.numbers import Array, canonical, widen_bfloat16, widen_e4m3
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.numbers import Array, IntArray, canonical, widen_bfloat16, widen_e4m3
+from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.warps import Together, are_whole_warps, together
 
@@ -83,7 +81,7 @@ def _registers(machine: Machine, operand: Operand, count: int) -> tuple[Operand,
 
 def _read(machine: Machine, warps: _Warps, registers: tuple[Operand, ...], kind: str) -> Array:
     """Returns what lanes hold in some registers; shape (warps, 32, registers)."""
-    columns = [np.broadcast_to(machine.read(each, kind), machine.lanes.shape) for each in registers]
+    columns = [machine.spread(each, kind) for each in registers]
     return warps.spread(np.stack(columns, axis=1))
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.doubts import Doubt, Doubts
+from gdnbench.ptx.barriers import PeerWatch
 from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
-from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.ordering import IntArray, Ordering
-from gdnbench.ptx.peers import PeerWatch
+from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
+from gdnbench.ptx.ordering import Ordering
 from gdnbench.ptx.program import PtxInstruction
 from gdnbench.ptx.races import Conflict
 from gdnbench.ptx.segments import (
@@ -23,6 +21,8 @@ from gdnbench.ptx.segments import (
     SHARED_WINDOW,
     Access,
     AccessPart,
+    Doubt,
+    Doubts,
     MemorySegment,
     PendingRead,
     SectorCounts,
@@ -73,7 +73,7 @@ class Memory:
     def load(self, space: str, access: Access) -> Array:
         """Returns the elements that lanes read; shape (n, count), unsigned, zero where they may not be read."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
-        if access.is_strong:
+        if access.instruction.is_strong:
             self._observe(access)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
@@ -104,7 +104,7 @@ class Memory:
             pending.append(PendingRead(access, self.ordering.now, lanes, granules, elements, values[part.rows]))
         return values, pending
 
-    def end_reads(self, pending: PendingRead, done: npt.NDArray[np.bool_]) -> PendingRead | None:
+    def end_reads(self, pending: PendingRead, done: Mask) -> PendingRead | None:
         """Ends a read for the lanes that `done`, shape (n,), marks; returns the rest of it, or None if there is none.
 
         Reports memory that was overwritten while it was being read.
@@ -124,7 +124,7 @@ class Memory:
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
-        if access.is_strong:
+        if access.instruction.is_strong:
             self._signal(access)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
@@ -279,7 +279,9 @@ class Memory:
             lanes, granules = access.lanes[part.rows], self._granules(part, access)
             if access.step in self.polls:
                 segment.shadow.note_signal(granules)
-            found = segment.shadow.read(self.ordering, lanes, granules, access.step, is_strong=access.is_strong)
+            found = segment.shadow.read(
+                self.ordering, lanes, granules, access.step, is_strong=access.instruction.is_strong
+            )
             self._note_race(found, part, access, "reads")
         self._count(part, access)
 
@@ -299,7 +301,7 @@ class Memory:
             lanes = access.lanes[part.rows]
             by_granule = (_by_granule(each, granules.shape[1]) for each in (changed, lost))
             found = segment.shadow.write(
-                self.ordering, lanes, granules, access.step, *by_granule, is_strong=access.is_strong
+                self.ordering, lanes, granules, access.step, *by_granule, is_strong=access.instruction.is_strong
             )
             self._note_race(found, part, access, "writes")
         self._count(part, access)

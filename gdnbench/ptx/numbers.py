@@ -13,6 +13,8 @@ from gdnbench.errors import NotInterpretedError
 from gdnbench.ptx.program import WIDTHS, Variable
 
 Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _INTEGERS = {"b": "u", "u": "u", "s": "i"}
 DTYPES: dict[str, np.dtype[Any]] = {

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import ATOMIC, BULK_COPY, COPY, NO_COPY, IntArray, Ordering
+from gdnbench.ptx.numbers import Array, IntArray, Mask
+from gdnbench.ptx.ordering import ATOMIC, BULK_COPY, COPY, NO_COPY, Ordering
 
 NOBODY = -1
 ONE, MANY_IN_WARP, MANY = 0, 1, 2
@@ -33,7 +32,7 @@ class Pairs:
     steps: Array
     is_copy: Array
 
-    def of(self, which: npt.NDArray[np.bool_]) -> Pairs:
+    def of(self, which: Mask) -> Pairs:
         """Returns the pairs that a mask selects."""
         parts = (each[which] for each in (self.rows, self.granules, self.others, self.steps, self.is_copy))
         return Pairs(*parts)
@@ -147,8 +146,8 @@ class Shadow:
         lanes: IntArray,
         granules: IntArray,
         step: int,
-        changed: npt.NDArray[np.bool_],
-        lost: npt.NDArray[np.bool_],
+        changed: Mask,
+        lost: Mask,
         *,
         is_strong: bool = False,
     ) -> Conflict | None:
@@ -204,8 +203,8 @@ class Shadow:
         ordering: Ordering,
         lanes: IntArray,
         granules: IntArray,
-        counts: npt.NDArray[np.bool_],
-        changed: npt.NDArray[np.bool_],
+        counts: Mask,
+        changed: Mask,
         *,
         is_strong: bool = False,
     ) -> Conflict | None:
@@ -219,7 +218,7 @@ class Shadow:
         ordering: Ordering,
         lanes: IntArray,
         granules: IntArray,
-        counts: npt.NDArray[np.bool_] | None = None,
+        counts: Mask | None = None,
         *,
         is_strong: bool = False,
     ) -> Conflict | None:
@@ -247,7 +246,7 @@ class Shadow:
         ordering: Ordering,
         lanes: IntArray,
         granules: IntArray,
-        changed: npt.NDArray[np.bool_],
+        changed: Mask,
         *,
         is_strong: bool,
     ) -> Conflict | None:
@@ -275,10 +274,10 @@ class Shadow:
         return replace(_conflict(pairs), doubtful=pairs) if len(pairs.rows) else None
 
     @staticmethod
-    def _same_warp(ordering: Ordering, one: IntArray, other: IntArray) -> npt.NDArray[np.bool_]:
+    def _same_warp(ordering: Ordering, one: IntArray, other: IntArray) -> Mask:
         threads = ordering.threads
         same_block = one // threads == other // threads
-        result: npt.NDArray[np.bool_] = same_block & (one % threads // 32 == other % threads // 32)
+        result: Mask = same_block & (one % threads // 32 == other % threads // 32)
         return result
 
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.ptx.grid import WARP, LaunchGrid
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import WIDTHS, PtxInstruction
+from gdnbench.ptx.numbers import Array, IntArray
+from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, PtxInstruction
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 _ALL_LANES = 0xFFFFFFFF

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Traffic
-from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
 from gdnbench.ptx.program import Program, PtxInstruction, Variable
-from gdnbench.ptx.races import Shadow
+from gdnbench.ptx.races import Conflict, Shadow
 
 FIRST_SHARED = 1024
 """First byte of a block's shared memory: Hopper and later reserve the first KiB, which exposes null pointers."""
@@ -49,7 +48,7 @@ class MemorySegment:
     name: str
     data: npt.NDArray[np.uint8]
     granule: int
-    written: npt.NDArray[np.bool_] | None = None
+    written: Mask | None = None
     shadow: Shadow | None = None
 
     def view(self, size: int) -> Array:
@@ -85,7 +84,7 @@ class Access:
         """Bytes of each lane."""
         return self.size * self.count
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> Access:
+    def of(self, rows: Mask) -> Access:
         """Returns the access of some of its lanes."""
         return self if rows.all() else replace(self, lanes=self.lanes[rows], addresses=self.addresses[rows])
 
@@ -93,20 +92,6 @@ class Access:
     def may_be_of_peers(self) -> bool:
         """Whether its addresses may lie in the shared memory of another block of the cluster."""
         return self.instruction.has("shared__cluster")
-
-    @property
-    def is_strong(self) -> bool:
-        """Whether its instruction is strong."""
-        return is_strong(self.instruction)
-
-
-def is_strong(instruction: PtxInstruction) -> bool:
-    """Returns whether an access is volatile, or orders others, as accesses to flags do.
-
-    Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
-    """
-    words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
-    return instruction.name != "mbarrier" and instruction.has(*words)
 
 
 @dataclass
@@ -133,7 +118,7 @@ class PendingRead:
     elements: IntArray
     values: Array
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> PendingRead:
+    def of(self, rows: Mask) -> PendingRead:
         """Returns the read of some of its lanes."""
         if rows.all():
             return self
@@ -215,3 +200,38 @@ class SectorCounts:
             instruction = instructions[step]
             verb = "stores" if instruction.name == "st" else "loads"
             yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A conflict with doubtful pairs, its access, and the verb for that in findings."""
+
+    found: Conflict
+    part: AccessPart
+    access: Access
+    verb: str
+
+    def settled(self) -> Conflict | None:
+        """Returns the pairs that are a race by what is known now, or None."""
+        shadow, pairs = self.part.segment.shadow, self.found.doubtful
+        return shadow.settled(pairs) if shadow is not None and pairs is not None else None
+
+
+class Doubts:
+    """The first unsettled doubt of each pair of instructions."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], Doubt] = {}
+
+    def add(self, doubt: Doubt) -> None:
+        """Keeps a doubt, unless an earlier one of the same instructions still seems a race."""
+        key = (doubt.access.step, doubt.found.other_step)
+        known = self._kept.get(key)
+        if known is None or known.settled() is None:
+            self._kept[key] = doubt
+
+    def races(self) -> Iterator[tuple[Conflict, Doubt]]:
+        """Yields, at the end of the run, the doubts that proved to be races."""
+        for doubt in self._kept.values():
+            if found := doubt.settled():
+                yield found, doubt

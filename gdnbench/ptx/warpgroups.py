@@ -14,12 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.grid import WARP
-from gdnbench.ptx.machine import Handler, LaneState, Machine
+from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.matrices import INNER_BYTES, Descriptors, as_doubles
-from gdnbench.ptx.numbers import Array, canonical
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.numbers import Array, IntArray, canonical
+from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.wgmma_registers import is_product, registers_of
 
@@ -111,9 +109,9 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     # For each 8 columns a lane has two neighbours in one of its warp's upper 8 rows, then two in one of the lower.
     apart = sums.reshape(groups, WARPS, 2, 8, product.columns // 8, 4, 2).transpose(4, 2, 6, 0, 1, 3, 5)
     held = np.ascontiguousarray(apart).reshape(product.columns // 2, len(lanes))
-    adds = np.broadcast_to(machine.read(product.adds, "pred"), lanes.shape)
+    adds = machine.spread(product.adds, "pred")
     if adds.any():
-        before = np.stack([np.broadcast_to(machine.read(each, "f32"), lanes.shape) for each in product.sums])
+        before = np.stack([machine.spread(each, "f32") for each in product.sums])
         held = held + np.where(adds, before, np.float32(0))
     rounded = canonical(held.astype(np.float32))
     for register, values in zip(product.sums, rounded, strict=True):
@@ -127,7 +125,7 @@ def _left(machine: Machine, product: _Product) -> Array:
     if product.a_place is not None:
         matrix = _from_shared(machine, product.a_place, ROWS, product.kinds[0], is_transposed=product.is_a_transposed)
         return matrix.swapaxes(1, 2) if product.is_a_transposed else matrix
-    held = np.stack([np.broadcast_to(machine.read(each, "b32"), machine.lanes.shape) for each in product.a], axis=1)
+    held = np.stack([machine.spread(each, "b32") for each in product.a], axis=1)
     # Registers go down the columns of tiles of 8 rows of 16 bytes: upper and lower of the first, then of the next.
     parts = np.ascontiguousarray(held).view(_TYPES[product.kinds[0]]).reshape(groups, WARPS, 8, 4, 2, 2, -1)
     return np.ascontiguousarray(parts.transpose(0, 1, 5, 2, 4, 3, 6)).reshape(groups, ROWS, -1)
@@ -147,7 +145,7 @@ def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_t
     Each warp reads all of it, a lane every 32nd piece.
     """
     instruction, lanes = machine.instruction, machine.lanes
-    words = np.broadcast_to(machine.read(place, "u64"), lanes.shape).reshape(-1, GROUP)
+    words = machine.spread(place, "u64").reshape(-1, GROUP)
     if (words != words[:, :1]).any():
         raise unknown(instruction)
     descriptors = Descriptors.read(words[:, 0])
@@ -168,20 +166,14 @@ def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
     """Returns a handler that waits until all threads of a warpgroup have arrived, then calls `act`."""
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
-        lanes = machine.lanes
-        waiting = np.flatnonzero((machine.state == LaneState.AT_WARPGROUP) & (machine.pc == machine.step))
-        if len(waiting):
-            lanes = np.union1d(lanes, waiting)
-            machine.select(lanes)
-            machine.state[waiting] = LaneState.RUNS
-        group = _groups(machine)
+        machine.take_in(LaneState.AT_WARPGROUP)
+        lanes, group = machine.lanes, _groups(machine)
         here = np.bincount(group[lanes], minlength=int(group[-1]) + 1)
         alive = np.bincount(group[machine.state != LaneState.ENDED], minlength=len(here))
         ready = (here == alive)[group[lanes]]
-        late = lanes[~ready]
-        machine.state[late], machine.pc[late] = LaneState.AT_WARPGROUP, machine.step
+        machine.wait(lanes[~ready], LaneState.AT_WARPGROUP)
         if not ready.any():
-            return None
+            return APART
         is_full = ready & (here == GROUP)[group[lanes]]
         if (ready & ~is_full).any():
             text = f"threads of the warpgroup never come to `{instruction.opcode}`, which needs all {GROUP}"
@@ -190,11 +182,7 @@ def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
             machine.select(lanes[is_full])
             act(machine, instruction)
         machine.select(lanes[ready])
-        if ready.all():
-            return machine.step + 1
-        machine.pc[machine.lanes] = machine.step + 1
-        machine.progressed()
-        return None
+        return None if ready.all() else machine.go_on()
 
     return handle
 
@@ -222,10 +210,10 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
         machine.end_reads("wgmma", machine.flights.groups)
     else:
         raise unknown(instruction)
-    return machine.step + 1
+    return None
 
 
-def _fence(machine: Machine, instruction: PtxInstruction) -> int:
+def _fence(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes fences: `fence.proxy.async` and `fence.mbarrier_init` for the asynchronous proxy, others for flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
@@ -233,7 +221,6 @@ def _fence(machine: Machine, instruction: PtxInstruction) -> int:
         machine.ordering.init_fence[machine.lanes] = machine.ordering.now
     elif instruction.name == "membar" or instruction.has("acq_rel", "sc"):
         machine.ordering.fence(machine.lanes)
-    return machine.step + 1
 
 
 def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> Handler:

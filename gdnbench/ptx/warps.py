@@ -7,11 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.grid import WARP
-from gdnbench.ptx.machine import Handler, LaneState, Machine
-from gdnbench.ptx.numbers import DTYPES
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import PtxInstruction, unknown
+from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
+from gdnbench.ptx.numbers import DTYPES, IntArray
+from gdnbench.ptx.program import WARP, PtxInstruction, unknown
 
 Together = Callable[[Machine, PtxInstruction, IntArray], None]
 """Executes an instruction for lanes that have all arrived; `masks` has the lanes that take part with each."""
@@ -41,53 +39,36 @@ def together(mask_at: int | None, act: Together) -> Handler:
     """
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
-        lanes, is_whole = machine.lanes, machine.is_whole
-        waiting = np.flatnonzero((machine.state == LaneState.AT_WARP) & (machine.pc == machine.step))
-        if len(waiting):
-            lanes, is_whole = np.union1d(lanes, waiting), False
-            machine.lanes, machine.is_whole = lanes, is_whole
-            machine.state[waiting] = LaneState.RUNS
-        mask = _ALL_LANES if mask_at is None else machine.read(instruction.operands[mask_at], "u32")
-        masks = np.broadcast_to(mask, lanes.shape).astype(np.int64)
+        machine.take_in(LaneState.AT_WARP)
+        lanes = machine.lanes
+        masks = np.full(len(lanes), _ALL_LANES) if mask_at is None else machine.integers(instruction.operands[mask_at])
         if mask_at is None and are_whole_warps(machine):
             act(machine, instruction, masks)
             machine.converged()
-            return machine.step + 1
+            return None
         here = _masks_of(machine, lanes)[machine.warp[lanes]]
         alive = _masks_of(machine, np.flatnonzero(machine.state != LaneState.ENDED))[machine.warp[lanes]]
         ready = masks & alive & ~here == 0
-        _check_mask(machine, instruction, lanes, masks)
-        if ready.all():
-            act(machine, instruction, masks)
-            machine.converged()
-            return machine.step + 1
-        late = lanes[~ready]
-        machine.state[late], machine.pc[late] = LaneState.AT_WARP, machine.step
-        if ready.any():
-            machine.lanes, machine.is_whole = lanes[ready], False
-            act(machine, instruction, masks[ready])
-            machine.converged()
-            machine.pc[machine.lanes] = machine.step + 1
-            machine.progressed()
-        return None
+        outside = masks >> machine.lane[lanes] & 1 == 0
+        lane = machine.lane[lanes[np.argmax(outside)]]
+        text = f"lane {lane} executes `{instruction.opcode}` and is not in its own mask"
+        machine.fault(Fault.INACTIVE_LANE, outside, text)
+        machine.wait(lanes[~ready], LaneState.AT_WARP)
+        if not ready.any():
+            return APART
+        machine.select(lanes[ready])
+        act(machine, instruction, masks[ready])
+        machine.converged()
+        return None if ready.all() else machine.go_on()
 
     return handle
-
-
-def _check_mask(machine: Machine, instruction: PtxInstruction, lanes: IntArray, masks: IntArray) -> None:
-    outside = masks >> machine.lane[lanes] & 1 == 0
-    if outside.any():
-        text = f"lane {machine.lane[lanes[outside][0]]} executes `{instruction.opcode}` and is not in its own mask"
-        machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text, count=int(np.count_nonzero(outside)))
 
 
 def _shuffle(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, by, clamp, _ = instruction.operands
     lanes = machine.lanes
     lane = machine.lane[lanes]
-    values = np.broadcast_to(machine.read(source, "b32"), lanes.shape)
-    step = np.broadcast_to(machine.read(by, "u32"), lanes.shape).astype(np.int64) & 31
-    limits = np.broadcast_to(machine.read(clamp, "u32"), lanes.shape).astype(np.int64)
+    values, step, limits = machine.spread(source, "b32"), machine.integers(by) & 31, machine.integers(clamp)
     segment, last = limits >> 8 & 31, limits & 31
     highest = (lane & segment) | (last & ~segment)
     mode = next(word for word in ("up", "down", "bfly", "idx") if instruction.has(word))
@@ -98,9 +79,9 @@ def _shuffle(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> 
     chosen = np.where(inside, chosen, lane)
     taking_part = masks & _masks_of(machine, lanes)[machine.warp[lanes]]
     absent = taking_part >> chosen & 1 == 0
-    if absent.any():
-        text = f"lane {lane[absent][0]} reads lane {chosen[absent][0]}, which does not take part"
-        machine.findings.add(Fault.INACTIVE_LANE, instruction.at, text, count=int(np.count_nonzero(absent)))
+    first = np.argmax(absent)
+    text = f"lane {lane[first]} reads lane {chosen[first]}, which does not take part"
+    machine.fault(Fault.INACTIVE_LANE, absent, text)
     spread = np.zeros(len(machine.state), dtype=np.uint32)
     spread[lanes] = values
     targets = target.parts or (target,)
@@ -113,23 +94,21 @@ def _shuffle(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> 
 def _vote(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, _ = instruction.operands
     lanes = machine.lanes
-    holds = np.broadcast_to(machine.read(source, "pred"), lanes.shape)
+    holds = machine.spread(source, "pred")
     yes = _masks_of(machine, lanes[holds])[machine.warp[lanes]] & masks
     here = _masks_of(machine, lanes)[machine.warp[lanes]] & masks
     if instruction.has("ballot"):
         machine.write(target, yes.astype(np.uint32), "b32")
-    elif instruction.has("all"):
-        machine.write(target, yes == here, "pred")
-    elif instruction.has("any"):
-        machine.write(target, yes != 0, "pred")
-    else:
-        machine.write(target, (yes == here) | (yes == 0), "pred")
+        return
+    all_hold, none_holds = yes == here, yes == 0
+    result = all_hold if instruction.has("all") else ~none_holds if instruction.has("any") else all_hold | none_holds
+    machine.write(target, result, "pred")
 
 
 def _match(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> None:
     target, source, _ = instruction.operands
     lanes = machine.lanes
-    values = np.broadcast_to(machine.read(source, instruction.types[-1]), lanes.shape).astype(np.uint64)
+    values = machine.spread(source, instruction.types[-1]).astype(np.uint64)
     warp = machine.warp[lanes]
     pairs = np.stack([warp.astype(np.uint64), values], axis=1)
     _, group = np.unique(pairs, axis=0, return_inverse=True)
@@ -155,7 +134,7 @@ def _reduce(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> N
     kind, lanes = instruction.types[-1], machine.lanes
     if kind not in {"u32", "s32", "b32"}:
         raise unknown(instruction)
-    values = np.broadcast_to(machine.read(source, kind), lanes.shape).astype(np.int64)
+    values = machine.integers(source, kind)
     name = next(word for word in instruction.modifiers if word in _REDUCTIONS or word in {"min", "max"})
     limits = np.iinfo(DTYPES[kind])
     function, start = {"min": (np.minimum, int(limits.max)), "max": (np.maximum, int(limits.min)), **_REDUCTIONS}[name]
@@ -175,10 +154,9 @@ def _elect(machine: Machine, instruction: PtxInstruction, masks: IntArray) -> No
     machine.write(parts[1], first == machine.lane[machine.lanes], "pred")
 
 
-def _active(machine: Machine, instruction: PtxInstruction) -> int:
+def _active(machine: Machine, instruction: PtxInstruction) -> None:
     here = _masks_of(machine, machine.lanes)[machine.warp[machine.lanes]]
     machine.write(instruction.operands[0], here.astype(np.uint32), "b32")
-    return machine.step + 1
 
 
 def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> None:
@@ -189,10 +167,9 @@ def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> 
 synchronise_warp = together(0, _order)
 
 
-def _needs_sync(
-    handler: Handler,
-) -> Handler:
-    """Rejects forms without `sync`, and so without a mask, which GPUs no longer have."""
+def _with_mask(mask_at: int, act: Together) -> Handler:
+    """Returns a handler as `together` does, which rejects forms without `sync`, and so a mask, that GPUs lack now."""
+    handler = together(mask_at, act)
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         if not instruction.has("sync"):
@@ -203,10 +180,6 @@ def _needs_sync(
 
 
 WARP_WIDE: dict[str, Handler] = {
-    "shfl": _needs_sync(together(4, _shuffle)),
-    "vote": _needs_sync(together(2, _vote)),
-    "match": _needs_sync(together(2, _match)),
-    "redux": _needs_sync(together(2, _reduce)),
-    "elect": _needs_sync(together(1, _elect)),
-    "activemask": _active,
-}
+    "shfl": _with_mask(4, _shuffle), "vote": _with_mask(2, _vote), "match": _with_mask(2, _match),
+    "redux": _with_mask(2, _reduce), "elect": _with_mask(1, _elect), "activemask": _active,
+}  # fmt: skip

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gdnbench.ptx.barriers import Groups
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import IntArray, Mask
 from gdnbench.ptx.program import Operand, Program, PtxInstruction
 
 
@@ -134,7 +133,7 @@ class Flights:
             at = self._program.instructions[use.product].at
             self._note(instruction, lanes, bad, f"{verb} {what} of the `wgmma` at {at} without waiting for it")
 
-    def _note(self, instruction: PtxInstruction, lanes: IntArray, bad: npt.NDArray[np.bool_], text: str) -> None:
+    def _note(self, instruction: PtxInstruction, lanes: IntArray, bad: Mask, text: str) -> None:
         lane = lanes[np.flatnonzero(bad)[0]]
         who = f"thread {self._threads[lane]} of block {self._blocks[lane]}"
         self._findings.add(Fault.RACE, instruction.at, f"{who} {text}", count=int(np.count_nonzero(bad)))
