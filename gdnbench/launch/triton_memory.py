@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from gdnbench.launch.triton_races import ProgramRaces, Touch, as_bits
-from gdnbench.ptx.findings import Fault, FaultLog, told_outside
+from gdnbench.ptx.findings import Fault, FaultLog, describe_outside
 from gdnbench.ptx.numbers import IntArray
 from gdnbench.ptx.program import NO_LINE, PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
@@ -166,7 +166,7 @@ class TritonMemory:
         what = f"{verb} {nbytes} bytes at an address in no tensor"
         if 0 <= number < len(self._tensors):
             name, tensor = self._tensors[number]
-            what = told_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
+            what = describe_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
         program = ", ".join(map(str, builder.grid_idx))
         text = f"program ({program}) {what}"
         self.findings.add(Fault.OUT_OF_BOUNDS, _line_at_hand(), text, count=len(outside))

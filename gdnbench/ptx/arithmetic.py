@@ -37,7 +37,7 @@ def compute_pair(instruction: PtxInstruction, kind: str, operands: tuple[Array, 
     """Computes an instruction on pairs of 16-bit floats."""
     parts = zip(*map(halves, operands), strict=True)
     low, high = (compute_float(instruction, kind[:-2], from_bits(kind[:-2], tuple(each))) for each in parts)
-    return joined_halves(_to_bits(low), _to_bits(high))
+    return _joined_floats(low, high)
 
 
 def from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -45,96 +45,78 @@ def from_bits(kind: str, operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(each.view(np.float16) for each in operands) if kind == "f16" else operands
 
 
-def _to_bits(value: Array) -> Array:
-    return np.ascontiguousarray(value).view(np.uint16)
+def _joined_floats(low: Array, high: Array) -> Array:
+    return joined_halves(*(np.ascontiguousarray(each).view(np.uint16) for each in (low, high)))
 
 
 def compute_float(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Computes an instruction on floats of one type."""
     function = FLOATING.get(instruction.name)
-    if function is None:
+    if function is None or (kind in {"f16", "bf16"} and instruction.has("sat", "ftz")):
         raise unknown(instruction)
-    if kind in {"f16", "bf16"} and instruction.has("sat", "ftz"):
-        raise unknown(instruction)
-    if kind == "bf16":
-        return _in_bfloat16(instruction, function, operands)
-    if kind == "f16" and instruction.name != "fma":
-        return np.asarray(function(instruction, kind, operands), dtype=np.float16)
-    if kind == "f16":  # a product of two halves and its sum with a third are exact enough in a double to round once
-        a, b, c = (each.astype(np.float64) for each in operands)
-        return odd_sum(*np.broadcast_arrays(a * b, c)).astype(np.float16)
-    if instruction.has("ftz") and kind == "f32":
-        operands = tuple(map(flushed, operands))
+    if kind in {"f16", "bf16"}:
+        return _compute_short(instruction, function, kind, operands)
+    is_flushed = instruction.has("ftz") and kind == "f32"
+    operands = tuple(map(flushed, operands)) if is_flushed else operands
     result = canonical(np.asarray(function(instruction, kind, operands)))
-    if instruction.has("ftz") and kind == "f32":
-        result = flushed(result)
-    return np.where(np.isnan(result), result.dtype.type(0), np.clip(result, 0, 1)) if instruction.has("sat") else result
+    result = flushed(result) if is_flushed else result
+    return _within_one(result) if instruction.has("sat") else result
 
 
-def _in_bfloat16(instruction: PtxInstruction, function: Operation, operands: tuple[Array, ...]) -> Array:
-    """Computes in single precision and rounds; the sum of `fma` is rounded to odd before, so that it rounds once."""
-    wide = tuple(map(widen_bfloat16, operands))
-    if instruction.name != "fma":
-        return to_bfloat16(np.asarray(function(instruction, "f32", wide), dtype=np.float32))
-    a, b, c = (each.astype(np.float64) for each in wide)
-    return odd_to_bfloat16(odd_sum(*np.broadcast_arrays(a * b, c)))
+def _compute_short(instruction: PtxInstruction, function: Operation, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Computes in 16-bit floats, bfloat16 by way of singles.
+
+    The product of two is exact in a double, and `fma`'s sum is rounded to odd there, so that it is rounded once.
+    """
+    wide = operands if kind == "f16" else tuple(map(widen_bfloat16, operands))
+    if instruction.name == "fma":
+        a, b, c = (each.astype(np.float64) for each in wide)
+        total = odd_sum(*np.broadcast_arrays(a * b, c))
+        return total.astype(np.float16) if kind == "f16" else odd_to_bfloat16(total)
+    if kind == "f16":
+        return np.asarray(function(instruction, kind, wide), dtype=np.float16)
+    return to_bfloat16(np.asarray(function(instruction, "f32", wide), dtype=np.float32))
 
 
-def _directed(instruction: PtxInstruction, kind: str, exact: Callable[[], Array], direct: Callable[[], Array]) -> Array:
-    """Uses NumPy's operation to round to nearest; else rounds the exact result in double precision."""
-    mode = rounding(instruction)
-    if mode == "rn":
-        return direct()
-    if kind != "f32":
-        raise unknown(instruction)
-    return to_single(exact(), mode)
+def _within_one(value: Array) -> Array:
+    """Clamps to 0 and 1, as `sat` does; NaN gives 0."""
+    return np.where(np.isnan(value), value.dtype.type(0), np.clip(value, 0, 1))
 
 
-def _double(a: Array, b: Array) -> tuple[Array, Array]:
-    one, other = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
-    return one, other
+def _rounded(direct: Callable[[Array, Array], Array], exact: Callable[[Array, Array], Array]) -> Operation:
+    """Makes an operation that is NumPy's to nearest; else rounds the result in double, exact or rounded to odd."""
 
+    def apply(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
+        mode = rounding(instruction)
+        if mode == "rn":
+            return direct(*operands)
+        if kind != "f32":
+            raise unknown(instruction)
+        a, b = np.broadcast_arrays(*(each.astype(np.float64) for each in operands))
+        return to_single(exact(a, b), mode)
 
-def _add(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    a, b = operands
-    return _directed(instruction, kind, lambda: odd_sum(*_double(a, b)), lambda: a + b)
-
-
-def _sub(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    a, b = operands
-    return _directed(instruction, kind, lambda: odd_sum(*_double(a, -b)), lambda: a - b)
-
-
-def _mul(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    a, b = operands
-    return _directed(instruction, kind, lambda: a.astype(np.float64) * b.astype(np.float64), lambda: a * b)
+    return apply
 
 
 def _fma(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    if kind == "f64":
+    mode = rounding(instruction)
+    if kind == "f64" and mode != "rn":
+        raise unknown(instruction)
+    return fused_multiply_add_double(*operands) if kind == "f64" else fused_multiply_add(*operands, mode)
+
+
+def _to_nearest(function: Callable[..., Array]) -> Operation:
+    def apply(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
         if rounding(instruction) != "rn":
             raise unknown(instruction)
-        return fused_multiply_add_double(*operands)
-    a, b, c = operands
-    return fused_multiply_add(a, b, c, rounding(instruction))
+        return function(*operands)
 
-
-def _quotient(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    if rounding(instruction) != "rn":
-        raise unknown(instruction)
-    a, b = operands
-    return a / b
+    return apply
 
 
 def _of_double(function: Callable[[Array], Array]) -> Operation:
     """Makes an operation of the special function unit, exact but for the last bit; a GPU's errs by an ulp or two."""
-
-    def apply(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-        if rounding(instruction) != "rn":
-            raise unknown(instruction)
-        return np.asarray(function(operands[0].astype(np.float64)), dtype=DTYPES[kind])
-
-    return apply
+    return _to_nearest(lambda value: np.asarray(function(value.astype(np.float64)), dtype=value.dtype))
 
 
 def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Array, Array], Array]) -> Operation:
@@ -155,12 +137,12 @@ def _extreme(function: Callable[[Array, Array], Array], keep_nan: Callable[[Arra
 
 
 FLOATING: dict[str, Operation] = {
-    "add": _add,
-    "sub": _sub,
-    "mul": _mul,
+    "add": _rounded(np.add, odd_sum),
+    "sub": _rounded(np.subtract, lambda a, b: odd_sum(a, -b)),
+    "mul": _rounded(np.multiply, np.multiply),
     "fma": _fma,
     "mad": _fma,
-    "div": _quotient,
+    "div": _to_nearest(np.divide),
     "neg": lambda _i, _k, x: -x[0],
     "abs": lambda _i, _k, x: np.abs(x[0]),
     "copysign": lambda _i, _k, x: np.copysign(x[1], x[0]),
@@ -185,19 +167,13 @@ def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
 
     A pair of 16-bit floats has two operands, the high one first.
     """
-    if len(instruction.types) != 2:
-        raise unknown(instruction)
     target, source = instruction.types
     if target in {"f16x2", "bf16x2"}:
         if len(operands) != 2:
             raise unknown(instruction)
         high, low = (_converted(instruction, target[:-2], source, each) for each in operands)
-        return joined_halves(_bits_16(low), _bits_16(high))
+        return _joined_floats(low, high)
     return _converted(instruction, target, source, operands[0])
-
-
-def _bits_16(value: Array) -> Array:
-    return np.ascontiguousarray(value).view(np.uint16)
 
 
 def _converted(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
@@ -217,13 +193,10 @@ def _converted(instruction: PtxInstruction, target: str, source: str, value: Arr
 
 
 def _between_floats(instruction: PtxInstruction, target: str, source: str, value: Array) -> Array:
-    whole = next((word for word in _TO_WHOLE if instruction.has(word)), "")
-    if whole:
-        value = _TO_WHOLE[whole](value)
-    if instruction.has("relu"):
-        value = np.where(np.isnan(value), value, np.maximum(value, 0))
-    if instruction.has("sat"):
-        value = np.where(np.isnan(value), value.dtype.type(0), np.clip(value, 0, 1))
+    for word in instruction.modifiers:
+        value = _TO_WHOLE[word](value) if word in _TO_WHOLE else value
+    value = np.maximum(value, 0) if instruction.has("relu") else value
+    value = _within_one(value) if instruction.has("sat") else value
     mode = rounding(instruction)
     if target == "bf16":
         if source != "f32" or mode not in {"rn", "rz"}:
@@ -311,19 +284,11 @@ def compare(instruction: PtxInstruction, kind: str, a: Array, b: Array) -> Array
         kind, a, b = "f32", widen_bfloat16(a), widen_bfloat16(b)
     if instruction.has("ftz") and kind == "f32":
         a, b = flushed(a), flushed(b)
-    word = next(
-        (
-            each
-            for each in instruction.modifiers
-            if each in _COMPARE or each.rstrip("u") in _COMPARE or each in {"num", "nan"}
-        ),
-        "",
-    )
-    is_float = kind in FLOATS
-    unordered = np.isnan(a) | np.isnan(b) if is_float else np.zeros((), dtype=bool)
+    words = (*_COMPARE, *(f"{each}u" for each in _COMPARE), "num", "nan")
+    word = next(each for each in instruction.modifiers if each in words)
+    unordered = np.isnan(a) | np.isnan(b) if kind in FLOATS else np.zeros((), dtype=bool)
     if word in {"num", "nan"}:
         return np.asarray(unordered if word == "nan" else ~unordered)
     if word not in _COMPARE:
         return np.asarray(_COMPARE[word[:-1]](a, b) | unordered)
-    result = _COMPARE[word](a, b)
-    return np.asarray(result & ~unordered if word == "ne" and is_float else result)
+    return np.asarray(_COMPARE[word](a, b) & ~unordered)

@@ -9,7 +9,6 @@ import numpy as np
 from gdnbench.ptx.arithmetic import FLOATS, compare_all, compute, convert, is_arithmetic
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
-from gdnbench.ptx.matrices import MATRICES
 from gdnbench.ptx.numbers import BITS, Array, joined_halves
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
@@ -19,7 +18,7 @@ from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
-from gdnbench.ptx.warps import WARP_WIDE
+from gdnbench.ptx.warps import MATRICES, WARP_WIDE
 
 _IGNORED = (
     "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",

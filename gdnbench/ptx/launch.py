@@ -79,8 +79,18 @@ def run_program(
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
-            machine = Machine(program, grid, parameters, segments, places, blocks, findings, granules["shared"], polls)
-            machine.memory.counts_traffic = counts_traffic
+            machine = Machine(
+                program,
+                grid,
+                parameters,
+                segments,
+                places,
+                blocks,
+                findings,
+                granules["shared"],
+                polls,
+                counts_traffic=counts_traffic,
+            )
             try:
                 machine.run(execute, limit)
             except TimeoutError as error:

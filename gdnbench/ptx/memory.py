@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gdnbench.ptx.barriers import PeerWatch
-from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
+from gdnbench.ptx.findings import Fault, Traffic, describe_outside
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.ordering import Ordering
-from gdnbench.ptx.program import PtxInstruction
-from gdnbench.ptx.races import Conflict
+from gdnbench.ptx.races import Conflict, Shadow
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
@@ -26,8 +23,12 @@ from gdnbench.ptx.segments import (
     MemorySegment,
     PendingRead,
     SectorCounts,
+    layout,
     nearest_tensor,
 )
+
+if TYPE_CHECKING:
+    from gdnbench.ptx.machine import Machine
 
 _VERBS = {
     "ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads", "atom": "updates",
@@ -35,7 +36,6 @@ _VERBS = {
 }  # fmt: skip
 
 
-@dataclass
 class Memory:
     """All memory of the part of the grid that runs at once.
 
@@ -43,32 +43,37 @@ class Memory:
         tensors: global memory, the module's variables first.
         shared_bytes, local_bytes: of a block, of a thread.
         shared, local: the memory of all blocks, of all lanes, one after the other.
-        block, thread, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the grid, and
-            of its thread in the block.
-        first_block: number in the grid of block 0, with which a cluster begins.
-        cluster: blocks of a cluster.
-        peers: None if accesses to other blocks of a cluster are not watched.
-        polls: numbers of the loads of flags; see `polling_loads`.
     """
 
-    tensors: Sequence[MemorySegment]
-    findings: FaultLog
-    ordering: Ordering
-    instructions: Sequence[PtxInstruction]
-    shared_bytes: int
-    shared: MemorySegment
-    local_bytes: int
-    local: MemorySegment
-    block: IntArray
-    thread: IntArray
-    warp: IntArray
-    first_block: int
-    cluster: int = 1
-    counts_traffic: bool = True
-    sectors: SectorCounts = field(default_factory=SectorCounts)
-    peers: PeerWatch | None = None
-    polls: frozenset[int] = frozenset()
-    _doubts: Doubts = field(default_factory=Doubts)
+    def __init__(
+        self,
+        machine: Machine,
+        tensors: Sequence[MemorySegment],
+        variables: Mapping[str, int],
+        granule: int,
+        polls: frozenset[int],
+        *,
+        counts_traffic: bool,
+    ) -> None:
+        """Sets up the memory of a machine's lanes: see `Machine`."""
+        self._machine, self.ordering, self.instructions = machine, machine.ordering, machine.program.instructions
+        self.tensors, self._variables, self._polls, self._counts_traffic = tensors, variables, polls, counts_traffic
+        self._shared_places, self.shared_bytes = layout(machine.program, "shared", machine.grid.shared_bytes)
+        self._local_places, self.local_bytes = layout(machine.program, "local", 0)
+        room = machine.blocks * self.shared_bytes
+        granule = granule if self.shared_bytes % granule == 0 else 1
+        written, shadow = np.zeros(room // granule, dtype=bool), Shadow(room // granule)
+        self.shared = MemorySegment("shared memory", np.zeros(room, dtype=np.uint8), granule, written, shadow)
+        local = np.zeros(len(machine.block) * self.local_bytes, dtype=np.uint8)
+        self.local = MemorySegment("local memory", local, 1)
+        self._sectors, self._doubts = SectorCounts(), Doubts()
+        self._peers = PeerWatch.of(machine.program, self.ordering.clusters, machine.grid.threads, machine.findings)
+
+    def address_of(self, name: str) -> int | None:
+        """Returns a variable's address in its own space, or None if it is unknown."""
+        if name in self._shared_places:
+            return FIRST_SHARED + self._shared_places[name]
+        return self._local_places.get(name, self._variables.get(name))
 
     def load(self, space: str, access: Access) -> Array:
         """Returns the elements that lanes read; shape (n, count), unsigned, zero where they may not be read."""
@@ -118,7 +123,7 @@ class Memory:
             reader = mine.access.instruction
             what = "copy" if reader.name == "cp" else f"`{reader.name}`"
             text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
-            self.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
+            self._machine.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
         shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
         return None if done.all() else pending.of(~done)
 
@@ -182,19 +187,19 @@ class Memory:
 
     def traffic(self) -> Iterator[Traffic]:
         """Yields what each load and store of global memory requested."""
-        return self.sectors.told(self.instructions)
+        return self._sectors.told(self.instructions)
 
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
-        if self.peers is not None:
-            self.peers.settle()
+        if self._peers is not None:
+            self._peers.settle()
         for found, doubt in self._doubts.races():
             self._note_race(found, doubt.part, doubt.access, doubt.verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Yields where accesses fall; reports and leaves out those that may not be made."""
         addresses = access.addresses.astype(np.int64)
-        alignment = _alignment(access)
+        alignment = access.size if access.instruction.name == "cp" else access.nbytes
         misaligned = addresses % alignment != 0
         if misaligned.any():
             text = f"{verb} {access.nbytes} bytes at an address that is no multiple of {alignment}"
@@ -203,7 +208,9 @@ class Memory:
         for segment, rows, places in self._located(space, access, addresses, fine, verb):
             inside = (places >= 0) & (places + access.nbytes <= self._room(segment))
             if not inside.all():
-                self._note_outside(access, segment, rows[~inside], places[~inside], verb)
+                first = int(places[~inside][0])
+                text = describe_outside(verb, access.nbytes, first, segment.name, self._room(segment))
+                self._note(Fault.OUT_OF_BOUNDS, access, rows[~inside], text)
             if inside.any():
                 rows_inside = rows[inside]
                 base = self._base(segment, access.lanes[rows_inside])
@@ -246,22 +253,22 @@ class Memory:
         return self.local_bytes if segment is self.local else len(segment.data)
 
     def _base(self, segment: MemorySegment, lanes: IntArray) -> IntArray:
-        """Returns where each lane's memory begins in a segment that holds the memory of all."""
+        """Returns where each lane's memory begins in a segment that holds that of all."""
         if segment is self.shared:
-            return self.block[lanes] * self.shared_bytes
+            return self._machine.block[lanes] * self.shared_bytes
         return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
 
     def _peer(self, access: Access, rows: IntArray) -> IntArray:
         """Returns by how many blocks the block that a cluster address names follows the lane's own."""
         rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
-        own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
+        own = (self._machine.block[access.lanes[rows]] + self._machine.first_block) % self._machine.program.cluster
         return np.where(rank < 0, 0, rank - own)
 
     def _watch_peers(self, access: Access, rows: IntArray) -> None:
         others = rows[self._peer(access, rows) != 0]
-        if self.peers is not None and len(others):
+        if self._peers is not None and len(others):
             ranks = (access.addresses[others].astype(np.int64) >> PEER_BITS) - 1
-            self.peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
+            self._peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Returns the numbers of elements in the segment; shape (rows, count)."""
@@ -277,7 +284,7 @@ class Memory:
         segment = part.segment
         if segment.shadow is not None:
             lanes, granules = access.lanes[part.rows], self._granules(part, access)
-            if access.step in self.polls:
+            if access.step in self._polls:
                 segment.shadow.note_signal(granules)
             found = segment.shadow.read(
                 self.ordering, lanes, granules, access.step, is_strong=access.instruction.is_strong
@@ -323,8 +330,8 @@ class Memory:
         self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
-        if self.counts_traffic and part.segment is not self.shared and part.segment is not self.local:
-            self.sectors.add(access, part.places, self.warp[access.lanes[part.rows]])
+        if self._counts_traffic and part.segment is not self.shared and part.segment is not self.local:
+            self._sectors.add(access, part.places, self._machine.warp[access.lanes[part.rows]])
 
     def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
         if found is None:
@@ -338,26 +345,13 @@ class Memory:
             what = f"without waiting for the copy there of {other.at}"
         else:
             block, thread = divmod(found.other, self.ordering.threads)
-            is_same = self._block_of(access.lanes[rows[0]]) == block
+            is_same = int(self._machine.block[access.lanes[rows[0]]]) + self._machine.first_block == block
             who = f"thread {thread}" + ("" if is_same else f" of block {block}")
             what = f"where {who} {_VERBS.get(other.name, 'accesses')} at {other.at}, with no barrier between"
         self._note(Fault.RACE, access, rows, f"{verb} {part.segment.name} {what}")
 
-    def _note_outside(
-        self, access: Access, segment: MemorySegment, rows: IntArray, places: IntArray, verb: str
-    ) -> None:
-        text = told_outside(verb, access.nbytes, int(places[0]), segment.name, self._room(segment))
-        self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
-
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
-        """Reports a fault of some of the access's lanes, described for the first."""
-        lane = access.lanes[rows[0]]
-        who = f"thread {int(self.thread[lane])} of block {self._block_of(lane)}"
-        self.findings.add(fault, access.instruction.at, f"{who} {text}", count=len(rows))
-
-    def _block_of(self, lane: int) -> int:
-        """Returns the number in the grid of a lane's block."""
-        return int(self.block[lane]) + self.first_block
+        self._machine.note(fault, access.instruction, access.lanes[rows], text)
 
 
 def _by_granule(elements: Array, granules: int) -> Array:
@@ -365,10 +359,6 @@ def _by_granule(elements: Array, granules: int) -> Array:
     together = max(1, elements.shape[1] // granules)
     grouped = elements.reshape(len(elements), -1, together).any(axis=2)
     return np.asarray(np.repeat(grouped, granules // grouped.shape[1], axis=1))
-
-
-def _alignment(access: Access) -> int:
-    return access.nbytes if access.instruction.name != "cp" else access.size
 
 
 def _turns(elements: IntArray) -> Iterator[IntArray]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gdnbench.ptx.findings import Traffic
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.program import Program, PtxInstruction, Variable
+from gdnbench.ptx.program import Program, PtxInstruction
 from gdnbench.ptx.races import Conflict, Shadow
 
 FIRST_SHARED = 1024
@@ -146,18 +146,10 @@ def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
     return tensors[number].data[place:].tobytes().partition(b"\0")[0].decode(errors="replace")
 
 
-def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
-    """Returns the byte at which each shared variable begins, after `FIRST_SHARED`, and the bytes of all."""
-    return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
-
-
-def local_layout(program: Program) -> tuple[Mapping[str, int], int]:
-    """Returns the byte at which each local variable of a thread begins, and the bytes of all."""
-    return _layout([each for each in program.variables.values() if each.space == "local"], 0)
-
-
-def _layout(variables: Sequence[Variable], dynamic_bytes: int) -> tuple[dict[str, int], int]:
+def layout(program: Program, space: str, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
+    """Returns the byte at which each variable of a space, `shared` or `local`, begins, and the bytes of all."""
     places, end = {}, 0
+    variables = [each for each in program.variables.values() if each.space == space]
     for variable in sorted(variables, key=lambda each: each.nbytes == 0):  # dynamic shared memory is the last
         end = -(-end // variable.alignment) * variable.alignment
         places[variable.name] = end

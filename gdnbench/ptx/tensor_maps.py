@@ -16,11 +16,11 @@ import numpy as np
 
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
-from gdnbench.ptx.matrices import PIECE_BYTES
 from gdnbench.ptx.numbers import BITS, Array, IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
 from gdnbench.ptx.waiting import check_shown
+from gdnbench.ptx.warpgroups import PIECE_BYTES
 
 MAP_BYTES = 128
 _MOST = 5  # dimensions

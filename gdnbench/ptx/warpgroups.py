@@ -3,6 +3,12 @@
 Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64: of A as `mma` has a matrix of 16 x 16, and of the sums,
 for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). A product
 sums over 32 bytes of each row of A and column of B: 16 numbers of 16 bits, or 32 of 8.
+
+Descriptors tell where a matrix lies in shared memory. Elements lie in pieces of 16 bytes, eight of 16 bits in each.
+With a swizzle of W pieces (8, 4 or 2), W pieces make a row, 8 rows make an atom, and a piece's number in its row is
+XORed with bits of its row's number: with bits 7 up of the address. Along a row go the elements that a product sums over
+("K-major") or, transposed, rows of A or columns of B ("MN-major", of 16-bit elements alone). See the PTX ISA, "Matrix
+Descriptor Format" and "Canonical Layouts".
 """
 
 from __future__ import annotations
@@ -15,16 +21,77 @@ import numpy as np
 
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
-from gdnbench.ptx.matrices import INNER_BYTES, Descriptors, as_doubles
 from gdnbench.ptx.numbers import Array, IntArray, canonical
 from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
+from gdnbench.ptx.warps import as_doubles
 from gdnbench.ptx.wgmma_registers import is_product, registers_of
 
 WARPS, ROWS = 4, 64
 GROUP = WARPS * WARP  # threads
 _TYPES = {"bf16": np.uint16, "f16": np.uint16, "e4m3": np.uint8, "e5m2": np.uint8}
 """The dtype that holds the bits of each type of A and B."""
+
+
+PIECE_BYTES = 16
+PIECE = 8  # elements of 16 bits
+INNER = 16  # elements of 16 bits that a product sums over
+INNER_BYTES = 32
+_ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """The descriptors of warpgroups, which agree in all but the addresses.
+
+    `start` and the dimension byte offsets `leading` and `stride` have shape (groups,), in bytes; `row_pieces` is the
+    pieces of a row, 1 without a swizzle.
+    """
+
+    start: IntArray
+    leading: IntArray
+    stride: IntArray
+    row_pieces: int
+
+    @classmethod
+    def read(cls, words: Array) -> Descriptors | None:
+        """Decodes 64-bit descriptors; returns None for what is unknown: base offsets, and several swizzles at once."""
+        words = words.astype(np.uint64)
+        start, leading, stride = (
+            (words >> np.uint64(first) & np.uint64(0x3FFF)).astype(np.int64) * PIECE_BYTES for first in (0, 16, 32)
+        )
+        base, modes = words >> np.uint64(49) & np.uint64(7), np.unique(words >> np.uint64(62))
+        if base.any() or len(modes) != 1:
+            return None
+        return cls(start, leading, stride, _ROW_PIECES[int(modes[0])])
+
+    def pieces(self, size: int, *, is_transposed: bool) -> IntArray | None:
+        """Returns addresses of a matrix's pieces, in bytes, or None if a row or an atom is entered at an unknown place.
+
+        Of shape (groups, size, 2): for each of `size` rows of A or columns of B, the two pieces to sum over. Transposed
+        (MN-major), of shape (groups, 16, size / 8): for each element to sum over, its pieces.
+        """
+        width, start = self.row_pieces, self.start[:, None, None]
+        leading, stride = self.leading[:, None, None], self.stride[:, None, None]
+        across = size // PIECE if is_transposed else INNER_BYTES // PIECE_BYTES
+        if width > 1 and not self._begins_well(min(across, width) if is_transposed else across):
+            return None
+        outer, inner = np.arange(INNER if is_transposed else size)[:, None], np.arange(across)
+        rows, groups = outer % 8 * (width * PIECE_BYTES), outer // 8
+        if is_transposed and width == 1:
+            places = inner * stride + rows + groups * leading
+        elif is_transposed:
+            places = inner % width * PIECE_BYTES + inner // width * leading + rows + groups * stride
+        else:
+            places = inner * (leading if width == 1 else PIECE_BYTES) + rows + groups * stride
+        addresses = start + places
+        swizzled: IntArray = addresses ^ (addresses >> 7 & width - 1) * PIECE_BYTES
+        return swizzled
+
+    def _begins_well(self, pieces: int) -> bool:
+        """Returns whether the first `pieces` pieces lie in the first row of an atom."""
+        row = self.row_pieces * PIECE_BYTES
+        return bool((self.start % (8 * row) + pieces * PIECE_BYTES <= row).all())
 
 
 @dataclass(frozen=True)
@@ -101,8 +168,8 @@ def _columns(shape: str, kinds: tuple[str, str]) -> int:
 def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     """Computes D = A B + D or A B for the running warpgroups; sums are rounded once, as those of `mma`."""
     product = _Product.of(instruction)
-    lanes, flights, now = machine.lanes, machine.flights, machine.ordering.now
-    flights.check_product(instruction, lanes, product.sums, product.a, product.shape)
+    lanes = machine.lanes
+    machine.flights.check_product(instruction, product.sums, product.a, product.shape)
     groups = len(lanes) // GROUP
     a, b = _left(machine, product), _right(machine, product)
     sums = np.matmul(product.sign * as_doubles(product.kinds[0], a), as_doubles(product.kinds[1], b))
@@ -116,7 +183,7 @@ def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     rounded = canonical(held.astype(np.float32))
     for register, values in zip(product.sums, rounded, strict=True):
         machine.write(register, values, "f32")
-    flights.begin_product(machine.step, lanes, product.sums, product.a, product.shape, now)
+    machine.flights.begin_product(product.sums, product.a, product.shape)
 
 
 def _left(machine: Machine, product: _Product) -> Array:
@@ -233,9 +300,9 @@ def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> 
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         if instruction.name == "mov":
-            machine.flights.move(machine.lanes, reads, writes)
+            machine.flights.move(reads, writes)
         else:
-            machine.flights.access(instruction, machine.lanes, reads, writes, machine.ordering.now)
+            machine.flights.access(instruction, reads, writes)
         return handler(machine, instruction)
 
     return handle
