@@ -66,7 +66,7 @@ def compute_narrow_numbers() -> None:
 
 
 def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder's method whose last argument is a function of arrays: of numbers instead of the bits of bf16."""
+    """Makes a builder's method apply its last argument, a function of arrays, to numbers, not to the bits of bf16."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
@@ -82,7 +82,7 @@ def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A sum or product of the interpreter's over an axis, likewise."""
+    """Makes a sum or product over an axis add up numbers likewise."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
@@ -104,7 +104,7 @@ def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def widened(data: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Numbers of a type, of which narrow ones are bits, as fp32; those of no narrow type as they are."""
+    """Returns numbers of a narrow type, which are bits, as fp32; others unchanged."""
     if kind == "bf16":
         return widen_bfloat16(data)
     if kind not in _FP8:
@@ -154,20 +154,8 @@ def round_to_nearest() -> None:
 
         return dot(self, factor(a), factor(b), d, input_precision, max_num_imprecise_acc)
 
-    def create_dot_scaled(
-        self: Any,
-        a: Any,
-        a_scale: Any,
-        a_format: Any,
-        b: Any,
-        b_scale: Any,
-        b_format: Any,
-        fast_math: bool,
-        a_packs_inner: bool,
-        b_packs_inner: bool,
-        d: Any,
-    ) -> Any:
-        del self, fast_math
+    def create_dot_scaled(_self: Any, *arguments: Any) -> Any:
+        a, a_scale, a_format, b, b_scale, b_format, _fast_math, a_packs_inner, b_packs_inner, d = arguments
         formats = {a_format, b_format, *(each.dtype.scalar for each in (a_scale, b_scale) if each is not None)}
         is_nvfp4 = None not in (a_scale, b_scale) and formats == {ir.ScaleDotElemTypeTY.E2M1, tl.float8e4nv}
         if not (is_nvfp4 and a_packs_inner and b_packs_inner and a.data.ndim == 2):
@@ -181,20 +169,18 @@ def round_to_nearest() -> None:
 
 
 def cut_to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """fp32 without the lower 13 bits, which tensor cores leave out for tf32 (Triton converts no operand itself)."""
+    """Cuts the lower 13 bits of fp32, which tensor cores leave out for tf32 (Triton converts no operand itself)."""
     return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & 0xFFFF_E000).view(np.float32)
 
 
 def from_nvfp4(packed: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """[rows, K], numbers of bytes [rows, K / 2] with the bits of their scales in e4m3 [rows, K / 16]; exact.
+    """Returns [rows, K] of bytes [rows, K / 2] and the bits of scales in e4m3 [rows, K / 16]; exact.
 
-    Raises:
-        ValueError: if there is not a scale for each 16 numbers.
+    Raises ValueError if there is not a scale for each 16 numbers.
     """
-    if scales.shape[1] * BLOCK != 2 * packed.shape[1]:
-        raise ValueError(
-            f"{scales.shape[1]} scales for {2 * packed.shape[1]} numbers, and nvfp4 has one for each {BLOCK}"
-        )
+    count = 2 * packed.shape[1]
+    if scales.shape[1] * BLOCK != count:
+        raise ValueError(f"{scales.shape[1]} scales for {count} numbers, and nvfp4 has one for each {BLOCK}")
     bits, of = (torch.from_numpy(np.ascontiguousarray(each).view(np.uint8)) for each in (packed, scales))
     found: NDArray[np.float32] = unpacked(bits, of.view(FP8), torch.float32).numpy()
     return found

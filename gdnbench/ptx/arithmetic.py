@@ -102,7 +102,8 @@ def _fma(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) ->
     mode = rounding(instruction)
     if kind == "f64" and mode != "rn":
         raise unknown(instruction)
-    return fused_multiply_add_double(*operands) if kind == "f64" else fused_multiply_add(*operands, mode)
+    a, b, c = operands
+    return fused_multiply_add_double(a, b, c) if kind == "f64" else fused_multiply_add(a, b, c, mode)
 
 
 def _to_nearest(function: Callable[..., Array]) -> Operation:

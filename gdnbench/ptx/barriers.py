@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from gdnbench.ptx.findings import Fault, FaultLog
 from gdnbench.ptx.numbers import IntArray, Mask
-from gdnbench.ptx.program import BARRIERS, Program, PtxInstruction
+from gdnbench.ptx.program import BARRIERS, Program
 
 
-@dataclass
 class BlockBarriers:
-    """The numbered barriers of every block, which has `threads` threads.
+    """The numbered barriers of every block.
 
     Attributes:
-        block: shape (lanes,), the block of each lane.
         waits_at: shape (lanes,), number of the barrier at which a lane waits; -1 for none.
         arrived: shape (blocks, 16), threads that have arrived without waiting.
         wanted: shape (blocks, 16), threads that the barrier is for; 0 for all of the block.
     """
 
-    block: IntArray
-    threads: int
-    waits_at: IntArray = field(init=False)
-    arrived: IntArray = field(init=False)
-    wanted: IntArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        blocks = int(self.block.max()) + 1
-        self.waits_at = np.full(len(self.block), -1, dtype=np.int64)
-        self.arrived = np.zeros((blocks, BARRIERS), dtype=np.int64)
-        self.wanted = np.zeros((blocks, BARRIERS), dtype=np.int64)
+    def __init__(self, block: IntArray, threads: int) -> None:
+        """Takes the block of each lane, and the threads of a block."""
+        self.block, self.threads = block, threads
+        self.waits_at = np.full(len(block), -1, dtype=np.int64)
+        self.arrived, self.wanted = (np.zeros((int(block.max()) + 1, BARRIERS), dtype=np.int64) for _ in range(2))
 
     def arrive(self, lanes: IntArray, number: IntArray, count: IntArray, *, waits: bool) -> None:
         """Makes lanes arrive at barriers `number`, shape (n,), for `count` threads, shape (n,), 0 for a whole block."""
@@ -72,7 +62,6 @@ def _turns(barriers: IntArray) -> IntArray:
     return turns
 
 
-@dataclass
 class Mbarrier:
     """An mbarrier at one shared address, in every block; all arrays have the shape (blocks,).
 
@@ -84,19 +73,9 @@ class Mbarrier:
         maker, made_at, made_by: lane in the grid, step (0 for none) and instruction of that initialisation.
     """
 
-    expected: IntArray
-    pending: IntArray
-    bytes: IntArray
-    phase: IntArray
-    first: IntArray
-    maker: IntArray
-    made_at: IntArray
-    made_by: IntArray
-
-    @classmethod
-    def make(cls, blocks: int) -> Mbarrier:
-        """Returns an mbarrier that no block has initialised."""
-        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(8)))
+    def __init__(self, blocks: int) -> None:
+        self.expected, self.pending, self.bytes, self.phase, self.first = np.zeros((5, blocks), dtype=np.int64)
+        self.maker, self.made_at, self.made_by = np.zeros((3, blocks), dtype=np.int64)
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
         """Begins an even phase in some blocks; what threads know of earlier phases still holds."""
@@ -213,59 +192,39 @@ class ClusterBarriers:
         return np.asarray(same & (times < self._arrived[(known - 1) & 1, others]))
 
 
-@dataclass
 class PeerWatch:
     """The last access of each lane to each block of its cluster; only cluster barriers are known to hold blocks back.
 
-    A cluster has `size` blocks of `threads` threads. `when` and `by`, shape (size, lanes), have by rank of the other
-    block the step, 0 for none, and the instruction of the access.
+    `_when` and `_by`, shape (blocks of a cluster, lanes), have by rank of the other block the step, 0 for none, and the
+    instruction of the access.
     """
 
-    clusters: ClusterBarriers
-    threads: int
-    size: int
-    instructions: tuple[PtxInstruction, ...]
-    findings: FaultLog
-    when: IntArray = field(init=False)
-    by: IntArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.when, self.by = (np.zeros((self.size, len(self.clusters.known)), dtype=np.int64) for _ in range(2))
-
-    @classmethod
-    def of(cls, program: Program, clusters: ClusterBarriers, threads: int, findings: FaultLog) -> PeerWatch | None:
-        """Returns a watch, or None without clusters or if blocks may signal each other by flags or atomics."""
-        peers = ("shared__cluster", "global")
-        tell = any(
-            (each.name in {"atom", "red"} or (each.name in {"ld", "st"} and each.is_strong))
-            and (each.has(*peers) or not each.has("shared", "shared__cta", "local", "param", "const"))
-            for each in program.instructions
-        )
-        if program.cluster == 1 or tell:
-            return None
-        return cls(clusters, threads, program.cluster, program.instructions, findings)
+    def __init__(self, clusters: ClusterBarriers, program: Program, threads: int, findings: FaultLog) -> None:
+        self._clusters, self._threads, self._findings = clusters, threads, findings
+        self._size, self._instructions = program.cluster, program.instructions
+        self._when, self._by = np.zeros((2, program.cluster, len(clusters.known)), dtype=np.int64)
 
     def touch(self, lanes: IntArray, ranks: IntArray, now: int, step: int) -> None:
         """Records accesses to other blocks of the cluster, and reports those before any barrier of the cluster."""
-        began = self.clusters.known.reshape(-1, self.threads).max(axis=1)[lanes // self.threads] > 0
+        began = self._clusters.known.reshape(-1, self._threads).max(axis=1)[lanes // self._threads] > 0
         if not began.all():
             text = (
                 "accesses the shared memory of another block with no barrier of the cluster before: it may not run yet"
             )
-            self.findings.add(Fault.BARRIER, self.instructions[step].at, text, count=int(np.count_nonzero(~began)))
-        self.when[ranks, lanes], self.by[ranks, lanes] = now, step
+            self._findings.add(Fault.BARRIER, self._instructions[step].at, text, count=int(np.count_nonzero(~began)))
+        self._when[ranks, lanes], self._by[ranks, lanes] = now, step
 
     def settle(self) -> None:
         """Reports, at the end of the run, accesses for whose end no thread of the other block waited."""
-        of_cluster = self.threads * self.size
-        for rank in np.flatnonzero(self.when.any(axis=1)):
-            lanes = np.flatnonzero(self.when[rank])
-            blocks = lanes // of_cluster * self.size + rank
-            kept = np.zeros(len(lanes), dtype=bool)
-            for phases in np.unique(self.clusters.known):
-                waited = (self.clusters.known.reshape(-1, self.threads) == phases).any(axis=1)[blocks]
-                kept |= waited & self.clusters.came_after(lanes, self.when[rank, lanes], int(phases))
-            for step in np.unique(self.by[rank, lanes[~kept]]):
-                count = int(np.count_nonzero(self.by[rank, lanes[~kept]] == step))
+        of_cluster = self._threads * self._size
+        for rank in np.flatnonzero(self._when.any(axis=1)):
+            lanes = np.flatnonzero(self._when[rank])
+            blocks = lanes // of_cluster * self._size + rank
+            awaited = np.zeros(len(lanes), dtype=bool)
+            for phases in np.unique(self._clusters.known):
+                waited = (self._clusters.known.reshape(-1, self._threads) == phases).any(axis=1)[blocks]
+                awaited |= waited & self._clusters.came_after(lanes, self._when[rank, lanes], int(phases))
+            for step in np.unique(self._by[rank, lanes[~awaited]]):
+                count = int(np.count_nonzero(self._by[rank, lanes[~awaited]] == step))
                 text = "accesses the shared memory of another block, which does not wait for it and may have ended"
-                self.findings.add(Fault.BARRIER, self.instructions[step].at, text, count=count)
+                self._findings.add(Fault.BARRIER, self._instructions[step].at, text, count=count)

@@ -208,16 +208,11 @@ _ONES_OF = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
 
 
 def _select(machine: Machine, instruction: PtxInstruction) -> None:
-    target, a, b, condition = instruction.operands
-    kind = f"b{8 * WIDTHS[instruction.types[-1]]}"
-    result = np.where(machine.read(condition, "pred"), machine.read(a, kind), machine.read(b, kind))
-    machine.write(target, result, kind)
-
-
-def _select_by_sign(machine: Machine, instruction: PtxInstruction) -> None:
-    target, a, b, sign = instruction.operands
-    kind, by = instruction.types
-    machine.write(target, np.where(machine.read(sign, by) >= 0, machine.read(a, kind), machine.read(b, kind)), kind)
+    """Executes `selp`, by a predicate, and `slct`, by a sign."""
+    target, a, b, by = instruction.operands
+    kind = f"b{8 * WIDTHS[instruction.types[0]]}"
+    chosen = machine.read(by, "pred") if instruction.name == "selp" else machine.read(by, instruction.types[1]) >= 0
+    machine.write(target, np.where(chosen, machine.read(a, kind), machine.read(b, kind)), kind)
 
 
 def _logic(machine: Machine, instruction: PtxInstruction) -> None:
@@ -244,7 +239,7 @@ _HANDLERS: dict[str, Handler] = {
     "setp": _set_predicate,
     "set": _set,
     "selp": _select,
-    "slct": _select_by_sign,
+    "slct": _select,
     **dict.fromkeys(("and", "or", "xor", "not"), _logic),
     **dict.fromkeys(_IGNORED, lambda _machine, _instruction: None),
 }

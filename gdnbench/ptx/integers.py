@@ -59,7 +59,8 @@ def _shift(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) 
     amount = np.minimum(count, bits - 1).astype(a.dtype)
     if instruction.name == "shr" and kind.startswith("s"):
         return np.asarray(a >> amount)
-    return np.where(count >= bits, a.dtype.type(0), a << amount if instruction.name == "shl" else a >> amount)
+    shifted = a << amount if instruction.name == "shl" else a >> amount
+    return np.asarray(np.where(count >= bits, a.dtype.type(0), shifted))
 
 
 def _funnel_shift(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
@@ -94,7 +95,7 @@ def _permute_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Arra
 
 def _length(operand: Array, bits: int) -> Array:
     """Returns the length of a field of bits, which is that of the whole at most."""
-    return np.minimum(operand.astype(np.int64) & 0xFF, bits)
+    return np.asarray(np.minimum(operand.astype(np.int64) & 0xFF, bits))
 
 
 def _ones(length: Array) -> Array:
@@ -165,7 +166,7 @@ def _extract(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
     if kind.startswith("s"):
         top = np.uint64(1) << np.maximum(length - 1, 0).astype(np.uint64)
         field = np.where((field & top != 0) & (length > 0), field | ~mask, field)
-    return field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind])
+    return np.asarray(field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind]))
 
 
 def _insert(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
@@ -183,7 +184,7 @@ def _dot_of_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Array
         for operand, kind in zip(operands[:2], instruction.types, strict=False)
     )
     products = a.astype(np.int64) * b.astype(np.int64)
-    return (operands[2].astype(np.int64) + products.sum(axis=1)).astype(np.uint32)
+    return np.asarray((operands[2].astype(np.int64) + products.sum(axis=1)).astype(np.uint32))
 
 
 def _plain(function: Callable[..., Array]) -> Operation:

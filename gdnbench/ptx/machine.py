@@ -15,7 +15,7 @@ from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_numbe
 from gdnbench.ptx.ordering import Ordering
 from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, unknown
 from gdnbench.ptx.registers import special
-from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead
+from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
 from gdnbench.ptx.wgmma_registers import Flights
 
 INSTRUCTIONS_A_TURN = 2_000
@@ -59,6 +59,15 @@ class Machine:
         pending_reads: of shared memory, by asynchronous products and bulk stores.
     """
 
+    program: Program
+    grid: LaunchGrid
+    memory: Memory
+    ordering: Ordering
+    block: IntArray
+    thread: IntArray
+    lane: IntArray
+    lanes: IntArray
+
     def __init__(
         self,
         program: Program,
@@ -70,13 +79,13 @@ class Machine:
         findings: FaultLog,
         granule: int,
         polls: frozenset[int],
-        *,
-        counts_traffic: bool = True,
+        sectors: SectorCounts | None,
     ) -> None:
         """Sets up the lanes of `blocks`, which are numbers in the grid; with these a cluster begins.
 
         Bytes of parameters and addresses of the module's variables go by name; `tensors` is global memory, `granule`
         the bytes of the smallest access to shared memory, and `polls` the numbers of the loads of flags.
+        No traffic is counted without `sectors`.
         """
         self.program, self.grid, self.findings, self._parameters = program, grid, findings, parameters
         count = len(blocks) * grid.threads
@@ -92,7 +101,7 @@ class Machine:
         self.barriers = BlockBarriers(self.block, grid.threads)
         self._mbarriers: dict[int, Mbarrier] = {}
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
-        self.memory = Memory(self, tensors, variables, granule, polls, counts_traffic=counts_traffic)
+        self.memory = Memory(self, tensors, variables, granule, polls, sectors)
         self._registers: dict[str, Array] = {}
         self.handlers: dict[int, Handler] = {}
         self.came_to = np.zeros(count, dtype=np.int64)
@@ -314,7 +323,7 @@ class Machine:
 
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""
-        return self._mbarriers.setdefault(address, Mbarrier.make(self.blocks))
+        return self._mbarriers.setdefault(address, Mbarrier(self.blocks))
 
     def mbarriers_changed(self) -> None:
         """Lets lanes that wait at an mbarrier check again."""

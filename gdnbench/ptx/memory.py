@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gdnbench.ptx.barriers import PeerWatch
-from gdnbench.ptx.findings import Fault, Traffic, describe_outside
+from gdnbench.ptx.findings import Fault, describe_outside
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
 from gdnbench.ptx.races import Conflict, Shadow
 from gdnbench.ptx.segments import (
@@ -45,6 +45,8 @@ class Memory:
         shared, local: the memory of all blocks, of all lanes, one after the other.
     """
 
+    shared_bytes: int
+
     def __init__(
         self,
         machine: Machine,
@@ -52,12 +54,11 @@ class Memory:
         variables: Mapping[str, int],
         granule: int,
         polls: frozenset[int],
-        *,
-        counts_traffic: bool,
+        sectors: SectorCounts | None,
     ) -> None:
         """Sets up the memory of a machine's lanes: see `Machine`."""
         self._machine, self.ordering, self.instructions = machine, machine.ordering, machine.program.instructions
-        self.tensors, self._variables, self._polls, self._counts_traffic = tensors, variables, polls, counts_traffic
+        self.tensors, self._variables, self._polls, self._sectors = tensors, variables, polls, sectors
         self._shared_places, self.shared_bytes = layout(machine.program, "shared", machine.grid.shared_bytes)
         self._local_places, self.local_bytes = layout(machine.program, "local", 0)
         room = machine.blocks * self.shared_bytes
@@ -66,8 +67,12 @@ class Memory:
         self.shared = MemorySegment("shared memory", np.zeros(room, dtype=np.uint8), granule, written, shadow)
         local = np.zeros(len(machine.block) * self.local_bytes, dtype=np.uint8)
         self.local = MemorySegment("local memory", local, 1)
-        self._sectors, self._doubts = SectorCounts(), Doubts()
-        self._peers = PeerWatch.of(machine.program, self.ordering.clusters, machine.grid.threads, machine.findings)
+        self._doubts = Doubts()
+        program, clusters = machine.program, machine.ordering.clusters
+        # Blocks that may signal each other by flags or atomics are not watched.
+        are_watched = program.cluster > 1 and not program.has_strong_accesses("shared__cluster", "global")
+        watch = PeerWatch(clusters, program, machine.grid.threads, machine.findings)
+        self._peers = watch if are_watched else None
 
     def address_of(self, name: str) -> int | None:
         """Returns a variable's address in its own space, or None if it is unknown."""
@@ -184,10 +189,6 @@ class Memory:
                 transactions = None if bulk is None else bulk[part.rows]
                 found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, transactions)
                 self._note_race(found, part, access, "copies over")
-
-    def traffic(self) -> Iterator[Traffic]:
-        """Yields what each load and store of global memory requested."""
-        return self._sectors.told(self.instructions)
 
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
@@ -330,7 +331,7 @@ class Memory:
         self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
-        if self._counts_traffic and part.segment is not self.shared and part.segment is not self.local:
+        if self._sectors is not None and part.segment is not self.shared and part.segment is not self.local:
             self._sectors.add(access, part.places, self._machine.warp[access.lanes[part.rows]])
 
     def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:

@@ -127,6 +127,15 @@ class Program:
     tables: Mapping[str, tuple[str, ...]]
     cluster: int = 1
 
+    def has_strong_accesses(self, *spaces: str) -> bool:
+        """Returns whether threads may synchronise through these spaces: by atomics, or accesses that order others."""
+        every = ("global", "shared", "local", "param", "const", "shared__cta", "shared__cluster")
+        return any(
+            each.name in {"atom", "red"} or (each.name in {"ld", "st"} and each.is_strong)
+            for each in self.instructions
+            if each.has(*spaces) or not each.has(*every)
+        )
+
 
 def unknown(instruction: PtxInstruction) -> NotInterpretedError:
     """Returns the error for an instruction that the interpreter does not know."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Traffic
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.program import Program, PtxInstruction
+from gdnbench.ptx.program import Program, PtxInstruction, PtxSourceLine
 from gdnbench.ptx.races import Conflict, Shadow
 
 FIRST_SHARED = 1024
@@ -160,38 +160,28 @@ def layout(program: Program, space: str, dynamic_bytes: int) -> tuple[Mapping[st
 SECTOR_BYTES = 32
 
 
-@dataclass
-class _Counts:
-    """Counts of one instruction, named as in `Traffic`."""
-
-    requests: int = 0
-    sectors: int = 0
-    least: int = 0
-
-
-@dataclass
 class SectorCounts:
-    """The counts of loads and stores, by the number of the instruction."""
+    """What loads and stores of global memory request, by the number of the instruction."""
 
-    _counts: dict[int, _Counts] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._counts: dict[int, IntArray] = {}  # requests, sectors and least sectors: see `Traffic`
 
     def add(self, access: Access, places: IntArray, warps: IntArray) -> None:
         """Counts an access to one tensor, from each lane's first byte in it and warp, both of shape (n,)."""
-        counts = self._counts.setdefault(access.step, _Counts())
         span = int(places.max()) // SECTOR_BYTES + 2
         sectors = np.unique(warps * span + places // SECTOR_BYTES)
         bytes_at = np.unique(warps * (span * SECTOR_BYTES) + places)
-        asked = np.bincount(np.searchsorted(np.unique(warps), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
-        counts.requests += len(asked)
-        counts.sectors += len(sectors)
-        counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
+        nbytes = np.bincount(np.searchsorted(np.unique(warps), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
+        counts = np.array([len(nbytes), len(sectors), np.sum(-(-nbytes // SECTOR_BYTES))])
+        self._counts[access.step] = self._counts.get(access.step, 0) + counts
 
-    def told(self, instructions: Sequence[PtxInstruction]) -> Iterator[Traffic]:
-        """Yields each instruction's traffic."""
+    def traffic(self, instructions: Sequence[PtxInstruction]) -> tuple[Traffic, ...]:
+        """Returns the traffic of each source line."""
+        by_line: dict[tuple[PtxSourceLine, str], IntArray] = {}
         for step, counts in self._counts.items():
-            instruction = instructions[step]
-            verb = "stores" if instruction.name == "st" else "loads"
-            yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
+            key = instructions[step].at, "stores" if instructions[step].name == "st" else "loads"
+            by_line[key] = by_line.get(key, 0) + counts
+        return tuple(Traffic(*key, *map(int, counts)) for key, counts in by_line.items())
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def _atomic(machine: Machine, instruction: PtxInstruction) -> None:
         machine.write(target, old, f"b{8 * WIDTHS[kind]}")
 
 
-def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Array]:
+def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Any]:
     name = next((word for word in instruction.modifiers if word in _ATOMICS), "")
     if name in {"add", "min", "max"} and kind in {"f16x2", "bf16x2", "bf16"}:
         arithmetic = PtxInstruction(name, (kind,), (), None, NO_LINE)
@@ -87,7 +88,7 @@ def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Ar
     return _ATOMICS[name]
 
 
-_ATOMICS: dict[str, Callable[..., Array]] = {
+_ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda old, value: old + value,
     "min": np.minimum,
     "max": np.maximum,

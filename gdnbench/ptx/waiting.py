@@ -66,7 +66,7 @@ def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
 def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operand], *, waits: bool) -> bool:
     """Makes lanes arrive; returns whether the barrier exists. Waiting lanes stop running; the caller sets the pc."""
     lanes = machine.lanes
-    numbers, counts = machine.integers(number), machine.integers(*count) if count else np.zeros_like(lanes)
+    numbers, counts = machine.integers(number), machine.integers(count[0]) if count else np.zeros_like(lanes)
     if (numbers >= BARRIERS).any():
         text = f"a block has {BARRIERS} barriers, and this is none of them"
         machine.findings.add(Fault.BARRIER, machine.instruction.at, text)
@@ -185,7 +185,7 @@ def _arrive(machine: Machine, instruction: PtxInstruction) -> None:
     target, counts = operands[0] if operands else Operand("_"), operands[1:]
     states = np.zeros(len(machine.lanes), dtype=np.uint64)
     expects = instruction.has("expect_tx")
-    amount = machine.integers(*counts) if counts else np.ones_like(machine.lanes)
+    amount = machine.integers(counts[0]) if counts else np.ones_like(machine.lanes)
     for address, mbarrier, rows in _by_barrier(machine, addresses):
         blocks = machine.block[machine.lanes[rows]]
         machine.ordering.bring(machine.lanes[rows], address)
