@@ -7,8 +7,6 @@ back from code that stands out of line, as retries of a wait do, makes no loop.
 A call goes to what it calls and to what follows it; where a return goes is not followed. Computed targets (BRX) are
 unknown.
 
-Which instructions each instruction waits for, along every path through a kernel's blocks.
-
 A schedule follows one path, and passes a loop once. Here what is outstanding at the end of a block is outstanding at
 the start of all its successors, so a wait at the top of a loop names the loads of the iteration before. What a wait
 names may be outstanding along some path, not necessarily along all.
@@ -21,8 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gdnbench.codegen.control import awaited_scoreboards
-from gdnbench.codegen.sass import Instruction
+from gdnbench.codegen.sass import Instruction, awaited_scoreboards
 from gdnbench.codegen.schedule import EncodedInstruction, address_operand, is_unconditional
 
 _BRANCHES = frozenset({"BRA", "JMP", "CALL"})
