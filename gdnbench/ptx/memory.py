@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gdnbench.ptx.barriers import PeerWatch
 from gdnbench.ptx.findings import Fault, describe_outside
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.races import Conflict, Shadow
+from gdnbench.ptx.races import Conflict, Shadow, Touch
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
@@ -99,19 +100,20 @@ class Memory:
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         pending = []
         for part in self._parts("shared", access, "reads"):
-            elements, granules = self._elements(part, access), self._granules(part, access)
+            elements, touch = self._elements(part, access), self._touch(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
             self._watch_initialised(part, access)
-            shadow, lanes = part.segment.shadow, access.lanes[part.rows]
+            shadow = part.segment.shadow
             if shadow is None:
                 continue
-            found = shadow.conflict_of_read(self.ordering, lanes, granules)
-            self._note_race(found, part, access, "reads")
-            if found is None and (hidden := shadow.unfenced(self.ordering, lanes, granules)):
+            conflict = shadow.against_writes(touch)
+            self._note_race(conflict, part, access, "reads")
+            if conflict is None and (hidden := shadow.unfenced(touch)):
                 at = self.instructions[hidden.other_step].at
                 text = f"reads shared memory that is written at {at}, with no `fence.proxy.async` between"
                 self._note(Fault.RACE, access, part.rows[hidden.lanes], text)
-            pending.append(PendingRead(access, self.ordering.now, lanes, granules, elements, values[part.rows]))
+            begun = self.ordering.now
+            pending.append(PendingRead(access, begun, touch.lanes, touch.granules, elements, values[part.rows]))
         return values, pending
 
     def end_reads(self, pending: PendingRead, done: Mask) -> PendingRead | None:
@@ -129,7 +131,7 @@ class Memory:
             what = "copy" if reader.name == "cp" else f"`{reader.name}`"
             text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
             self._machine.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
-        shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
+        shadow.note_read(Touch(self.ordering, mine.lanes, mine.granules, mine.access.step))
         return None if done.all() else pending.of(~done)
 
     def store(self, space: str, access: Access, values: Array) -> None:
@@ -181,14 +183,12 @@ class Memory:
         for part in self._parts(space, access, "writes"):
             elements = self._elements(part, access)
             part.segment.data[elements] = values[part.rows]
-            granules = self._granules(part, access)
+            touch = self._touch(part, access)
             if part.segment.written is not None:
-                part.segment.written[granules] = True
+                part.segment.written[touch.granules] = True
             if part.segment.shadow is not None:
-                lanes = access.lanes[part.rows]
-                transactions = None if bulk is None else bulk[part.rows]
-                found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, transactions)
-                self._note_race(found, part, access, "copies over")
+                conflict = part.segment.shadow.copy(touch, None if bulk is None else bulk[part.rows])
+                self._note_race(conflict, part, access, "copies over")
 
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
@@ -280,17 +280,18 @@ class Memory:
         count = max(1, access.nbytes // granule)
         return (part.places // granule)[:, None] + np.arange(count)
 
+    def _touch(self, part: AccessPart, access: Access) -> Touch:
+        lanes, is_strong = access.lanes[part.rows], access.instruction.is_strong
+        return Touch(self.ordering, lanes, self._granules(part, access), access.step, is_strong)
+
     def _watch_read(self, part: AccessPart, access: Access) -> None:
         self._watch_initialised(part, access)
-        segment = part.segment
-        if segment.shadow is not None:
-            lanes, granules = access.lanes[part.rows], self._granules(part, access)
+        shadow = part.segment.shadow
+        if shadow is not None:
+            touch = self._touch(part, access)
             if access.step in self._polls:
-                segment.shadow.note_signal(granules)
-            found = segment.shadow.read(
-                self.ordering, lanes, granules, access.step, is_strong=access.instruction.is_strong
-            )
-            self._note_race(found, part, access, "reads")
+                shadow.note_signal(touch.granules)
+            self._note_race(shadow.read(touch), part, access, "reads")
         self._count(part, access)
 
     def _watch_initialised(self, part: AccessPart, access: Access) -> None:
@@ -302,27 +303,22 @@ class Memory:
             self._note(Fault.UNINITIALISED, access, part.rows[unwritten], text)
 
     def _watch_write(self, part: AccessPart, access: Access, changed: Array, lost: Array) -> None:
-        segment, granules = part.segment, self._granules(part, access)
+        segment, touch = part.segment, self._touch(part, access)
         if segment.written is not None:
-            segment.written[granules] = True
+            segment.written[touch.granules] = True
         if segment.shadow is not None:
-            lanes = access.lanes[part.rows]
-            by_granule = (_by_granule(each, granules.shape[1]) for each in (changed, lost))
-            found = segment.shadow.write(
-                self.ordering, lanes, granules, access.step, *by_granule, is_strong=access.instruction.is_strong
-            )
-            self._note_race(found, part, access, "writes")
+            by_granule = (_by_granule(each, touch.granules.shape[1]) for each in (changed, lost))
+            self._note_race(segment.shadow.write(touch, *by_granule), part, access, "writes")
         self._count(part, access)
 
     def _watch_update(self, part: AccessPart, access: Access) -> None:
         """Checks an atomic for races; `cas` is exempt, as it detects that a value read plainly before is old."""
-        if part.segment.shadow is None:
+        shadow, touch = part.segment.shadow, self._touch(part, access)
+        if shadow is None:
             return
-        granules = self._granules(part, access)
-        part.segment.shadow.note_signal(granules)
+        shadow.note_signal(touch.granules)
         if not access.instruction.has("cas"):
-            found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
-            self._note_race(found, part, access, "updates")
+            self._note_race(shadow.update(replace(touch, is_strong=False)), part, access, "updates")
 
     def _signal(self, access: Access) -> None:
         self.ordering.signal(access.lanes, is_release=access.instruction.has("release", "acq_rel"))

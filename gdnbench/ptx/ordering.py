@@ -155,6 +155,16 @@ class Ordering:
         limit = np.where(mine % self.threads // WARP == other_warp, in_warp, by_block)
         return np.where(others // self.threads == mine // self.threads, limit, 0)
 
+    def limit_of_any(self, lanes: IntArray, others: IntArray) -> IntArray:
+        """Returns steps before which accesses of any threads in the blocks of `others` precede what lanes do now."""
+        same_block = others // self.threads == self.in_grid(lanes) // self.threads
+        return np.where(same_block, self.block_sync[lanes], 0)
+
+    def same_warp(self, one: IntArray, other: IntArray) -> Mask:
+        """Returns whether threads, by numbers in the grid, are of one warp."""
+        same_block = one // self.threads == other // self.threads
+        return np.asarray(same_block & (one % self.threads // WARP == other % self.threads // WARP))
+
     def _warp(self, lanes: IntArray) -> IntArray:
         return lanes // self.threads * self._warps + lanes % self.threads // WARP
 
