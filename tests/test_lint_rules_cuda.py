@@ -23,26 +23,6 @@ def lint(tmp_path):
     return call
 
 
-# C1
-
-
-@pytest.mark.parametrize(
-    ("loop", "found"),
-    [
-        ("for (int i = 0; i < AXIS_N; ++i) sum += __bfloat162float(x[8 + i]);", True),
-        ("for (int i = 0; i < AXIS_N; i++) sum += __bfloat162float(x[i + M * 4]);", True),
-        ("for (int i = 0; i < 3; ++i) sum += __bfloat162float(x[i]);", False),
-        ("for (int i = 0; i < AXIS_N; ++i) sum += __bfloat162float(x[i * 32]);", False),
-        ("for (int i = 0; i < AXIS_N; ++i) sum += __bfloat162float(x[threadIdx.x]);", False),
-        ("for (int i = 0; i < AXIS_N; ++i) sum += w[i];", False),
-        ("for (int i = threadIdx.x; i < AXIS_N; i += 128) sum += __bfloat162float(x[i]);", False),
-        ("for (int i = 0; i < AXIS_N; ++i) sum += __bfloat162float(x[(i % 4) * 2 + i / 4]);", False),
-    ],
-)
-def test_only_neighbours_of_one_thread_are_narrow(lint, loop, found):
-    assert lint(f"  float sum = 0.f;\n  {loop}\n  total[M - 1] = sum;") == ([("C1", 5)] if found else [])
-
-
 # C4
 
 

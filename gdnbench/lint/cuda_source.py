@@ -159,11 +159,6 @@ def field(node: Node | None, name: str) -> Node | None:
     return node.child_by_field_name(name) if node is not None else None
 
 
-def names_in(node: Node) -> set[str]:
-    """Returns the identifiers in a node."""
-    return {text_of(each) for each in walk(node) if each.type == "identifier"}
-
-
 def _parameter(node: Node, declarator: Node, place: SourcePlace | None) -> CudaParameter:
     written = text_of(node)
     identifiers = [text_of(each) for each in walk(declarator) if each.type == "identifier"]

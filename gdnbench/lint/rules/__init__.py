@@ -5,7 +5,6 @@ from __future__ import annotations
 from gdnbench.lint.finding import LintRule
 from gdnbench.lint.rules.autotune import autotune_in_place, autotune_key
 from gdnbench.lint.rules.moved_load import moved_load
-from gdnbench.lint.rules.narrow_loads import narrow_loads
 from gdnbench.lint.rules.offset import cuda_offset, triton_offset
 from gdnbench.lint.rules.plain_pointer import plain_pointer
 from gdnbench.lint.rules.precision import dot_tf32, narrow_sum
@@ -14,6 +13,6 @@ from gdnbench.lint.rules.unmasked_access import unmasked_access
 
 RULES: tuple[LintRule, ...] = (
     *(unmasked_access, dot_tf32, triton_offset, narrow_sum, autotune_key, autotune_in_place, triton_launch, moved_load),
-    *(narrow_loads, plain_pointer, cuda_offset, cuda_launch),
+    *(plain_pointer, cuda_offset, cuda_launch),
 )
 """Triton's, then CUDA's, by their codes."""
