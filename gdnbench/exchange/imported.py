@@ -113,22 +113,22 @@ class ImportedNumerics:
         tensors: Tensors = {}
         scalars: dict[str, float] = {}
         for name, defined in self._definition.inputs.items():
-            told = line.inputs.get(name) if line else None
+            traced = line.inputs.get(name) if line else None
             if defined.shape is None:
-                scalars[name] = _scalar(told, random)
+                scalars[name] = _scalar(traced, random)
             else:
                 shape = [sizes[axis] for axis in defined.shape]
-                tensors[name] = self._tensor(name, defined, shape, told, random).to(device)
+                tensors[name] = self._tensor(name, defined, shape, traced, random).to(device)
         return tensors, scalars
 
     def _tensor(
-        self, name: str, defined: DefinedTensor, shape: list[int], told: TracedInput | None, random: torch.Generator
+        self, name: str, defined: DefinedTensor, shape: list[int], traced: TracedInput | None, random: torch.Generator
     ) -> torch.Tensor:
         dtype = getattr(torch, defined.dtype)
-        if told and told.type == "safetensors":
+        if traced and traced.type == "safetensors":
             from safetensors.torch import load_file as load_tensors
 
-            stored: torch.Tensor = load_tensors(self._folder / BLOBS_FOLDER / str(told.path))[str(told.tensor_key)]
+            stored: torch.Tensor = load_tensors(self._folder / BLOBS_FOLDER / str(traced.path))[str(traced.tensor_key)]
             return stored
         if defined.dtype in _INDICES:
             raise DeclarationError(
@@ -146,15 +146,15 @@ class ImportedNumerics:
     def oracle(self, tensors: Tensors, scalars: Mapping[str, float]) -> Tensors:
         """Computes the reference's outputs in float64: see `in_float64`."""
         run = load_file(self._folder / REFERENCE_FILE).run
-        given: Mapping[str, Any] = {**tensors, **scalars}
-        result = in_float64(run, [given[name] for name in self._definition.inputs])
+        values: Mapping[str, Any] = {**tensors, **scalars}
+        result = in_float64(run, [values[name] for name in self._definition.inputs])
         return dict(zip(self._definition.outputs, as_outputs(result, list(self._definition.outputs)), strict=True))
 
 
-def _scalar(told: TracedInput | None, random: torch.Generator) -> float:
+def _scalar(traced: TracedInput | None, random: torch.Generator) -> float:
     """Returns the line's value; else one in (0, 1], as a negative eps or scale gives NaN."""
-    if told and told.value is not None:
-        return float(told.value)
+    if traced and traced.value is not None:
+        return float(traced.value)
     return 1.0 - float(torch.rand((), generator=random))  # rand may return 0, but not 1
 
 

@@ -174,7 +174,7 @@ def _catalog(root: Path) -> Catalog:
 def _stored_definitions(catalog: Catalog) -> dict[str, Definition]:
     """Returns the Definitions of imported ops, by name."""
     folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
-    return {kept.name: kept for kept in map(stored_definition, folders)}
+    return {definition.name: definition for definition in map(stored_definition, folders)}
 
 
 def _definition_of(known: Mapping[str, Definition], name: str) -> Definition:

@@ -45,10 +45,12 @@ def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBindi
     """
     entry, definition = subject.entry, subject.match.definition
     if (entry.folder / SOLUTION_FILE).is_file():
-        kept = stored_solution(entry.folder)
-        if kept.definition != definition.name:
-            raise UsageError(f"{entry.kernel.name} was imported for {kept.definition}", "export it for that Definition")
-        return kept
+        solution = stored_solution(entry.folder)
+        if solution.definition != definition.name:
+            raise UsageError(
+                f"{entry.kernel.name} was imported for {solution.definition}", "export it for that Definition"
+            )
+        return solution
     language, sources = _sources(subject, binding)
     return Solution(
         name=solution_name(subject.variant.label),

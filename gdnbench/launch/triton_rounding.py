@@ -36,8 +36,8 @@ def compute_narrow_numbers() -> None:
         if before == after or NARROW.isdisjoint((before, after)):
             return cast(self, source, target)
         wide = widened(source.data, before)
-        found = _narrowed(wide, after) if after in NARROW else wide.astype(interpreter._get_np_dtype(target.scalar))
-        return interpreter.TensorHandle(found, target.scalar)
+        result = _narrowed(wide, after) if after in NARROW else wide.astype(interpreter._get_np_dtype(target.scalar))
+        return interpreter.TensorHandle(result, target.scalar)
 
     def create_fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
         is_nearest = rounding != ir.ROUNDING_MODE.RTZ
@@ -51,9 +51,9 @@ def compute_narrow_numbers() -> None:
 
     def create_fma(_self: Any, x: Any, y: Any, z: Any) -> Any:
         a, b, c = (widened(each.data, each.dtype.scalar.name) for each in (x, y, z))
-        found = a * b + c
+        result = a * b + c
         is_bf16 = z.dtype.scalar.name == "bf16"
-        return interpreter.TensorHandle(to_bfloat16(found) if is_bf16 else found, z.dtype.scalar)
+        return interpreter.TensorHandle(to_bfloat16(result) if is_bf16 else result, z.dtype.scalar)
 
     for name in ("unary_op", "binary_op", "ternary_op"):
         setattr(builder, name, _of_numbers(getattr(builder, name)))
@@ -70,13 +70,13 @@ def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
-    def apply(self: Any, *given: Any) -> Any:
-        *operands, function = given
+    def apply(self: Any, *arguments: Any) -> Any:
+        *operands, function = arguments
         kind = operands[-1].dtype.scalar
         if kind.name != "bf16" or function is np.where:
-            return method(self, *given)
-        found = function(*(widen_bfloat16(each.data) for each in operands))
-        return TensorHandle(found, tl.int1) if found.dtype == bool else TensorHandle(to_bfloat16(found), kind)
+            return method(self, *arguments)
+        result = function(*(widen_bfloat16(each.data) for each in operands))
+        return TensorHandle(result, tl.int1) if result.dtype == bool else TensorHandle(to_bfloat16(result), kind)
 
     return apply
 
@@ -90,15 +90,15 @@ def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
         is_block = tensor.type.is_block()
         return tl.core.tensor(TensorHandle(data, kind), tl.block_type(kind, tensor.shape) if is_block else kind)
 
-    def apply(self: Any, given: Any) -> Any:
-        if given.dtype.scalar.name != "bf16":
-            return method(self, given)
-        found = method(self, of(given, widen_bfloat16(given.handle.data), tl.float32))
+    def apply(self: Any, operand: Any) -> Any:
+        if operand.dtype.scalar.name != "bf16":
+            return method(self, operand)
+        result = method(self, of(operand, widen_bfloat16(operand.handle.data), tl.float32))
         rounded = [
             of(each, to_bfloat16(each.handle.data), tl.bfloat16)
-            for each in (found if isinstance(found, list) else [found])
+            for each in (result if isinstance(result, list) else [result])
         ]
-        return rounded if isinstance(found, list) else rounded[0]
+        return rounded if isinstance(result, list) else rounded[0]
 
     return apply
 
@@ -110,8 +110,8 @@ def widened(data: NDArray[Any], kind: str) -> NDArray[Any]:
     if kind not in _FP8:
         return data
     bits = torch.from_numpy(np.ascontiguousarray(data).view(np.uint8))
-    found: NDArray[np.float32] = bits.view(_FP8[kind]).float().numpy()
-    return found.reshape(np.shape(data))
+    result: NDArray[np.float32] = bits.view(_FP8[kind]).float().numpy()
+    return result.reshape(np.shape(data))
 
 
 def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any]:
@@ -120,8 +120,8 @@ def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any]:
         return to_bfloat16(single)
     most = torch.finfo(_FP8[kind]).max
     clamped = torch.from_numpy(np.ascontiguousarray(single)).clamp(-most, most)  # NaN stays
-    found: NDArray[np.uint8] = clamped.to(_FP8[kind]).view(torch.uint8).numpy()
-    return found.reshape(np.shape(values))
+    result: NDArray[np.uint8] = clamped.to(_FP8[kind]).view(torch.uint8).numpy()
+    return result.reshape(np.shape(values))
 
 
 @cache
@@ -144,13 +144,13 @@ def round_to_nearest() -> None:
     def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
         is_tf32 = input_precision == ir.INPUT_PRECISION.TF32
 
-        def factor(given: Any) -> Any:
-            kind = given.dtype.scalar
+        def factor(operand: Any) -> Any:
+            kind = operand.dtype.scalar
             if kind.name in NARROW:
-                return interpreter.TensorHandle(widened(given.data, kind.name), tl.float32)
+                return interpreter.TensorHandle(widened(operand.data, kind.name), tl.float32)
             if kind == tl.float32 and is_tf32:
-                return interpreter.TensorHandle(cut_to_tf32(given.data), tl.float32)
-            return given
+                return interpreter.TensorHandle(cut_to_tf32(operand.data), tl.float32)
+            return operand
 
         return dot(self, factor(a), factor(b), d, input_precision, max_num_imprecise_acc)
 
@@ -182,5 +182,5 @@ def from_nvfp4(packed: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[
     if scales.shape[1] * BLOCK != count:
         raise ValueError(f"{scales.shape[1]} scales for {count} numbers, and nvfp4 has one for each {BLOCK}")
     bits, of = (torch.from_numpy(np.ascontiguousarray(each).view(np.uint8)) for each in (packed, scales))
-    found: NDArray[np.float32] = unpacked(bits, of.view(FP8), torch.float32).numpy()
-    return found
+    result: NDArray[np.float32] = unpacked(bits, of.view(FP8), torch.float32).numpy()
+    return result

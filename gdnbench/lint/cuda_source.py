@@ -136,17 +136,17 @@ def read_cuda(path: Path, text: str, macros: dict[str, str]) -> CudaSource:
 
 def macros_of(text: str) -> dict[str, str]:
     """Returns the macros without arguments that a text defines, each on one line."""
-    found = _DEFINE.finditer(text)
-    return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in found if each[2] is None}
+    defines = _DEFINE.finditer(text)
+    return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in defines if each[2] is None}
 
 
 def walk(node: Node) -> Iterator[Node]:
     """Yields a node and all nodes below it, in source order."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting += reversed(found.children)
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.children)
 
 
 def text_of(node: Node | None) -> str:

@@ -71,8 +71,8 @@ def read_triton(path: Path, text: str) -> TritonSource:
             functions[node.name] = _function(node)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            found, value = _literal(node.value)
-            if found:
+            is_literal, value = _literal(node.value)
+            if is_literal:
                 values[node.targets[0].id] = value
     return TritonSource(path, text, functions, values, language, triton)
 
@@ -115,16 +115,16 @@ def _autotune(node: ast.Call) -> Autotune:
         node,
         _names(given["key"]) if "key" in given else (),
         restored,
-        tuple(value for found, value in constants if found and isinstance(value, dict)),
+        tuple(value for is_literal, value in constants if is_literal and isinstance(value, dict)),
     )
 
 
 def _names(node: ast.expr) -> tuple[str, ...] | None:
     """Returns a literal list of texts, or None for anything else."""
-    found, value = _literal(node)
-    if found and value is None:
+    is_literal, value = _literal(node)
+    if is_literal and value is None:
         return ()
-    is_list = found and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    is_list = is_literal and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     return tuple(value) if is_list else None
 
 

@@ -115,14 +115,14 @@ class _Follower(Expressions):
             case _:
                 self._forget_assigned([statement], scope)
 
-    def _assign(self, target: ast.expr, found: TritonValue | tuple[TritonValue, ...], scope: Scope) -> None:
+    def _assign(self, target: ast.expr, value: TritonValue | tuple[TritonValue, ...], scope: Scope) -> None:
         match target:
             case ast.Name(id=name):
-                scope[name] = UNKNOWN if isinstance(found, tuple) else found
+                scope[name] = UNKNOWN if isinstance(value, tuple) else value
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                alike = isinstance(found, tuple) and len(found) == len(parts)
+                alike = isinstance(value, tuple) and len(value) == len(parts)
                 for place, part in enumerate(parts):
-                    self._assign(part, found[place] if alike and isinstance(found, tuple) else UNKNOWN, scope)
+                    self._assign(part, value[place] if alike and isinstance(value, tuple) else UNKNOWN, scope)
             case _:
                 pass
 
@@ -223,5 +223,5 @@ class TritonSubject:
         """Yields a setting for the constants of each `triton.Config`, or one without constants."""
         configs = function.autotune.configs if function.autotune else ()
         for constants in configs or ({},):
-            told = ", ".join(f"{name}={value}" for name, value in constants.items())
-            yield LaunchSetting(self.label, at=f"with {told}" if told else "", constants=constants)
+            choices = ", ".join(f"{name}={value}" for name, value in constants.items())
+            yield LaunchSetting(self.label, at=f"with {choices}" if choices else "", constants=constants)

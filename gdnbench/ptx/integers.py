@@ -121,10 +121,10 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
     """Executes `bfind`: the highest bit that is not the sign, or all ones if there is none."""
     value = operands[0]
     unsigned = np.where(value < 0, ~value, value).view(DTYPES[f"u{8 * WIDTHS[kind]}"]) if kind[0] == "s" else value
-    found = _highest_bit(np.asarray(unsigned))
+    bit = _highest_bit(np.asarray(unsigned))
     if instruction.has("shiftamt"):
-        found = np.where(found < 0, found, 8 * WIDTHS[kind] - 1 - found)
-    return found.astype(np.int32).view(np.uint32)
+        bit = np.where(bit < 0, bit, 8 * WIDTHS[kind] - 1 - bit)
+    return bit.astype(np.int32).view(np.uint32)
 
 
 def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
@@ -133,14 +133,14 @@ def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Arra
     For n = 0 it is `base`, if that bit is set.
     """
     mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
-    left, found = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
+    left, bit = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
     for distance in range(32):
         place = np.where(n < 0, base - distance, base + distance)
         is_place = (place >= 0) & (place < 32) & ((n != 0) | (distance == 0))
         is_set = is_place & (mask >> np.clip(place, 0, 31).astype(np.uint32) & np.uint32(1) != 0)
         left = left - is_set
-        found = np.where(is_set & (left == 0), place, found)
-    return found.astype(np.uint32)
+        bit = np.where(is_set & (left == 0), place, bit)
+    return bit.astype(np.uint32)
 
 
 def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:

@@ -194,8 +194,8 @@ class Memory:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
         if self._peers is not None:
             self._peers.settle()
-        for found, doubt in self._doubts.races():
-            self._note_race(found, doubt.part, doubt.access, doubt.verb)
+        for conflict, doubt in self._doubts.races():
+            self._note_race(conflict, doubt.part, doubt.access, doubt.verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Yields where accesses fall; reports and leaves out those that may not be made."""
@@ -330,18 +330,18 @@ class Memory:
         if self._sectors is not None and part.segment is not self.shared and part.segment is not self.local:
             self._sectors.add(access, part.places, self._machine.warp[access.lanes[part.rows]])
 
-    def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
-        if found is None:
+    def _note_race(self, conflict: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
+        if conflict is None:
             return
-        if found.doubtful is not None:
-            self._doubts.add(Doubt(found, part, access, verb))
+        if conflict.doubtful is not None:
+            self._doubts.add(Doubt(conflict, part, access, verb))
             return
-        rows = part.rows[found.lanes]
-        other = self.instructions[found.other_step]
-        if found.is_copy:
+        rows = part.rows[conflict.lanes]
+        other = self.instructions[conflict.other_step]
+        if conflict.is_copy:
             what = f"without waiting for the copy there of {other.at}"
         else:
-            block, thread = divmod(found.other, self.ordering.threads)
+            block, thread = divmod(conflict.other, self.ordering.threads)
             is_same = int(self._machine.block[access.lanes[rows[0]]]) + self._machine.first_block == block
             who = f"thread {thread}" + ("" if is_same else f" of block {block}")
             what = f"where {who} {_VERBS.get(other.name, 'accesses')} at {other.at}, with no barrier between"

@@ -365,9 +365,9 @@ class Ordering:
             local = owners[own] - self._first_lane
             mine, thread, other_thread = local == lanes[own], lanes[own] % self.threads, local % self.threads
             same_warp = (local - other_thread == lanes[own] - thread) & (thread // 32 == other_thread // 32)
-            told = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
+            published = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
             has_met = mine | self.is_ordered(lanes[own], owners[own], times[own])
-            done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], told))
+            done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], published))
         bulk = np.flatnonzero(~own)
         if not len(bulk):
             return done

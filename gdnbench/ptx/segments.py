@@ -188,14 +188,14 @@ class SectorCounts:
 class Doubt:
     """A conflict with doubtful pairs, its access, and the verb for that in findings."""
 
-    found: Conflict
+    conflict: Conflict
     part: AccessPart
     access: Access
     verb: str
 
     def settled(self) -> Conflict | None:
         """Returns the pairs that are a race by what is known now, or None."""
-        shadow, pairs = self.part.segment.shadow, self.found.doubtful
+        shadow, pairs = self.part.segment.shadow, self.conflict.doubtful
         return shadow.settled(pairs) if shadow is not None and pairs is not None else None
 
 
@@ -203,17 +203,17 @@ class Doubts:
     """The first unsettled doubt of each pair of instructions."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, int], Doubt] = {}
+        self._first: dict[tuple[int, int], Doubt] = {}
 
     def add(self, doubt: Doubt) -> None:
         """Keeps a doubt, unless an earlier one of the same instructions still seems a race."""
-        key = (doubt.access.step, doubt.found.other_step)
-        known = self._kept.get(key)
-        if known is None or known.settled() is None:
-            self._kept[key] = doubt
+        key = (doubt.access.step, doubt.conflict.other_step)
+        earlier = self._first.get(key)
+        if earlier is None or earlier.settled() is None:
+            self._first[key] = doubt
 
     def races(self) -> Iterator[tuple[Conflict, Doubt]]:
         """Yields, at the end of the run, the doubts that proved to be races."""
-        for doubt in self._kept.values():
-            if found := doubt.settled():
-                yield found, doubt
+        for doubt in self._first.values():
+            if conflict := doubt.settled():
+                yield conflict, doubt

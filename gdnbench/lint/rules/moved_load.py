@@ -39,10 +39,10 @@ def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
     """Returns the `num_stages` of the loop's `tl.range`; 0 if absent or unknown."""
     if not isinstance(loop.iter, ast.Call):
         return 0
-    asked = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
-    value = asked.value if isinstance(asked, ast.Constant) else None
-    if isinstance(asked, ast.Name):
-        value = constants.get(asked.id)
+    option = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
+    value = option.value if isinstance(option, ast.Constant) else None
+    if isinstance(option, ast.Name):
+        value = constants.get(option.id)
     return value if isinstance(value, int) else 0
 
 
