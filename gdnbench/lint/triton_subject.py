@@ -164,11 +164,11 @@ class _Follower(Expressions):
         """Returns bounds of a loop's counter, and whether it is certain that there are iterations, or none."""
         if not (isinstance(loop, ast.Call) and self.called(loop) in {"range", "static_range"}):
             return None, False
-        given = [self.value(each, scope).span for each in loop.args[:3]]
-        if len(given) == 1:
-            given = [constant_span(0), *given]
-        start, end = (*given, None, None)[:2]
-        step = given[2].value if len(given) > 2 and given[2] else 1
+        bounds = [self.value(each, scope).span for each in loop.args[:3]]
+        if len(bounds) == 1:
+            bounds = [constant_span(0), *bounds]
+        start, end = (*bounds, None, None)[:2]
+        step = bounds[2].value if len(bounds) > 2 and bounds[2] else 1
         if start is None or end is None or step is None or step < 1:
             return None, False
         if end.bounds[1] <= start.bounds[0]:
@@ -200,17 +200,13 @@ class TritonSubject:
     @cached_property
     def traces(self) -> tuple[EventsAtSetting, ...]:
         """The events of each function at each setting; functions that the file launches itself are read without any."""
-        if self.settings:
-            return tuple(
-                evaluate(self.source, self.source.functions[name], setting)
-                for name, settings in self.settings.items()
-                if name in self.source.functions
-                for setting in settings
-            )
+        functions = self.source.functions
+        all_settings = self.settings or {name: tuple(self._own_settings(each)) for name, each in functions.items()}
         return tuple(
-            evaluate(self.source, function, setting)
-            for function in self.source.functions.values()
-            for setting in self._own_settings(function)
+            evaluate(self.source, functions[name], setting)
+            for name, settings in all_settings.items()
+            if name in functions
+            for setting in settings
         )
 
     def events(self) -> Iterator[tuple[LaunchSetting, TritonEvent]]:

@@ -137,7 +137,7 @@ def polling_loads(program: Program) -> frozenset[int]:
     loads = [step for step, each in enumerate(instructions) if each.name == "ld" and each.is_strong]
     if not loads:
         return frozenset()
-    loops, values = list(_loops(program)), _Values(program)
+    loops, values = list(_loops(program)), _Values(instructions)
     same = {step: (instructions[step].at, values.of(instructions[step].operands[1])) for step in loads}
     polling = {same[step] for step in loads if _decides(program, step, loops)}
     return frozenset(step for step in loads if same[step] in polling)
@@ -149,10 +149,10 @@ _DEEPEST = 8  # instructions through which an address is followed to its origin
 class _Values:
     """What operands are computed from: those computed in the same way hold the same value."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, instructions: Sequence[PtxInstruction]) -> None:
+        self._instructions = instructions
         self._made: dict[str, int] = {}
-        for step, each in enumerate(program.instructions):
+        for step, each in enumerate(instructions):
             for name in registers_of(each)[1]:
                 self._made[name] = -1 if name in self._made else step  # set twice: the value depends on the path
 
@@ -161,7 +161,7 @@ class _Values:
         step = self._made.get(operand.text, -1)
         if step < 0 or depth == _DEEPEST:
             return (operand.text, operand.offset)
-        made = self._program.instructions[step]
+        made = self._instructions[step]
         return (made.opcode, operand.offset, *(self.of(each, depth + 1) for each in made.operands[1:]))
 
 

@@ -167,13 +167,11 @@ class Memory:
     def copy_in(
         self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: IntArray | None
     ) -> None:
-        """Copies asynchronously: at once, but readers must wait for it.
+        """Copies asynchronously, byte by byte: at once, but readers must wait for it.
 
-        Args:
-            source: the space, and what each lane reads, byte by byte.
-            target: the space, and where each lane's copy goes.
-            taken: shape (n,), bytes to read for each lane; zeros follow. A lane that reads none may have any address.
-            bulk: shape (n,), the transactions of bulk copies; None for `cp.async`.
+        `source` and `target` are spaces with each lane's access. `taken`, shape (n,), are bytes to read for each lane;
+        zeros follow, and a lane that reads none may have any address. `bulk`, shape (n,), are the transactions of bulk
+        copies, None for `cp.async`.
         """
         read = taken > 0
         values = np.zeros((len(taken), source[1].count), dtype=BITS[source[1].size])

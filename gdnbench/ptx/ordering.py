@@ -351,13 +351,9 @@ class Ordering:
         return np.asarray((times < own) | (times < self.block_fence[lanes // self.threads]))
 
     def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> Mask:
-        """Returns whether asynchronous copies are complete as far as lanes know.
+        """Returns whether asynchronous copies, begun in steps `times`, are complete as far as accessing lanes know.
 
-        Args:
-            lanes: those that access what was copied.
-            kinds: COPY or BULK_COPY.
-            owners: number in the grid of the lane that copied; of a bulk copy, the transaction's number.
-            times: steps in which the copies began.
+        The owner of a COPY is the lane's number in the grid, of a BULK_COPY the transaction's number.
         """
         done = np.zeros(len(lanes), dtype=bool)
         own = kinds == COPY
