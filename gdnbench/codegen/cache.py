@@ -130,8 +130,6 @@ class CacheUse:
 
 @dataclass(frozen=True)
 class _Item:
-    """A file or folder of the cache, such as a build or a revision."""
-
     path: Path
     used_s: float
     size_bytes: int

@@ -152,7 +152,6 @@ def parse_resources(text: str, symbol: str, arch: str) -> Resources:
 
 
 def _sizes(text: str, symbol: str) -> dict[str, tuple[int, int, int]]:
-    """Returns the sizes of blocks and clusters along x, y and z from a kernel's section of attributes."""
     section = re.search(rf"^\.nv\.info\.{re.escape(symbol)}\n(.*?)(?=^\.|\Z)", text, re.MULTILINE | re.DOTALL)
     sizes = _SIZES.findall(section[1]) if section else []
     return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in sizes}

@@ -256,7 +256,6 @@ def _merge(entry: _State, state: _State) -> _State:
 
 
 def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:
-    """Yields what an instruction waits for, and how many may still hold each."""
     for number, left in awaited_scoreboards(one.instruction, one.control):
         yield str(number), left
     if one.instruction.name == "WARPGROUP":

@@ -172,7 +172,6 @@ def _catalog(root: Path) -> Catalog:
 
 
 def _stored_definitions(catalog: Catalog) -> dict[str, Definition]:
-    """Returns the Definitions of imported ops, by name."""
     folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
     return {definition.name: definition for definition in map(stored_definition, folders)}
 

@@ -95,7 +95,6 @@ def _imports_gdnbench(node: ast.stmt) -> bool:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """Returns the statement with its decorators."""
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(each.lineno for each in decorators)])
     return "\n".join(lines[first - 1 : node.end_lineno])

@@ -262,7 +262,6 @@ def _sizes(subject: ExportedKernel) -> Iterator[str]:
 
 
 def _copies(subject: ExportedKernel) -> Iterator[str]:
-    """Yields copies of inputs into the outputs that are updated in place."""
     for target, source in subject.entry.kernel.in_place.items():
         yield f"{target}.copy_({source})"
 

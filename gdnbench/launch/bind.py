@@ -256,7 +256,6 @@ def _load_torch(entry: CatalogEntry, params: Params) -> Binder:
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Returns whether a function may be called with so many arguments, as far as it has a signature."""
     try:
         parameters = signature(function)
     except (TypeError, ValueError):

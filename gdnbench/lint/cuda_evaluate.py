@@ -97,7 +97,6 @@ def combined(sign: str, left: CudaNumber, right: CudaNumber, node: Node) -> Cuda
 
 
 def _checked(number: CudaNumber, node: Node) -> CudaNumber:
-    """Marks the number if its type cannot hold it."""
     if number.span is None or number.span.fits(number.bits, signed=number.signed):
         return number
     low, high = number.span.bounds
@@ -364,7 +363,6 @@ class _Follower:
         return names[name]
 
     def _note(self, *parts: CudaNumber) -> None:
-        """Records offsets of an address that overflowed."""
         if not any(each.is_pointer for each in parts):
             return
         for each in parts:
@@ -373,7 +371,6 @@ class _Follower:
 
 
 def _only_return(function: Node) -> Node | None:
-    """Returns what a function returns, or None if it does anything else."""
     body = field(function, "body")
     statements = [each for each in body.named_children if each.type != "comment"] if body is not None else []
     if len(statements) != 1 or statements[0].type != "return_statement" or not statements[0].named_children:

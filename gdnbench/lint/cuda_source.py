@@ -245,7 +245,6 @@ def read_source(path: Path) -> str:
 
 
 def _with_prefix(entry: CatalogEntry, setting: LaunchSetting) -> LaunchSetting:
-    """Renames axes to their macros' names."""
     axes = {axis.name for axis in entry.op.workloads.axes}
     prefix = entry.op.macro_prefix
     named = {f"{prefix}{name}" if name in axes else name: value for name, value in setting.constants.items()}

@@ -142,7 +142,6 @@ class _Follower(Expressions):
             self.is_conditional = True  # as is the rest of this function
 
     def _follow_perhaps(self, body: Iterable[ast.stmt], scope: Scope, returned: list[TritonValue]) -> None:
-        """Follows statements that may not be reached."""
         before, self.is_conditional = self.is_conditional, True
         try:
             self._follow_all(body, scope, returned)

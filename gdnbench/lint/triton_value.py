@@ -164,7 +164,6 @@ def cast(value: TritonValue, dtype: str) -> TritonValue:
 
 
 def _checked(node: ast.expr, value: TritonValue) -> TritonValue:
-    """Marks the value if its type cannot hold it."""
     whole = _INTEGER.fullmatch(value.dtype)
     if not whole or value.span is None or value.span.fits(value.bits, signed=whole[1] == "i"):
         return value

@@ -208,7 +208,6 @@ _ONES_OF = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
 
 
 def _select(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `selp`, by a predicate, and `slct`, by a sign."""
     target, a, b, by = instruction.operands
     kind = f"b{8 * WIDTHS[instruction.types[0]]}"
     chosen = machine.read(by, "pred") if instruction.name == "selp" else machine.read(by, instruction.types[1]) >= 0
@@ -216,7 +215,6 @@ def _select(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _logic(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes logic on predicates; on integers it is arithmetic."""
     if instruction.types[-1] != "pred":
         _arithmetic(machine, instruction)
         return

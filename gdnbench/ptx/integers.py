@@ -19,7 +19,6 @@ def _wide(kind: str) -> np.dtype[Any]:
 
 
 def _product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    """Executes `mul` and `mad`."""
     a, b = operands[:2]
     if instruction.has("wide"):
         product = a.astype(_wide(kind)) * b.astype(_wide(kind))
@@ -94,12 +93,10 @@ def _permute_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Arra
 
 
 def _length(operand: Array, bits: int) -> Array:
-    """Returns the length of a field of bits, which is that of the whole at most."""
     return np.asarray(np.minimum(operand.astype(np.int64) & 0xFF, bits))
 
 
 def _ones(length: Array) -> Array:
-    """Returns so many ones, in 64 bits."""
     ones = (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
     return np.where(length >= 64, ~np.uint64(0), ones)
 

@@ -166,7 +166,6 @@ class _Values:
 
 
 def _loops(program: Program) -> Iterator[tuple[int, int]]:
-    """Yields the first and last instruction of each loop, which a branch back makes."""
     for step, each in enumerate(program.instructions):
         first = _target(program, step)
         if each.name == "bra" and first is not None and first <= step:

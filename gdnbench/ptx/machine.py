@@ -316,7 +316,6 @@ class Machine:
         self.pending_reads = left
 
     def _end_all_reads(self) -> None:
-        """Ends the pending reads that no lane has waited for."""
         for pending in self.pending_reads:
             self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
         self.pending_reads = []

@@ -137,7 +137,6 @@ def _cluster(directives: str) -> int:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Returns the position of the brace that closes the one at `opening`."""
     depth = 0
     for match in re.finditer(r"[{}]", text[opening:]):
         depth += 1 if match[0] == "{" else -1
@@ -159,8 +158,6 @@ class _Scope:
 
 
 class _Body:
-    """Reads the statements between a kernel's braces."""
-
     def __init__(self, entry: str, module: _Module) -> None:
         self._entry, self._files, self._functions = entry, module.files, module.functions
         self._given: frozenset[str] = frozenset()

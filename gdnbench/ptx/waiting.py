@@ -16,7 +16,6 @@ from gdnbench.ptx.warps import synchronise_warp
 
 
 def _cluster_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """Executes `barrier.cluster.arrive` and `barrier.cluster.wait`."""
     barrier, lanes = machine.ordering.clusters, machine.lanes
     if instruction.has("arrive"):
         text = "arrives at the cluster's barrier again without having waited there"
@@ -48,7 +47,6 @@ def _map_address(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """Executes `bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync` and `bar.warp.sync`."""
     if instruction.has("cluster"):
         return _cluster_barrier(machine, instruction)
     if instruction.has("warp"):
