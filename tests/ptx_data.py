@@ -6,8 +6,8 @@ import numpy as np
 from cuda.bindings import nvrtc
 from cuda.pathfinder import find_nvidia_header_directory
 
-from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import run_program
+from gdnbench.ptx.program import LaunchGrid
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
 

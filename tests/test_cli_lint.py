@@ -40,7 +40,7 @@ def test_no_finding_is_success(lint):
 
 
 def test_the_bundled_kernels_of_an_op_have_no_findings(lint):
-    code, out, _ = lint("--op", "decode", "--select", "T,C2,C3,C4")
+    code, out, _ = lint("--op", "decode", "--select", "T,C4")
     assert code == ExitCode.OK, out
     assert re.match(r"\d\d kernels, \d\d files: no findings\n", out)
 
@@ -58,8 +58,8 @@ def test_rules_are_selected_and_left_out_by_their_beginnings(lint):
 
     everything = {rule.code for rule in RULES}
     assert found() == everything
-    assert found("--select", "C1,T2") == {"C1", "T2"}
-    assert found("--select", "C", "--ignore", "C6") == {code for code in everything if code[0] == "C"} - {"C6"}
+    assert found("--select", "C4,T3") == {"C4", "T3"}
+    assert found("--select", "C", "--ignore", "C7") == {code for code in everything if code[0] == "C"} - {"C7"}
     assert found("--select", "t4") == {"T4"}
 
 
@@ -133,7 +133,7 @@ def test_sarif_has_what_its_schema_requires(lint):
 
 
 def test_sarif_without_findings_says_so(lint):
-    code, out, _ = lint("lint-c1-good", "--format", "sarif")
+    code, out, _ = lint("lint-c4-good", "--format", "sarif")
     assert code == ExitCode.OK
     assert json.loads(out)["runs"][0]["results"] == []
 
@@ -158,7 +158,7 @@ def test_a_source_that_cannot_be_read_is_a_failed_build(lint, tmp_path, monkeypa
 
 
 def test_a_dispatcher_stands_for_the_kernels_that_it_picks(lint):
-    code, out, _ = lint("decode-auto", "--json", "--select", "C2")
+    code, out, _ = lint("decode-auto", "--json", "--select", "C4")
     assert code == ExitCode.OK
     assert any("v9" in name for name in json.loads(out)["kernels"])
 
@@ -171,11 +171,3 @@ def test_neither_torch_nor_triton_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "set()\n", done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["lint-t2-bad:BK=8", "lint-t8-bad:BN=48"])
-def test_what_is_said_not_to_compile_does_not(command_line, monkeypatch, kernel):
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(SPECIMENS))
-    assert command_line("inspect", kernel, "--arch", "sm_90")[0] == ExitCode.BUILD
-    assert command_line("inspect", kernel.partition(":")[0].replace("bad", "good"), "--arch", "sm_90")[0] == ExitCode.OK

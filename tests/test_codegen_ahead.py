@@ -83,7 +83,7 @@ def test_a_cache_that_cannot_be_written_is_the_machines_fault(monkeypatch, tmp_p
 def test_a_limit_that_is_no_size_is_refused_before_anything_is_built(monkeypatch):
     monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", "much")
     monkeypatch.setattr("gdnbench.codegen.ahead.Builder", None)
-    with pytest.raises(UsageError, match="much is no size"):
+    with pytest.raises(UsageError, match="much is not a size"):
         build_all([_job("decode-v4")])
 
 

@@ -130,7 +130,7 @@ def test_the_limit_is_a_size(monkeypatch, text, size):
 @pytest.mark.parametrize("text", ["much", "-1G", "nan", "G"])
 def test_what_is_no_size_is_refused(monkeypatch, text):
     monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", text)
-    with pytest.raises(UsageError, match="no size"):
+    with pytest.raises(UsageError, match="not a size"):
         cache_limit()
 
 

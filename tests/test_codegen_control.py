@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from schedule_data import high, sass
 
-from gdnbench.codegen.control import Control, read_control, read_controls
+from gdnbench.codegen.sass import Control, read_control, read_controls
 from gdnbench.errors import MachineError
 
 DATA = Path(__file__).parent / "data" / "binary"

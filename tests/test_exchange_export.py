@@ -16,7 +16,7 @@ from faults import Gdnbench
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
 from gdnbench.errors import ExitCode
-from gdnbench.exchange.parse import read_files
+from gdnbench.exchange.schema import read_files
 from gdnbench.exchange.solution import OWN_KEY
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.status import Role, Status

@@ -12,7 +12,7 @@ import pytest
 import torch
 from exchange_data import DECODE, GOLDEN, definition, line, solution, trace, tree
 
-from gdnbench.exchange.parse import parse_definition, parse_solution, parse_traces
+from gdnbench.exchange.schema import parse_definition, parse_solution, parse_traces
 
 RECORD = GOLDEN / "validated.json"
 

@@ -179,7 +179,7 @@ def rows(x, y, total, N: tl.constexpr):
     assert codes(bench.triton(source)) == []
 
 
-# T2, T3, T5, T8: types and shapes
+# T3, T5: types
 
 
 @pytest.mark.parametrize(("types", "found"), [("tl.float32", [("T3", 7)]), ("tl.bfloat16", [])])
@@ -230,17 +230,6 @@ def rows(x, total, N: tl.constexpr):
     tl.store(total + row, tl.sum(tl.load(x + row * N + tl.arange(0, N)), dtype=tl.float32))
 """
     assert codes(bench.triton(source)) == []
-
-
-@pytest.mark.parametrize(("end", "found"), [("N", False), ("N - 32", True), ("triton.next_power_of_2(N - 32)", False)])
-def test_lanes_are_counted_where_the_compiler_knows_them(bench, end, found):
-    source = f"""
-@triton.jit
-def rows(x, y, N: tl.constexpr):
-    lanes = tl.arange(0, {end})
-    tl.store(y + lanes, 1.0, mask=lanes < N)
-"""
-    assert codes(bench.triton(source)) == ([("T8", 6)] if found else [])
 
 
 # T4: offsets in 32 bits
@@ -299,7 +288,8 @@ def test_a_key_that_is_computed_is_not_guessed(tmp_path):
     ],
 )
 def test_what_is_updated_in_place(tmp_path, body, updated):
-    from gdnbench.lint.triton_source import read_triton, updated_in_place
+    from gdnbench.lint.rules.autotune import updated_in_place
+    from gdnbench.lint.triton_source import read_triton
 
     source = read_triton(tmp_path / "kernel.py", f"@triton.jit\ndef f(x, y, M):\n    {body}\n")
     assert updated_in_place(source.functions["f"]) == updated

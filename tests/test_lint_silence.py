@@ -39,6 +39,7 @@ def test_a_comment_without_a_reason_is_told_what_it_lacks(tmp_path):
 
 
 def test_a_comment_of_cuda(tmp_path):
-    source = "__global__ void rows(float* y) {{ if (threadIdx.x) __syncthreads(); }}  // gdnbench: ignore[C2] {why}\n"
+    body = "const int row = blockIdx.x; y[row * AXIS_N] = 1.f;"
+    source = f"__global__ void rows(float* y) {{{{ {body} }}}}  // gdnbench: ignore[C5] {{why}}\n"
     assert Bench(tmp_path).cuda(source.format(why="one warp")).silenced == 1
     assert Bench(tmp_path / "other").cuda(source.format(why="")).silenced == 0

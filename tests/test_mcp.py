@@ -177,11 +177,11 @@ def test_lint_has_file_line_and_remedy_of_each_finding(client):
     told = client.call("lint", kernel="decode-v1").document
     assert (told["exit_code"], told["meaning"], told["findings"]) == (0, "no findings", [])
     assert told["read"]["files"] == 6  # the kernel, its op's header, and those that are shared
-    told = client.call("lint", kernel="lint-c2-bad", select="C2")
+    told = client.call("lint", kernel="lint-c4-bad", select="C4")
     [found] = told.document["findings"]
-    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C2")
-    assert found["at"].endswith("c2_bad/kernel.cu:9")
-    assert found["message"] == "__syncthreads() stands where line 8 lets some threads in"
+    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C4")
+    assert found["at"].endswith("c4_bad/kernel.cu:3")
+    assert found["message"] == "x is only read, and its parameter lacks const and __restrict__"
     assert found["remedy"]
 
 

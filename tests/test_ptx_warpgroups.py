@@ -1,6 +1,7 @@
 """Hopper's products by warpgroups in the interpreter of PTX: numbers against NumPy's, and wrong uses found by line."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -302,114 +303,83 @@ ADD = 'asm volatile("add.u32 %0, %0, 1;" : "+r"(r[0]));'
 DOUBLE = 'asm volatile("add.f32 %0, %0, %0;" : "+f"(f[0]));'
 LOOP = "for (int n = 0; n < 2; ++n) {"
 COPY = 'asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at(s + i)), "l"(x + 4 * i) : "memory");'
+
+
+def wrong(kind, slot, text, **slots):
+    return slots, kind, slot, text
+
+
+race = partial(wrong, "RACE")
 FAULTS = {
-    "no fence before the first product": (
-        {"begin": ""},
-        "RACE",
-        "act",
-        "thread 0 of block 0 begins the kernel's first product with no `wgmma.fence` before it",
+    "no fence before the first product": race(
+        "act", "thread 0 of block 0 begins the kernel's first product with no `wgmma.fence` before it", begin=""
     ),
-    "a register of A that is changed after the fence": (
-        {"begin": "FENCE; " + ADD},
-        "RACE",
-        "act",
-        "a register that was accessed since the last `wgmma.fence`",
+    "a register of A that is changed after the fence": race(
+        "act", "a register that was accessed since the last `wgmma.fence`", begin="FENCE; " + ADD
     ),
-    "sums that are changed between products without a fence": (
-        {"wait": f"WAIT(0); {DOUBLE}", "after": SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"]},
-        "RACE",
+    "sums that are changed between products without a fence": race(
         "after",
         "a register that was accessed since the last `wgmma.fence`",
+        wait=f"WAIT(0); {DOUBLE}",
+        after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
-    "sums that are read before the next product without a fence": (
-        {"wait": "WAIT(0); z[i] = f[0];", "after": SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"]},
-        "RACE",
+    "sums that are read before the next product without a fence": race(
         "after",
         "a register that was accessed since the last `wgmma.fence`",
+        wait="WAIT(0); z[i] = f[0];",
+        after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
-    "sums that are not waited for": (
-        {"wait": ""},
-        "RACE",
-        "after",
-        f"thread 0 of block 0 reads a sum of the `wgmma` at kernel.cu:{LINE['act']}",
+    "sums that are not waited for": race(
+        "after", f"thread 0 of block 0 reads a sum of the `wgmma` at kernel.cu:{LINE['act']}", wait=""
     ),
-    "sums of a group that may be pending": ({"wait": "WAIT(1);"}, "RACE", "after", "reads a sum of the `wgmma`"),
-    "sums of no group": ({"commit": ""}, "RACE", "after", "without waiting for it"),
-    "sums that are read too early": ({"wait": "z[i] = f[0]; WAIT(0);"}, "RACE", "wait", "reads a sum of the `wgmma`"),
-    "sums that are read too early by some": (
-        {"wait": "if (i == 70) z[i] = f[0]; WAIT(0);"},
-        "RACE",
-        "wait",
-        "thread 70 of block 0 reads a sum of the `wgmma`",
+    "sums of a group that may be pending": race("after", "reads a sum of the `wgmma`", wait="WAIT(1);"),
+    "sums of no group": race("after", "without waiting for it", commit=""),
+    "sums that are read too early": race("wait", "reads a sum of the `wgmma`", wait="z[i] = f[0]; WAIT(0);"),
+    "sums that are read too early by some": race(
+        "wait", "thread 70 of block 0 reads a sum of the `wgmma`", wait="if (i == 70) z[i] = f[0]; WAIT(0);"
     ),
-    "sums that the next product takes in another shape": (
-        {"commit": product(8) + " COMMIT;"},
-        "RACE",
-        "commit",
-        "takes a sum of the `wgmma`",
+    "sums that the next product takes in another shape": race(
+        "commit", "takes a sum of the `wgmma`", commit=product(8) + " COMMIT;"
     ),
-    "a register of A that is loaded again too early": (
-        {"begin": "#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;", "commit": "COMMIT; }"},
-        "RACE",
+    "a register of A that is loaded again too early": race(
         "begin",
         "writes a register of A of the `wgmma`",
+        begin="#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;",
+        commit="COMMIT; }",
     ),
-    "shared memory that is not shown": (
-        {"show": ""},
-        "RACE",
-        "act",
-        f"is written at kernel.cu:{LINE['fill']}, with no `fence.proxy.async` between",
+    "shared memory that is not shown": race(
+        "act", f"is written at kernel.cu:{LINE['fill']}, with no `fence.proxy.async` between", show=""
     ),
-    "a fence before the write": (
-        {"fill": "SHOW;", "show": SLOTS["fill"]},
-        "RACE",
-        "act",
-        "with no `fence.proxy.async` between",
+    "a fence before the write": race("act", "with no `fence.proxy.async` between", fill="SHOW;", show=SLOTS["fill"]),
+    "copies that are not shown": race(
+        "act", "with no `fence.proxy.async` between", fill=COPY, show='asm volatile("cp.async.wait_all;" ::: "memory");'
     ),
-    "copies that are not shown": (
-        {"fill": COPY, "show": 'asm volatile("cp.async.wait_all;" ::: "memory");'},
-        "RACE",
-        "act",
-        "with no `fence.proxy.async` between",
+    "copies that are not waited for": race("act", "without waiting for the copy there", fill=COPY),
+    "no barrier after the write": race("act", "reads shared memory where thread", sync=""),
+    "a warp's barrier after the write": race("act", "reads shared memory where thread", sync="__syncwarp();"),
+    "shared memory that nobody wrote": wrong(
+        "UNINITIALISED", "act", "reads 16 bytes of shared memory", fill="if (i != 9) " + SLOTS["fill"]
     ),
-    "copies that are not waited for": ({"fill": COPY}, "RACE", "act", "without waiting for the copy there"),
-    "no barrier after the write": ({"sync": ""}, "RACE", "act", "reads shared memory where thread"),
-    "a warp's barrier after the write": ({"sync": "__syncwarp();"}, "RACE", "act", "reads shared memory where thread"),
-    "shared memory that nobody wrote": (
-        {"fill": "if (i != 9) " + SLOTS["fill"]},
-        "UNINITIALISED",
-        "act",
-        "reads 16 bytes of shared memory",
-    ),
-    "shared memory that is overwritten while it is read": (
-        {"wait": "__syncthreads(); s[i] = make_uint4(i, i, i, i); WAIT(0);"},
-        "RACE",
+    "shared memory that is overwritten while it is read": race(
         "wait",
         f"shared memory is overwritten while the `wgmma` at kernel.cu:{LINE['act']} reads it",
+        wait="__syncthreads(); s[i] = make_uint4(i, i, i, i); WAIT(0);",
     ),
-    "shared memory that is overwritten by who has waited first": (
-        {"wait": "WAIT(0); s[i] = make_uint4(i, i, i, i);"},
-        "RACE",
-        "wait",
-        "writes shared memory where thread",
+    "shared memory that is overwritten by who has waited first": race(
+        "wait", "writes shared memory where thread", wait="WAIT(0); s[i] = make_uint4(i, i, i, i);"
     ),
-    "a matrix past the end": (
-        {"sync": "__syncthreads(); db += 64;"},
-        "OUT_OF_BOUNDS",
-        "act",
-        "of shared memory, which has 2048",
+    "a matrix past the end": wrong(
+        "OUT_OF_BOUNDS", "act", "of shared memory, which has 2048", sync="__syncthreads(); db += 64;"
     ),
-    "half of a warpgroup": (
-        {"begin": "if (i < 64) { FENCE;", "wait": "WAIT(0); }"},
-        "INACTIVE_LANE",
-        "act",
-        "which needs all 128",
+    "half of a warpgroup": wrong(
+        "INACTIVE_LANE", "act", "which needs all 128", begin="if (i < 64) { FENCE;", wait="WAIT(0); }"
     ),
-    "half of a warpgroup, while the others wait": (
-        {"begin": "if (i < 64) { FENCE;", "wait": "WAIT(0); } __syncthreads();"},
+    "half of a warpgroup, while the others wait": wrong(
         "BARRIER",
         "act",
         "thread 0 of block 0 waits for threads of its warpgroup that never come here",
+        begin="if (i < 64) { FENCE;",
+        wait="WAIT(0); } __syncthreads();",
     ),
 }
 

@@ -11,11 +11,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from gdnbench import errors
-from gdnbench.catalog.entry import Broken, CatalogEntry
-from gdnbench.catalog.load import load_kernel, load_op
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.build import build_key
 from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
@@ -68,34 +66,11 @@ class Job:
 def encode_job(job: Job) -> str:
     """Encodes a job as a line of JSON, for a builder process."""
     request = {
-        "op_folder": str(job.entry.op_folder),
-        "folder": str(job.entry.folder),
-        "label": job.variant.label,
-        "params": dict(job.variant.params),
-        "shape": job.workload.sizes,
-        "arch": job.arch,
-        "launch": job.launch,
-        "stamped": job.stamped,
-        "disassembled": job.disassembled,
-    }
+        "op_folder": str(job.entry.op_folder), "folder": str(job.entry.folder), "label": job.variant.label,
+        "params": dict(job.variant.params), "shape": job.workload.sizes, "arch": job.arch, "launch": job.launch,
+        "stamped": job.stamped, "disassembled": job.disassembled,
+    }  # fmt: skip
     return json.dumps(request)
-
-
-def decode_job(line: str) -> Job:
-    """Decodes a job and loads its kernel again from its folder.
-
-    Raises BuildError if the kernel cannot be loaded any more, and ParamError for params that it does not have.
-    """
-    request = json.loads(line)
-    op = load_op(Path(request["op_folder"]))
-    entry = op if isinstance(op, Broken) else load_kernel(Path(request["folder"]), op)
-    if isinstance(entry, Broken):
-        raise BuildError(f"{entry.folder}: {entry.reason}")
-    params = entry.kernel.resolve(request["params"])
-    variant = Variant(entry.kernel.name, request["label"], params=params)
-    workload = entry.op.workload(request["shape"])
-    how = (request["launch"], request["stamped"], request["disassembled"])
-    return Job(entry, variant, workload, request["arch"], *how)
 
 
 class BuildStage(StrEnum):
@@ -133,20 +108,12 @@ Reply = StageBegan | Built | NotBuilt
 REPLIES: tuple[type[Reply], ...] = (StageBegan, Built, NotBuilt)
 
 
-def reply_of(result: Result) -> Built | NotBuilt:
-    """Returns the message for a result."""
-    if isinstance(result, Build):
-        return Built(result)
-    return NotBuilt(type(result).__name__, result.message, result.hint)
-
-
 def result_of(reply: Built | NotBuilt) -> Result:
     """Returns the result in a message; an error has the class that was raised."""
     if isinstance(reply, Built):
         return reply.build
     kind = getattr(errors, reply.error, BuildError)
-    known = kind if issubclass(kind, GdnbenchError) else BuildError
-    return known(reply.message, reply.hint)
+    return (kind if issubclass(kind, GdnbenchError) else BuildError)(reply.message, reply.hint)
 
 
 _START_LIMIT_S = 180.0  # compilers from a cold network disk
@@ -158,17 +125,13 @@ _MOST_PROCESSES = 8  # each takes memory and a second to load its compilers; bui
 Settled = Generator[tuple[list[Job], Result], None, None]
 
 
-def _ignore(_job: Job, _result: Result) -> None:
-    pass
-
-
 def build_all(
     jobs: Sequence[Job],
     *,
     processes: int | None = None,
     timeout_s: float = 300.0,
     import_s: float = 30.0,
-    on_result: Callable[[Job, Result], None] = _ignore,
+    on_result: Callable[[Job, Result], None] = lambda _job, _result: None,
 ) -> dict[Job, Result]:
     """Builds every job; one that fails, crashes its process or takes too long fails alone.
 

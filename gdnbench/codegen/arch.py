@@ -1,14 +1,10 @@
 """Compilation targets: the limits of a streaming multiprocessor (SM), occupancy, and launches that CUDA would refuse.
 
 Sources: the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (resident blocks, warps and
-threads per SM, registers per SM and block, shared memory per SM and block), and `cuda_occupancy.h` of CUDA 13.0 for the
-granularities (`cudaOccRegAllocationGranularity`, `cudaOccSMemAllocationGranularity`,
-`cudaOccSubPartitionsPerMultiprocessor`) and, again, the blocks (`cudaOccMaxBlocksPerMultiprocessor`).
-
-Checks whether CUDA would take a launch: its grid, block, shared memory and cluster against an architecture's limits.
-
-Sources: the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Thread Block Clusters",
-and the errors of `cuLaunchKernel`: CUDA_ERROR_INVALID_VALUE for a grid, a block or shared memory beyond them,
+threads per SM, registers and shared memory per SM and block) and "Thread Block Clusters"; `cuda_occupancy.h` of CUDA
+13.0 for the granularities (`cudaOccRegAllocationGranularity`, `cudaOccSMemAllocationGranularity`,
+`cudaOccSubPartitionsPerMultiprocessor`) and, again, the blocks (`cudaOccMaxBlocksPerMultiprocessor`); and the errors of
+`cuLaunchKernel`: CUDA_ERROR_INVALID_VALUE for a grid, a block or shared memory beyond the limits,
 CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES for registers, CUDA_ERROR_INVALID_CLUSTER_SIZE for clusters.
 """
 
@@ -114,7 +110,7 @@ def occupancy(limits: SmLimits, *, threads: int, registers: int, shared_bytes: i
     fitting = {
         "warps": limits.warps // warps,
         "registers": _by_registers(warps, registers),
-        "shared memory": _by_shared(limits, shared_bytes),
+        "shared memory": limits.shared_bytes // _round_up(shared_bytes + RESERVED_SHARED, SHARED_UNIT),
         "blocks": limits.blocks,
     }
     blocks = min(fitting.values())
@@ -131,11 +127,6 @@ def _by_registers(warps: int, registers: int) -> int:
     if registers > _MOST_REGISTERS or of_warp * _round_up(warps, SUB_PARTITIONS) > REGISTERS:
         return 0
     return REGISTERS // SUB_PARTITIONS // of_warp * SUB_PARTITIONS // warps
-
-
-def _by_shared(limits: SmLimits, shared_bytes: int) -> int:
-    of_block = _round_up(shared_bytes + RESERVED_SHARED, SHARED_UNIT)
-    return limits.shared_bytes // of_block
 
 
 def _round_up(count: int, unit: int) -> int:
@@ -187,29 +178,29 @@ class LaunchRequest:
         return self._grid_refusal() or self._block_refusal() or self._resource_refusal(arch)
 
     def _grid_refusal(self) -> str:
-        told = f"a grid of {' x '.join(map(str, self.grid))} blocks cannot be launched"
+        start = f"a grid of {' x '.join(map(str, self.grid))} blocks cannot be launched"
         if len(self.grid) > len(MOST_BLOCKS):
-            return f"{told}: it has {len(self.grid)} axes, and CUDA's have {len(MOST_BLOCKS)}"
+            return f"{start}: it has {len(self.grid)} axes, and CUDA's have {len(MOST_BLOCKS)}"
         least = 0 if self.is_triton else 1
         for axis, blocks, most in zip("xyz", self.grid, MOST_BLOCKS, strict=False):
             if not least <= blocks <= most:
-                return f"{told}: {axis} takes {least} to {most:,}"
+                return f"{start}: {axis} takes {least} to {most:,}"
         if prod(self.cluster) > MOST_CLUSTERED:
             of = " x ".join(map(str, self.cluster))
             return f"a cluster of {of} blocks cannot be launched: it takes 1 to {MOST_CLUSTERED}"
         for axis, blocks, clustered in zip("xyz", (*self.grid, 1, 1), self.cluster, strict=False):
             if blocks % clustered:
-                return f"{told}: along {axis} they make no whole clusters of {clustered}"
+                return f"{start}: along {axis} they make no whole clusters of {clustered}"
         return ""
 
     def _block_refusal(self) -> str:
-        told = f"a block of {self.threads:,} threads cannot be launched"
+        start = f"a block of {self.threads:,} threads cannot be launched"
         if not 1 <= self.threads <= MAX_THREADS_PER_BLOCK:
-            return f"{told}: it takes 1 to {MAX_THREADS_PER_BLOCK:,}"
+            return f"{start}: it takes 1 to {MAX_THREADS_PER_BLOCK:,}"
         if self.required_threads and self.threads != self.required_threads:
-            return f"{told}: the kernel is compiled for blocks of {self.required_threads:,}"
+            return f"{start}: the kernel is compiled for blocks of {self.required_threads:,}"
         if self.most_threads and self.threads > self.most_threads:
-            return f"{told}: the kernel's __launch_bounds__ are {self.most_threads:,}"
+            return f"{start}: the kernel's __launch_bounds__ are {self.most_threads:,}"
         return ""
 
     def _resource_refusal(self, arch: str) -> str:
@@ -220,15 +211,11 @@ class LaunchRequest:
         if self.shared_bytes > limits.block_shared_bytes:
             most = f"{arch} gives a block at most {limits.block_shared_bytes:,}"
             return f"a block with {self.shared_bytes:,} bytes of shared memory cannot be launched: {most}"
-        if _lacks_registers(limits, self):
+        held = occupancy(limits, threads=self.threads, registers=self.registers, shared_bytes=0)
+        if held.blocks == 0 and held.limited_by == "registers":
             of_each = f"{self.threads:,} threads with {self.registers} registers each"
             return f"a block of {of_each} cannot be launched: {arch} gives a block {REGISTERS:,}"
         return ""
-
-
-def _lacks_registers(limits: SmLimits, request: LaunchRequest) -> bool:
-    held = occupancy(limits, threads=request.threads, registers=request.registers, shared_bytes=0)
-    return held.blocks == 0 and held.limited_by == "registers"
 
 
 def request_of(launch: CudaLaunch | TritonLaunch, workload: Workload, params: Params) -> LaunchRequest:

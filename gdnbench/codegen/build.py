@@ -1,9 +1,8 @@
 """Compiles one variant for one architecture, in this process, unless the cache has it, and reads ptxas's log.
 
-What only ptxas's log tells of a kernel: that it serializes Hopper's warpgroup products.
-
-Where ptxas cannot keep the products of a function in flight (`wgmma.mma_async`), it waits for each before the next. The
-machine code is then that of a source which waits for each itself, so only the log tells the two apart.
+Only that log tells that Hopper's warpgroup products are serialized. Where ptxas cannot keep the products of a function
+in flight (`wgmma.mma_async`), it waits for each before the next, and the machine code is that of a source which waits
+for each itself.
 """
 
 from __future__ import annotations
@@ -124,10 +123,14 @@ def build_key(
     It loads no compiler, so the parent process can call it. Raises BuildError if the kernel's `warps` or `stages` fails
     or a file in its folder cannot be read, and TypeError for a kernel that is not compiled, such as a `TorchKernel`.
     """
+    try:
+        source_hash = entry.source_hash()
+    except OSError as error:
+        raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
     facts = {
         "schema": _SCHEMA,
         "source": str(entry.source),  # line tables name it, so a copy elsewhere is another build
-        "source_hash": _source_hash(entry),
+        "source_hash": source_hash,
         "arguments": [*((spec.name, spec.dtype_at(workload.axes)) for spec in entry.op.tensors), *entry.op.scalars],
         "params": dict(params),
         "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in workload.compile_time.items()},
@@ -136,13 +139,6 @@ def build_key(
         "compiler": _fingerprint(entry.kernel, params, workload, launch, stamped=stamped),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _source_hash(entry: CatalogEntry) -> str:
-    try:
-        return entry.source_hash()
-    except OSError as error:
-        raise BuildError(f"{entry.folder}: a file in it cannot be read: {error.strerror or error}") from error
 
 
 def _fingerprint(kernel: Kernel, params: Params, workload: Workload, launch: str, *, stamped: bool) -> dict[str, Any]:

@@ -35,7 +35,7 @@ LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
 DEFAULT_LIMIT = 1 << 30
 """A gibibyte: 50,000 builds of 20 KB."""
 
-_KEPT = 0.8  # of the limit, so that not every build evicts
+_LEFT_AFTER_EVICTION = 0.8  # of the limit, so that not every build evicts
 _GRACE_S = 3600.0
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
@@ -130,8 +130,6 @@ class CacheUse:
 
 @dataclass(frozen=True)
 class _Item:
-    """A file or folder of the cache, such as a build or a revision."""
-
     path: Path
     used_s: float
     size_bytes: int
@@ -147,10 +145,10 @@ def cache_limit() -> int:
     Raises UsageError if the variable is not a size.
     """
     text = os.environ.get(LIMIT_VARIABLE, "").strip()
-    found = _SIZE.fullmatch(text)
-    if text and not found:
-        raise UsageError(f"{LIMIT_VARIABLE}={text} is no size", "write 500M or 2G")
-    return int(float(found["count"]) * _UNITS[found["unit"].upper()]) if found else DEFAULT_LIMIT
+    size = _SIZE.fullmatch(text)
+    if text and not size:
+        raise UsageError(f"{LIMIT_VARIABLE}={text} is not a size", "write 500M or 2G")
+    return int(float(size["count"]) * _UNITS[size["unit"].upper()]) if size else DEFAULT_LIMIT
 
 
 def cache_use() -> CacheUse:
@@ -169,7 +167,7 @@ def cache_use() -> CacheUse:
 def evict() -> int:
     """Brings the cache within its limit; returns the bytes freed, and raises UsageError as `cache_limit`."""
     limit, use = cache_limit(), cache_use()
-    return _remove_down_to(int(_KEPT * limit), use) if use.total_bytes > limit else 0
+    return _remove_down_to(int(_LEFT_AFTER_EVICTION * limit), use) if use.total_bytes > limit else 0
 
 
 def clean(older_s: float = 0.0) -> int:
@@ -227,7 +225,7 @@ def _builds() -> list[_Item]:
 
 
 def _code() -> list[_Item]:
-    return [*_items(cache_folder(), ".cubin"), *_items(cache_folder(), ".sass")]
+    return list(_items(cache_folder(), ".cubin", ".sass"))
 
 
 def _cubin_beside(path: Path) -> str:
@@ -235,28 +233,23 @@ def _cubin_beside(path: Path) -> str:
     return f"{path.name.rsplit('.', 2)[0]}.cubin" if path.suffix == ".sass" else path.name
 
 
-def _items(folder: Path, suffix: str) -> Iterator[_Item]:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(suffix):
-                with contextlib.suppress(OSError):
-                    stat = entry.stat()
-                    yield _Item(Path(entry.path), stat.st_mtime, stat.st_size)
-
-
 def _revisions() -> list[_Item]:
-    folder = cache_folder().parent / "revisions"
-    found = []
+    return list(_items(cache_folder().parent / "revisions", ""))
+
+
+def _items(folder: Path, *suffixes: str) -> Iterator[_Item]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                found.append(_Item(Path(entry.path), entry.stat().st_mtime, _size(entry.path)))
-    return found
+                if entry.name.endswith(suffixes):
+                    yield _Item(Path(entry.path), entry.stat().st_mtime, _size(entry))
 
 
-def _size(folder: str) -> int:
+def _size(entry: os.DirEntry[str]) -> int:
+    if not entry.is_dir():
+        return entry.stat().st_size
     total = 0
-    for path, _, names in os.walk(folder):
+    for path, _, names in os.walk(entry.path):
         for name in names:
             with contextlib.suppress(OSError):
                 total += (Path(path) / name).lstat().st_size

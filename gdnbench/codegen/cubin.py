@@ -1,10 +1,7 @@
 """Reads cubins with NVIDIA's `cuobjdump` and `nvdisasm`: resources, disassembly, source lines, live registers.
 
-Source lines and live registers of each instruction of a cubin, from NVIDIA's `nvdisasm`.
-
-Both follow from the cubin alone. Lines are there if the compiler was asked for them, as every build here asks it
-(`lineinfo`, which changes no code). Live registers are from nvdisasm's data flow over the whole function: those that
-hold a value which is still read, and those that the instruction writes.
+Every build here has source lines (`lineinfo`, which changes no code). Live registers are from nvdisasm's data flow over
+the whole function: those that hold a value which is still read, and those that the instruction writes.
 """
 
 from __future__ import annotations
@@ -47,24 +44,33 @@ def cuobjdump() -> Path:
     folders = [] if spec is None else (spec.submodule_search_locations or [])
     bundled = [Path(folder) / "backends/nvidia/bin/cuobjdump" for folder in folders]
     on_path = shutil.which("cuobjdump")
-    found = [path for path in bundled if path.is_file()] or ([Path(on_path)] if on_path else [])
-    if not found:
+    paths = [path for path in bundled if path.is_file()] or ([Path(on_path)] if on_path else [])
+    if not paths:
         raise MachineError("there is no cuobjdump to read cubins with", "pip install triton, whose wheel carries it")
-    return found[0]
+    return paths[0]
+
+
+def _nvdisasm() -> Path:
+    return cuobjdump().with_name("nvdisasm")  # in the wheel of Triton and in CUDA's toolkit
 
 
 def run_cuobjdump(cubin: Path, *options: str) -> str:
     """Returns what `cuobjdump` prints of a cubin; raises MachineError if it is absent, or cannot read the cubin."""
-    command = [str(cuobjdump()), *options, str(cubin)]
+    return _run(cuobjdump(), *options, str(cubin)).output
+
+
+def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
+    """Runs a tool on a cubin, the last of its options; raises MachineError if it does not run, or fails."""
+    command = [str(tool), *options]
     hint = f"try by hand: {' '.join(command)}"
     try:
         done = run_tool(command, limit_s=_LIMIT_S)
     except OSError as error:
-        raise MachineError(f"cuobjdump failed: {error}", hint) from error
-    if done.returncode:
-        said = done.errors.strip() or describe_exit(done.returncode)
-        raise MachineError(f"cuobjdump cannot read {cubin}: {said}", hint)
-    return done.output
+        raise MachineError(f"{tool.name} failed: {error}", hint) from error
+    if done.returncode and not may_fail:
+        reason = done.errors.strip() or describe_exit(done.returncode)
+        raise MachineError(f"{tool.name} cannot read {options[-1]}: {reason}", hint)
+    return done
 
 
 def disassemble(cubin: Path, symbol: str) -> str:
@@ -73,14 +79,14 @@ def disassemble(cubin: Path, symbol: str) -> str:
     Raises MachineError if `cuobjdump` is absent or cannot read the cubin.
     """
     # A cached cubin is named by its content, so SASS beside it cannot be of another.
-    kept = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
+    stored = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return read_regular_text(kept)
+        return read_regular_text(stored)
     sass = run_cuobjdump(cubin, "-sass", "-fun", symbol)
     with contextlib.suppress(OSError):  # a read-only cache costs time, and nothing else
-        with tempfile.NamedTemporaryFile("w", dir=kept.parent, prefix=".", suffix=".tmp", delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", dir=stored.parent, prefix=".", suffix=".tmp", delete=False) as file:
             file.write(sass)
-        Path(file.name).rename(kept)
+        Path(file.name).rename(stored)
     return sass
 
 
@@ -146,10 +152,9 @@ def parse_resources(text: str, symbol: str, arch: str) -> Resources:
 
 
 def _sizes(text: str, symbol: str) -> dict[str, tuple[int, int, int]]:
-    """Returns the sizes of blocks and clusters along x, y and z from a kernel's section of attributes."""
     section = re.search(rf"^\.nv\.info\.{re.escape(symbol)}\n(.*?)(?=^\.|\Z)", text, re.MULTILINE | re.DOTALL)
-    found = _SIZES.findall(section[1]) if section else []
-    return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in found}
+    sizes = _SIZES.findall(section[1]) if section else []
+    return {name: (int(x, 16), int(y, 16), int(z, 16)) for name, x, y, z in sizes}
 
 
 _SECTION = re.compile(r"^\s*\.section\s+([^,\s]+)")
@@ -178,12 +183,12 @@ def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine
     The innermost line comes first, then those from where its function was inlined. Raises MachineError if `nvdisasm` is
     absent or cannot read the cubin.
     """
-    return parse_source_lines(_run(cubin, "-gi"), symbol)
+    return parse_source_lines(_run(_nvdisasm(), "-gi", "-c", str(cubin)).output, symbol)
 
 
 def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:
     """Parses what `nvdisasm -gi` printed; returns as `read_source_lines`."""
-    found: dict[int, tuple[SourceLine, ...]] = {}
+    by_address: dict[int, tuple[SourceLine, ...]] = {}
     lines: tuple[SourceLine, ...] = ()
     fresh = False  # whether the lines belong to the next instruction
     for line in _section(text, symbol):
@@ -193,8 +198,8 @@ def parse_source_lines(text: str, symbol: str) -> Mapping[int, tuple[SourceLine,
         elif instruction := _INSTRUCTION.match(line):
             fresh = False
             if lines:
-                found[int(instruction[1], 16)] = lines
-    return found
+                by_address[int(instruction[1], 16)] = lines
+    return by_address
 
 
 def read_live_registers(cubin: Path, symbol: str) -> Mapping[int, int]:
@@ -203,18 +208,14 @@ def read_live_registers(cubin: Path, symbol: str) -> Mapping[int, int]:
     It is empty if nvdisasm does not follow the code: that of Triton for sm_90, whose ptxas is of an older CUDA. Raises
     MachineError if `nvdisasm` is absent.
     """
-    done = _start(cubin, "-lrm", "count")
+    done = _run(_nvdisasm(), "-lrm", "count", "-c", str(cubin), may_fail=True)
     return {} if done.returncode else parse_live_registers(done.output, symbol)
 
 
 def parse_live_registers(text: str, symbol: str) -> Mapping[int, int]:
     """Parses what `nvdisasm -lrm count` printed; returns as `read_live_registers`."""
-    found: dict[int, int] = {}
-    for line in _section(text, symbol):
-        instruction, live = _INSTRUCTION.match(line), _LIVE.search(line)
-        if instruction and live:
-            found[int(instruction[1], 16)] = int(live[1] or 0)
-    return found
+    matches = ((_INSTRUCTION.match(line), _LIVE.search(line)) for line in _section(text, symbol))
+    return {int(one[1], 16): int(live[1] or 0) for one, live in matches if one and live}
 
 
 def _section(text: str, symbol: str) -> Iterator[str]:
@@ -224,26 +225,3 @@ def _section(text: str, symbol: str) -> Iterator[str]:
             inside = section[1] == f".text.{symbol}"
         if inside:
             yield line
-
-
-def _run(cubin: Path, *options: str) -> str:
-    done = _start(cubin, *options)
-    if done.returncode:
-        said = done.errors.strip() or describe_exit(done.returncode)
-        raise MachineError(
-            f"nvdisasm cannot read {cubin}: {said}", f"try by hand: {' '.join(_command(cubin, *options))}"
-        )
-    return done.output
-
-
-def _start(cubin: Path, *options: str) -> Completed:
-    command = _command(cubin, *options)
-    try:
-        return run_tool(command, limit_s=_LIMIT_S)
-    except OSError as error:
-        raise MachineError(f"nvdisasm failed: {error}", f"try by hand: {' '.join(command)}") from error
-
-
-def _command(cubin: Path, *options: str) -> list[str]:
-    # It ships beside cuobjdump, in the wheel of Triton and in CUDA's toolkit.
-    return [str(cuobjdump().with_name("nvdisasm")), *options, "-c", str(cubin)]

@@ -7,8 +7,6 @@ back from code that stands out of line, as retries of a wait do, makes no loop.
 A call goes to what it calls and to what follows it; where a return goes is not followed. Computed targets (BRX) are
 unknown.
 
-Which instructions each instruction waits for, along every path through a kernel's blocks.
-
 A schedule follows one path, and passes a loop once. Here what is outstanding at the end of a block is outstanding at
 the start of all its successors, so a wait at the top of a loop names the loads of the iteration before. What a wait
 names may be outstanding along some path, not necessarily along all.
@@ -21,8 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gdnbench.codegen.control import awaited_scoreboards
-from gdnbench.codegen.sass import Instruction
+from gdnbench.codegen.sass import Instruction, awaited_scoreboards
 from gdnbench.codegen.schedule import EncodedInstruction, address_operand, is_unconditional
 
 _BRANCHES = frozenset({"BRA", "JMP", "CALL"})
@@ -71,7 +68,7 @@ def read_blocks(code: Sequence[Instruction]) -> tuple[Block, ...]:
 def _targets(code: Sequence[Instruction]) -> dict[int, int]:
     """Returns the index that each branch, call and BSYNC goes to, by its own; only those within the code."""
     places = {int(one.address, 16): place for place, one in enumerate(code)}
-    found: dict[int, int] = {}
+    by_place: dict[int, int] = {}
     joins: dict[str, int] = {}  # by barrier register: where its threads go on, by the latest BSSY before
     for place, one in enumerate(code):
         address = address_operand(one)
@@ -83,8 +80,8 @@ def _targets(code: Sequence[Instruction]) -> dict[int, int]:
         if one.name == "BSSY":
             joins[one.operands.partition(",")[0]] = target
         elif one.name in _BRANCHES or one.name == "BSYNC":
-            found[place] = target
-    return found
+            by_place[place] = target
+    return by_place
 
 
 def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> Iterator[int]:
@@ -99,11 +96,11 @@ def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> I
 
 
 def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in blocks]
+    before: list[list[int]] = [[] for _ in blocks]
     for at, block in enumerate(blocks):
         for successor in block.successors:
-            found[successor].append(at)
-    return found
+            before[successor].append(at)
+    return before
 
 
 def find_loops(blocks: Sequence[Block]) -> tuple[Loop, ...]:
@@ -143,8 +140,8 @@ def _trip(blocks: Sequence[Block], order: Sequence[int], header: int, latches: S
             if rank.get(successor, -1) > rank[at]:
                 size = len(blocks[successor].places)
                 fewest, most = (instructions + size for instructions in ways[at])
-                known = ways.get(successor, (fewest, most))
-                ways[successor] = (min(known[0], fewest), max(known[1], most))
+                shortest_and_longest = ways.get(successor, (fewest, most))
+                ways[successor] = (min(shortest_and_longest[0], fewest), max(shortest_and_longest[1], most))
     ends = [ways[latch] for latch in latches]
     return min(fewest for fewest, _ in ends), max(most for _, most in ends)
 
@@ -178,7 +175,7 @@ def _postorder(blocks: Sequence[Block], root: int, visited: set[int]) -> list[in
 def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence[int]]) -> list[int]:
     """Returns the dominators of each block, itself included, as bits."""
     every = (1 << len(order)) - 1
-    found = [1 << at if at in roots else every for at in range(len(order))]
+    dominators = [1 << at if at in roots else every for at in range(len(order))]
     changed = True
     while changed:
         changed = False
@@ -187,11 +184,11 @@ def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence
                 continue
             common = every
             for one in before[at]:
-                common &= found[one]
+                common &= dominators[one]
             common |= 1 << at
-            changed |= common != found[at]
-            found[at] = common
-    return found
+            changed |= common != dominators[at]
+            dominators[at] = common
+    return dominators
 
 
 # Hopper's warpgroup products (wgmma) are counted in groups apart from the scoreboards: the last product of a group
@@ -221,19 +218,19 @@ def awaited_along(code: Sequence[EncodedInstruction], blocks: Sequence[Block]) -
     depends on the path.
     """
     entries: list[_State] = [{} for _ in blocks]
-    found: dict[int, tuple[Hold, ...]] = {}
+    awaited: dict[int, tuple[Hold, ...]] = {}
     pending = list(reversed(range(len(blocks))))
     while pending:
         at = pending.pop()
         state = dict(entries[at])
         for place in blocks[at].places:
-            found[place] = _issue(code[place], place, state)
+            awaited[place] = _issue(code[place], place, state)
         for successor in blocks[at].successors:
             merged = _merge(entries[successor], state)
             if merged != entries[successor]:
                 entries[successor] = merged
                 pending.append(successor)
-    return tuple(found.get(place, ()) for place in range(len(code)))
+    return tuple(awaited.get(place, ()) for place in range(len(code)))
 
 
 def holds_something(one: EncodedInstruction) -> bool:
@@ -259,7 +256,6 @@ def _merge(entry: _State, state: _State) -> _State:
 
 
 def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:
-    """Yields what an instruction waits for, and how many may still hold each."""
     for number, left in awaited_scoreboards(one.instruction, one.control):
         yield str(number), left
     if one.instruction.name == "WARPGROUP":

@@ -170,7 +170,11 @@ def _include_path(entry: CatalogEntry) -> list[str]:
 
 def _explained(entry: CatalogEntry, arch: str, symbol: str, text: str) -> GdnbenchError:
     if "invalid value for --gpu-architecture" in text:
-        return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {', '.join(_known_archs())}")
+        from cuda.bindings import nvrtc
+
+        _status, archs = nvrtc.nvrtcGetSupportedArchs()
+        known = ", ".join(f"sm_{each}" for each in archs)
+        return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {known}")
     if "__nv_name_map" in text:
         absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', text)
         named = absent[1] if absent else symbol
@@ -198,17 +202,6 @@ def clean_log(text: str) -> str:
     """
     log = text.partition("compilation log:")[2] or text
     paragraphs = re.split(r"\n\s*\n", log.strip())
-    errors = [paragraph.rstrip() for paragraph in paragraphs if not _is_noise(paragraph)]
+    noise = re.compile(r"^.*\): warning #|^Remark:|^.*errors? detected in the compilation of")
+    errors = [paragraph.rstrip() for paragraph in paragraphs if not noise.match(paragraph)]
     return re.sub(r"^(/.+?)\((\d+)\): ", r"\1:\2: ", "\n".join(errors or paragraphs), flags=re.MULTILINE)
-
-
-def _is_noise(paragraph: str) -> bool:
-    first = paragraph.partition("\n")[0]
-    return bool(re.search(r"\): warning #|^Remark:|errors? detected in the compilation of", first))
-
-
-def _known_archs() -> list[str]:
-    from cuda.bindings import nvrtc
-
-    _status, archs = nvrtc.nvrtcGetSupportedArchs()
-    return [f"sm_{arch}" for arch in archs]

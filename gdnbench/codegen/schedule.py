@@ -6,21 +6,25 @@ is on it. What stands behind the final EXIT is not on it: retries of a wait, fun
 
 Nothing is simulated: cycles are sums of the stall counts in the encodings, and no latency is assumed. How long a wait
 lasts is not in the code.
-
-The latency-bound parts of a schedule: when loads issue, what waits for them, and how far the stores are from there.
-
-Cycles are issue cycles on the fall-through path, counted from the first instruction as if nothing were waited for.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from gdnbench.codegen.control import Control, OutstandingInstruction, Scoreboards, ScoreboardWait, read_controls
-from gdnbench.codegen.sass import Instruction, read_instructions, width_bits
+from gdnbench.codegen.sass import (
+    Control,
+    Instruction,
+    OutstandingInstruction,
+    Scoreboards,
+    ScoreboardWait,
+    read_controls,
+    read_instructions,
+    width_bits,
+)
 
 _LOADS = frozenset({"LDG", "LD", "LDGSTS", "UTMALDG"})
 _STORES = frozenset({"STG", "ST", "UTMASTG"})
@@ -84,8 +88,8 @@ def _final_exit(code: Sequence[Instruction]) -> int:
 def _targets(code: Sequence[Instruction]) -> dict[int, int]:
     """Returns the index that each branch goes to, by its own; only those within the code."""
     places = {int(one.address, 16): at for at, one in enumerate(code)}
-    known = {at: places.get(target) for at, one in enumerate(code) if (target := _target(one)) is not None}
-    return {at: place for at, place in known.items() if place is not None}
+    targets = ((at, _target(one)) for at, one in enumerate(code))
+    return {at: places[target] for at, target in targets if target is not None and target in places}
 
 
 def _target(one: Instruction) -> int | None:
@@ -236,15 +240,16 @@ def summarize(schedule: InstructionSchedule) -> ScheduleSummary:
     path = schedule.path
     turn = next((at for at, step in enumerate(path) if step.arrivals), len(path))
     before, after = path[:turn], path[turn:]
-    stores = _stores(after) if after else _stores(path)
+    stores = _those(after or path, stores_global)
+    first_load = next((at for at, step in enumerate(path) if loads_global(step.instruction)), -1)
     middle = tuple(step for step in after if not stores or step.cycle <= stores[-1].cycle)
     return ScheduleSummary(
-        early_loads=_loads(before),
-        late_loads=_loads(after),
+        early_loads=_those(before, loads_global),
+        late_loads=_those(after, loads_global),
         dependent_loads=count_dependent_loads(path),
         arrivals=tuple(step for step in middle if step.arrivals),
         stores=stores,
-        first=_until_first_load(path),
+        first=tuple(path[: first_load + 1]),
         middle=middle,
         end=path[-1].cycle if path else None,
         shared=tuple(_shared(path)),
@@ -265,17 +270,8 @@ def described(hold: OutstandingInstruction) -> str:
     return f"{hold.instruction.name} operands" if hold.reads else hold.instruction.name
 
 
-def _loads(steps: Iterable[IssuedInstruction]) -> tuple[IssuedInstruction, ...]:
-    return tuple(step for step in steps if loads_global(step.instruction))
-
-
-def _stores(steps: Iterable[IssuedInstruction]) -> tuple[IssuedInstruction, ...]:
-    return tuple(step for step in steps if stores_global(step.instruction))
-
-
-def _until_first_load(path: Sequence[IssuedInstruction]) -> tuple[IssuedInstruction, ...]:
-    at = next((at for at, step in enumerate(path) if loads_global(step.instruction)), -1)
-    return tuple(path[: at + 1])
+def _those(steps: Iterable[IssuedInstruction], chosen: Callable[[Instruction], bool]) -> tuple[IssuedInstruction, ...]:
+    return tuple(step for step in steps if chosen(step.instruction))
 
 
 def _shared(path: Iterable[IssuedInstruction]) -> Iterable[SharedScoreboard]:

@@ -57,15 +57,11 @@ def options(launch: TritonLaunch, kernel: str, params: Params, workload: Workloa
 def compile_triton(
     entry: CatalogEntry, params: Params, workload: Workload, arch: str, *, launch: str = "", log: TextIO | None = None
 ) -> Any:
-    """Compiles a Triton kernel to Triton's `CompiledKernel`.
+    """Compiles a launch of a kernel, by default the first, to Triton's `CompiledKernel` for a target such as `sm_90`.
 
-    On a GPU, `compiled[grid](*arguments(compiled, values))` launches it.
-
-    Args:
-        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
-        arch: the target, `sm_90`; to launch the result, the GPU's own architecture.
-        launch: the entry of the launch; by default the kernel's first.
-        log: receives what ptxas prints. Triton's cache, which keeps no log, is then written but not read.
+    On a GPU of that architecture, `compiled[grid](*arguments(compiled, values))` launches it. `log` receives what ptxas
+    prints; Triton's cache, which keeps no log, is then written but not read. The workload's run-time axes matter only
+    to the kernel's `warps` or `stages`.
 
     Raises:
         BuildError: if the source fails to load, the compiler rejects it, or `arch` lacks its instructions.
@@ -160,18 +156,13 @@ def explain(source: Path, error: BaseException) -> str:
     """
     from triton.compiler.errors import CompilationError
 
-    chain = [link for link in _chain(error) if isinstance(link, CompilationError)]
-    if chain:
-        return _at_line(source, chain[-1])  # the innermost: in the function called, not at the call
+    innermost: BaseException | None = None
+    link: BaseException | None = error  # the innermost is in the function called, not at the call
+    while link is not None:
+        innermost, link = link if isinstance(link, CompilationError) else innermost, link.__cause__
+    if innermost is not None:
+        return _at_line(source, innermost)
     return f"{source}: error: {_ptxas_log(str(error)) or type(error).__name__}"
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    links = []
-    while error is not None:
-        links.append(error)
-        error = error.__cause__
-    return links
 
 
 def _at_line(source: Path, error: BaseException) -> str:
@@ -207,13 +198,9 @@ def load_function(source: Path, name: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BuildError(f"{_place(source, error)}: {type(error).__name__}: {error}") from error
+        at = raised_at(error, source)  # in the source itself, not in what it called
+        place = f"{source}:{at[1]}" if at else source
+        raise BuildError(f"{place}: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         raise BuildError(f"{source} defines no {name}", "see `entry` in variant.py")
     return getattr(module, name)
-
-
-def _place(source: Path, error: BaseException) -> str:
-    """Returns file and line in the source itself, not in what it called."""
-    at = raised_at(error, source)
-    return f"{source}:{at[1]}" if at else str(source)

@@ -9,9 +9,8 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.includes import included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
-from gdnbench.exchange.parse import read_text
-from gdnbench.exchange.reference import as_cpp, sizes_of
-from gdnbench.exchange.schema import ExtensionBinding, SourceFile
+from gdnbench.exchange.reference import as_cpp
+from gdnbench.exchange.schema import ExtensionBinding, SourceFile, read_text
 from gdnbench.model.case import argument_names
 from gdnbench.model.kernel import CudaKernel, CudaLaunch
 from gdnbench.model.tensor import FACTS, TensorSpec
@@ -78,8 +77,8 @@ def _headers(entry: CatalogEntry) -> dict[str, str]:
         home = next((each for each in entry.include_path if path.resolve().is_relative_to(each.resolve())), path)
         is_home = (home / name).resolve() == path.resolve() and ".." not in Path(name).parts
         if not is_home or paths.setdefault(name, path) != path:
-            told = f"{entry.source} includes {name}, which a Solution cannot hold"
-            raise UsageError(told, "put it beside the kernel")
+            text = f"{entry.source} includes {name}, which a Solution cannot hold"
+            raise UsageError(text, "put it beside the kernel")
     return {name: read_text(path) for name, path in paths.items()}
 
 
@@ -90,14 +89,14 @@ def _binding(subject: ExportedKernel, binding: ExtensionBinding, kernel: str) ->
     op, params = subject.match.op, subject.variant.params
     tensor, scalars = framework["tensor"], set(op.scalars)
     arguments = ", ".join(
-        f"double {name}" if name in scalars else f"{tensor} {name}" for name in (*subject.arguments, *subject.outputs)
+        f"double {name}" if name in scalars else f"{tensor} {name}" for name in subject.match.definition.tensors
     )
     axes = {name: size for name, size in subject.known.items() if name in subject.workloads[0].compile_time}
     macros = [f"#define {op.macro_prefix}{name} {size}" for name, size in axes.items()]
     macros += [f"#define {name} {value}" for name, value in params.items()]
     body = "\n".join(f"  {line}" for line in _body(subject, declared, framework))
     return f"""\
-// {subject.title} for {subject.match.definition.name}: params and constant axes as macros, and the host's side.
+// {subject.title}: params and constant axes as macros, and the host's side.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -147,31 +146,22 @@ def _body(subject: ExportedKernel, kernel: CudaKernel, framework: dict[str, str]
 
 
 def _bytes(subject: ExportedKernel, spec: TensorSpec) -> str:
-    return " * ".join([str(FACTS[spec.settled].nbytes), *(f"INT64_C({dim})" if dim.isdigit() else dim
-                                                        for dim in subject.scratch_dims(spec))])  # fmt: skip
+    dims = (f"INT64_C({dim})" if dim.isdigit() else dim for dim in subject.scratch_dims(spec))
+    return " * ".join([str(FACTS[spec.settled].nbytes), *dims])
 
 
 def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
-    op, params, varying = subject.match.op, subject.variant.params, list(subject.unknown)
-    grid, block, shared = (
-        sizes_of(each, params, subject.known, varying, subject.workloads, subject.match.op.named_sizes)
-        for each in (launch.grid, launch.block, launch.shared_bytes)
-    )
+    op = subject.match.op
+    grid, block, shared = (subject.sizes_of(each) for each in (launch.grid, launch.block, launch.shared_bytes))
     tensors = {spec.name for spec in (*op.tensors, *kernel.scratch)}
     names = argument_names(op, kernel, launch)
-    subject.need_sizes([name for name in names if name not in tensors and name not in op.scalars])
     yield "{"
-    values = []
     for name in names:
-        if name in tensors:
-            values.append(f"&{name}_data")
-        elif name in op.scalars:
-            values.append(f"&{name}_value")
-        else:
+        if name not in tensors and name not in op.scalars:
             kind = "long long" if name in op.derived else "int"
             yield f"  {kind} {name}_value = static_cast<{kind}>({subject.size_text(name)});"
-            values.append(f"&{name}_value")
-    yield f"  void* arguments[] = {{{', '.join(values)}}};"
+    values = ", ".join(f"&{name}_{'data' if name in tensors else 'value'}" for name in names)
+    yield f"  void* arguments[] = {{{values}}};"
     blocks = ", ".join(f"static_cast<unsigned>({as_cpp(size)})" for size in grid)
     yield f"  const dim3 grid({blocks});"
     yield f"  const unsigned threads = static_cast<unsigned>({as_cpp(block[0])});"

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.match import DEFINITION_FILE, Match, kept_definition
-from gdnbench.exchange.parse import parse_definition, read_text
+from gdnbench.exchange.match import DEFINITION_FILE, Match, stored_definition
 from gdnbench.exchange.reference import write_reference
 from gdnbench.exchange.schema import (
     DTYPE_NAMES,
@@ -20,6 +19,8 @@ from gdnbench.exchange.schema import (
     Trace,
     TracedInput,
     TracedWorkload,
+    parse_definition,
+    read_text,
 )
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import TensorSpec
@@ -32,7 +33,7 @@ def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
     Raises UsageError if the format cannot hold the op.
     """
     if (folder / DEFINITION_FILE).is_file():
-        return kept_definition(folder)
+        return stored_definition(folder)
     op, axes = op.at(workload.axes), _axes(op, workload)
     return Definition(
         name=definition_name(op, workload),
@@ -60,21 +61,21 @@ def read_definition(path: Path) -> Definition:
 
 def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
     """Returns the axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
-    named = {dim for spec in op.tensors for dim in spec.dims}
-    told = {dim for spec in op.inputs for dim in spec.dims}
-    found: dict[str, DefinedAxis] = {}
+    dims = {dim for spec in op.tensors for dim in spec.dims}
+    of_inputs = {dim for spec in op.inputs for dim in spec.dims}
+    axes: dict[str, DefinedAxis] = {}
     for axis in op.workloads.axes:
         if axis.compile_time:
-            found[axis.name] = DefinedAxis(type="const", value=workload.axes[axis.name], description=axis.doc or None)
-        elif axis.name in named:
-            found[axis.name] = DefinedAxis(type="var", description=axis.doc or None)
-    found |= {name: DefinedAxis(type="var") for name in op.derived if name in named}
-    numbers = sorted(dim for dim in named if isinstance(dim, int))
-    found |= {_number(dim): DefinedAxis(type="const", value=dim) for dim in numbers}
-    for name, defined in found.items():
-        if defined.type == "var" and name not in told:
+            axes[axis.name] = DefinedAxis(type="const", value=workload.axes[axis.name], description=axis.doc or None)
+        elif axis.name in dims:
+            axes[axis.name] = DefinedAxis(type="var", description=axis.doc or None)
+    axes |= {name: DefinedAxis(type="var") for name in op.derived if name in dims}
+    numbers = sorted(dim for dim in dims if isinstance(dim, int))
+    axes |= {_number(dim): DefinedAxis(type="const", value=dim) for dim in numbers}
+    for name, defined in axes.items():
+        if defined.type == "var" and name not in of_inputs:
             raise UsageError(f"{op.name} has outputs of {name}, which no input tells", "the format cannot hold that")
-    return found
+    return axes
 
 
 def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
@@ -94,7 +95,7 @@ _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 
 def axis_names(definition: Definition) -> dict[str, str]:
     """Returns a unique name for each axis, `batchSize` for `batch_size`; raises UsageError if it would be too long."""
-    taken, found = set(definition.tensors), dict[str, str]()
+    taken, names = set(definition.tensors), dict[str, str]()
     for name in definition.axes:
         first, *rest = [part for part in _SEPARATED.split(name) if part] or [""]
         ours = first + "".join(part[0].upper() + part[1:] for part in rest)
@@ -105,8 +106,8 @@ def axis_names(definition: Definition) -> dict[str, str]:
         if len(ours) > 60:
             raise UsageError(f"{definition.name[:80]}: the axis {name[:40]!r} has too long a name", "rename it")
         taken.add(ours)
-        found[name] = ours
-    return found
+        names[name] = ours
+    return names
 
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://github.com/flashinfer-ai/flashinfer-bench/gdnbench")
@@ -116,12 +117,10 @@ _MEANINGLESS = ("int32", "int64", "bool")  # of inputs: the format draws any num
 
 @dataclass(frozen=True)
 class PlannedWorkload:
-    """A line to write.
+    """A line to write, with values of the Definition's variable axes.
 
-    Attributes:
-        axes: values of the Definition's variable axes.
-        number: index among the lines of the same workload, the seed of its inputs.
-        uuid: of the line; the same in each export.
+    `number` is its index among the lines of the same workload, and the seed of its inputs; `uuid` is the same in each
+    export.
     """
 
     workload: Workload
@@ -158,29 +157,15 @@ def workload_traces(
     stored: Sequence[str],
 ) -> list[Trace]:
     """Returns the lines; `scalars` has values by uuid and name, `stored` the inputs in the file at `blob_path`."""
-    return [
-        Trace(
-            definition=match.definition.name,
-            workload=TracedWorkload(
-                axes=dict(each.axes),
-                inputs={
-                    name: _input(match, each, name, scalars[each.uuid], stored) for name in match.definition.inputs
-                },
-                uuid=each.uuid,
-            ),
-        )
-        for each in planned
-    ]
-
-
-def _input(
-    match: Match, planned: PlannedWorkload, name: str, scalars: Mapping[str, float], stored: Sequence[str]
-) -> TracedInput:
-    if name in scalars:
-        return TracedInput(type="scalar", value=scalars[name])
-    if name in stored:
-        return TracedInput(type="safetensors", path=str(blob_path(match, planned.uuid)), tensor_key=name)
-    return TracedInput(type="random")
+    traces = []
+    for each in planned:
+        file = str(blob_path(match, each.uuid))
+        inputs = dict.fromkeys(match.definition.inputs, TracedInput(type="random"))
+        inputs |= {name: TracedInput(type="safetensors", path=file, tensor_key=name) for name in stored}
+        inputs |= {name: TracedInput(type="scalar", value=value) for name, value in scalars[each.uuid].items()}
+        workload = TracedWorkload(axes=dict(each.axes), inputs=inputs, uuid=each.uuid)
+        traces.append(Trace(definition=match.definition.name, workload=workload))
+    return traces
 
 
 def blob_path(match: Match, identifier: str) -> Path:

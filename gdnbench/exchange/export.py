@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,17 +22,26 @@ from gdnbench.exchange.definition import (
     plan_workloads,
     workload_traces,
 )
-from gdnbench.exchange.match import BLOBS_FOLDER, MOST_BLOB_BYTES, ExportedKernel, Match, kept_workloads, match
-from gdnbench.exchange.parse import check_path, definition_path, lines_path, solution_path
-from gdnbench.exchange.schema import Definition, ExtensionBinding, Trace, TracedWorkload, as_file, as_lines
+from gdnbench.exchange.match import BLOBS_FOLDER, MOST_BLOB_BYTES, ExportedKernel, Match, match, stored_workloads
+from gdnbench.exchange.schema import (
+    Definition,
+    ExtensionBinding,
+    Trace,
+    TracedWorkload,
+    as_file,
+    as_lines,
+    check_path,
+    definition_path,
+    lines_path,
+    solution_path,
+)
 from gdnbench.exchange.solution import run_traces, solution_of
 from gdnbench.model.case import CodeState, Variant
-from gdnbench.model.measurement import Measurement
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.worker import python_path
 from gdnbench.regular_file import read_regular
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.wording import first_of
 
@@ -42,13 +51,9 @@ _LIMIT_S = 600.0
 def draw(
     match: Match, folder: Path, planned: Sequence[PlannedWorkload], stored: Sequence[str], to: Path
 ) -> dict[str, dict[str, float]]:
-    """Draws each workload's typical inputs, writes the `stored` ones, and returns the scalars by uuid and name.
+    """Draws typical inputs by the numerics in `folder`, and writes the `stored` ones to the data set `to`.
 
-    Raises MachineError if the numerics fail.
-
-    Args:
-        folder: of the op's numerics.
-        to: the root of the data set.
+    Returns the scalars by uuid and name; raises MachineError if the numerics fail.
     """
     if not (stored or match.op.scalars):
         return {each.uuid: {} for each in planned}
@@ -88,18 +93,18 @@ def main(path: Path) -> None:
     if isinstance(loaded, Broken):
         sys.exit(loaded.reason)
     numerics, op = load_numerics(loaded.op, folder), loaded.op
-    found = {}
+    scalars_of = {}
     for each in job["workloads"]:
         workload = op.workload(each["sizes"])
         tensors, scalars = numerics.make_inputs(workload, each["seed"], "cpu", op.scenarios[0])
-        found[each["uuid"]] = {name: float(scalars[name]) for name in op.scalars}
+        scalars_of[each["uuid"]] = {name: float(scalars[name]) for name in op.scalars}
         if job["stored"]:
             from safetensors.torch import save_file
 
             file = Path(each["file"])
             file.parent.mkdir(parents=True, exist_ok=True)
             save_file({name: tensors[name].contiguous() for name in job["stored"]}, file)
-    path.with_name("scalars.json").write_text(json.dumps(found))
+    path.with_name("scalars.json").write_text(json.dumps(scalars_of))
 
 
 if __name__ == "__main__":
@@ -108,12 +113,10 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """What to write, and where.
+    """What to write, and to which folder.
 
     Attributes:
         kernels: names, presets and globs as typed; empty for no Solution.
-        weights: the workloads, with weights.
-        to: the folder of the data set.
         definition: a foreign one, whose names and order of arguments count; None for the op's own.
         run: a stored run whose cases become traces.
         binding: of kernels in CUDA C++.
@@ -148,145 +151,119 @@ def export(catalog: Catalog, request: ExportRequest) -> Written:
     op, folder = catalog.ops[request.op], catalog.op_folders[request.op]
     variants = select_variants(catalog, request.op, request.kernels) if request.kernels else ()
     written = Written()
-    for weights in _by_compile_time(request.weights):
-        first = next(iter(weights))
-        definition = request.definition or definition_of(op, folder, first)
+    groups: dict[tuple[int, ...], dict[Workload, float]] = {}  # by compile-time axes: each has a Definition of its own
+    for workload, weight in request.weights.items():
+        groups.setdefault(tuple(workload.compile_time.values()), {})[workload] = weight
+    for weights in groups.values():
+        definition = request.definition or definition_of(op, folder, next(iter(weights)))
         matched = match(op, definition)
         covered = {workload: weight for workload, weight in weights.items() if matched.axes(workload) is not None}
         if covered:
-            _export_definition(catalog, request, matched, covered, variants, written)
+            _DefinitionExport(catalog, request, matched, covered, variants, written).write()
     if not written.files:
         raise UsageError(f"no workload is one of {definition.name}", "name its sizes with --shape")
     return written
 
 
-def _by_compile_time(weights: Mapping[Workload, float]) -> list[dict[Workload, float]]:
-    """Groups workloads by their compile-time axes: each group belongs to one Definition."""
-    groups: dict[tuple[int, ...], dict[Workload, float]] = {}
-    for workload, weight in weights.items():
-        groups.setdefault(tuple(workload.compile_time.values()), {})[workload] = weight
-    return list(groups.values())
+@dataclass(frozen=True)
+class _DefinitionExport:
+    """What is written of one Definition: the kernels and the weighted workloads that it covers."""
 
+    catalog: Catalog
+    request: ExportRequest
+    match: Match
+    weights: Mapping[Workload, float]
+    variants: Sequence[Variant]
+    written: Written
 
-def _export_definition(
-    catalog: Catalog,
-    request: ExportRequest,
-    matched: Match,
-    weights: Mapping[Workload, float],
-    variants: Sequence[Variant],
-    written: Written,
-) -> None:
-    definition = matched.definition
-    solutions = []
-    for variant in variants:
-        entry, there = _picked(catalog, variant, list(weights), written)
-        subject = ExportedKernel(entry, there, matched, list(weights))
-        solutions.append(solution_of(subject, author=request.author, binding=request.binding))
-    _write(request.to, definition_path(definition), as_file(definition), written)
-    for solution in solutions:
-        _write(request.to, solution_path(definition, solution), as_file(solution), written)
-    if solutions:
-        written.notes += _notes_on_others(request.to, solution_path(definition, solutions[0]).parent, written)
-    lines = _export_workloads(catalog, request, matched, weights, written)
-    if request.run:
-        traces = _traces(catalog, request.run, matched, lines, variants, written)
-        if traces:
-            _write(request.to, lines_path("traces", definition), as_lines(traces), written)
+    def write(self) -> None:
+        definition, to = self.match.definition, self.request.to
+        solutions = []
+        for variant in self.variants:
+            entry, there = self._picked(variant)
+            subject = ExportedKernel(entry, there, self.match, list(self.weights))
+            solutions.append(solution_of(subject, author=self.request.author, binding=self.request.binding))
+        _write(to, definition_path(definition), as_file(definition), self.written)
+        for solution in solutions:
+            _write(to, solution_path(definition, solution), as_file(solution), self.written)
+        if solutions:
+            self._note_others(solution_path(definition, solutions[0]).parent)
+        lines = self._write_workloads()
+        if self.request.run:
+            traces = self._traces(self.request.run, lines)
+            if traces:
+                _write(to, lines_path("traces", definition), as_lines(traces), self.written)
+            else:
+                text = f"{definition.name} has no traces: {self.request.run.name} evaluated no case of it"
+                self.written.notes.append(f"{text} at {first_of([str(workload) for workload in self.weights])}")
+
+    def _picked(self, variant: Variant) -> tuple[CatalogEntry, Variant]:
+        """Returns the variant at the first workload, and notes workloads at which a dispatcher picks another."""
+        picks = {workload: self.catalog.at(variant, workload) for workload in self.weights}
+        first, (entry, picked) = next(iter(picks.items()))
+        own = (picked.kernel, picked.params)
+        others = [str(workload) for workload, (_, each) in picks.items() if (each.kernel, each.params) != own]
+        if others:
+            text = (
+                f"{variant.label} is exported as {picked.in_full}, as at {first}; at {', '.join(others)} it is another"
+            )
+            self.written.notes.append(f"{text}: a Solution has one set of params")
+        return entry, picked
+
+    def _write_workloads(self) -> dict[Workload, TracedWorkload]:
+        """Writes the lines, unchanged for an imported op; returns the first one of each workload."""
+        op, to, folder = self.match.op, self.request.to, self.catalog.op_folders[self.match.op.name]
+        stored = [each for each in stored_workloads(folder) if each.definition == self.match.definition.name]
+        lines = [(self.match.workload(each.workload), each) for each in stored]
+        lines = [(workload, each) for workload, each in lines if workload in self.weights]
+        if lines:
+            self._copy_blobs(folder, [trace for _, trace in lines])
         else:
-            told = f"{definition.name} has no traces: {request.run.name} evaluated no case of it"
-            written.notes.append(f"{told} at {first_of([str(workload) for workload in weights])}")
+            planned = plan_workloads(self.match, self.weights)
+            names = drawn_inputs(op, every=self.request.store_inputs)
+            made = workload_traces(self.match, planned, draw(self.match, folder, planned, names, to), names)
+            lines = [(each.workload, trace) for each, trace in zip(planned, made, strict=True)]
+        text = as_lines([trace for _, trace in lines])
+        _write(to, lines_path("workloads", self.match.definition), text, self.written)
+        return {workload: trace.workload for workload, trace in reversed(lines)}
 
+    def _copy_blobs(self, folder: Path, traces: Sequence[Trace]) -> None:
+        inputs = [each for trace in traces for each in trace.workload.inputs.values() if each.type == "safetensors"]
+        for name in dict.fromkeys(str(each.path) for each in inputs):
+            path = self.request.to / check_path(name, str(folder))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(read_regular(folder / BLOBS_FOLDER / name, MOST_BLOB_BYTES))
+            except OSError as error:
+                text = f"cannot copy {name} to {path}: {error.strerror}"
+                raise UsageError(text, "name another folder: --to") from error
+            self.written.files.append(Path(name))
 
-def _picked(
-    catalog: Catalog, variant: Variant, workloads: Sequence[Workload], written: Written
-) -> tuple[CatalogEntry, Variant]:
-    """Returns the variant at the first workload, and notes workloads at which a dispatcher picks another."""
-    there = {workload: catalog.at(variant, workload) for workload in workloads}
-    entry, first = there[workloads[0]]
-    own = (first.kernel, first.params)
-    others = [str(workload) for workload, (_, each) in there.items() if (each.kernel, each.params) != own]
-    if others:
-        told = f"{variant.label} is exported as {first.in_full}, as at {workloads[0]}"
-        why = "it is another: a Solution has one set of params"
-        written.notes.append(f"{told}; at {', '.join(others)} {why}")
-    return entry, first
+    def _traces(self, run: Path, lines: Mapping[Workload, TracedWorkload]) -> list[Trace]:
+        """Returns the traces of a run; notes kernels whose code changed since, and those without a case."""
+        info = read_info(run)
+        rows = [row for clock in read_by_clock(run).values() for row in clock]
+        labels = {variant.label for variant in self.variants}
+        notes = [
+            f"{name} has changed since {info.run_id}: its Solution is not the code that the traces are of"
+            for name in sorted({row.case.variant.kernel for row in rows if row.case.label in labels})
+            if self.catalog.code_state(name, info.sources.get(name, "")) is CodeState.CHANGED
+        ]
+        if without := sorted(labels - {row.case.label for row in rows}):
+            notes.append(f"{info.run_id} has no case of {', '.join(without)}")
+        # Each Definition reads the same run.
+        self.written.notes += [note for note in notes if note not in self.written.notes]
+        return run_traces(self.match, info, rows, lines, labels)
 
-
-def _export_workloads(
-    catalog: Catalog, request: ExportRequest, matched: Match, weights: Mapping[Workload, float], written: Written
-) -> dict[Workload, TracedWorkload]:
-    """Writes the lines, unchanged for an imported op; returns the first one of each workload."""
-    op, folder = matched.op, catalog.op_folders[matched.op.name]
-    lines = _kept_lines(folder, matched, weights)
-    if lines:
-        _copy_blobs(folder, [trace for _, trace in lines], request.to, written)
-    else:
-        planned = plan_workloads(matched, weights)
-        stored = drawn_inputs(op, every=request.store_inputs)
-        scalars = draw(matched, folder, planned, stored, request.to)
-        made = workload_traces(matched, planned, scalars, stored)
-        lines = [(each.workload, trace) for each, trace in zip(planned, made, strict=True)]
-    _write(request.to, lines_path("workloads", matched.definition), as_lines([trace for _, trace in lines]), written)
-    found: dict[Workload, TracedWorkload] = {}
-    for workload, trace in lines:
-        found.setdefault(workload, trace.workload)
-    return found
-
-
-def _kept_lines(folder: Path, matched: Match, weights: Mapping[Workload, float]) -> list[tuple[Workload, Trace]]:
-    kept = [each for each in kept_workloads(folder) if each.definition == matched.definition.name]
-    lines = [(matched.workload(each.workload), each) for each in kept]
-    return [(workload, each) for workload, each in lines if workload in weights]
-
-
-def _copy_blobs(folder: Path, traces: Sequence[Trace], to: Path, written: Written) -> None:
-    told = [each for trace in traces for each in trace.workload.inputs.values() if each.type == "safetensors"]
-    for name in dict.fromkeys(str(each.path) for each in told):
-        path = to / check_path(name, str(folder))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(read_regular(folder / BLOBS_FOLDER / name, MOST_BLOB_BYTES))
-        except OSError as error:
-            raise UsageError(f"cannot copy {name} to {path}: {error.strerror}", "name another folder: --to") from error
-        written.files.append(Path(name))
-
-
-def _traces(
-    catalog: Catalog,
-    run: Path,
-    matched: Match,
-    lines: Mapping[Workload, TracedWorkload],
-    variants: Sequence[Variant],
-    written: Written,
-) -> list[Trace]:
-    info = read_info(run)
-    rows = [row for clock in read_by_clock(run).values() for row in clock]
-    labels = {variant.label for variant in variants}
-    notes = [*_changed(catalog, info, rows, labels)]
-    if without := sorted(labels - {row.case.label for row in rows}):
-        notes.append(f"{info.run_id} has no case of {', '.join(without)}")
-    written.notes += [note for note in notes if note not in written.notes]  # each Definition reads the same run
-    return run_traces(matched, info, rows, lines, labels)
-
-
-def _changed(catalog: Catalog, info: RunInfo, rows: Sequence[Measurement], labels: set[str]) -> Iterator[str]:
-    """Yields a note for each kernel whose code changed since the run."""
-    kernels = {row.case.variant.kernel for row in rows if row.case.label in labels}
-    for name in sorted(kernels):
-        if catalog.code_state(name, info.sources.get(name, "")) is CodeState.CHANGED:
-            yield f"{name} has changed since {info.run_id}: its Solution is not the code that the traces are of"
-
-
-def _notes_on_others(root: Path, solutions: Path, written: Written) -> Iterator[str]:
-    """Yields a note on Solutions of earlier exports, which stay, as they may be others' work."""
-    others = [
-        path.name for path in sorted((root / solutions).glob("*.json")) if solutions / path.name not in written.files
-    ]
-    if others:
-        yield (
-            f"{first_of(others)} of an earlier export, or of others, stay in {root / solutions}, and a tool that runs "
-            "this folder runs them, too: remove them, or export to an empty folder"
-        )
+    def _note_others(self, folder: Path) -> None:
+        """Notes Solutions of earlier exports, which stay, as they may be others' work."""
+        solutions = sorted((self.request.to / folder).glob("*.json"))
+        others = [path.name for path in solutions if folder / path.name not in self.written.files]
+        if others:
+            self.written.notes.append(
+                f"{first_of(others)} of an earlier export, or of others, stay in {self.request.to / folder}, and a "
+                "tool that runs this folder runs them, too: remove them, or export to an empty folder"
+            )
 
 
 def _write(root: Path, name: Path, text: str, written: Written) -> None:

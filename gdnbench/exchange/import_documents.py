@@ -21,8 +21,17 @@ from gdnbench.exchange.match import (
     one_line,
     solution_files,
 )
-from gdnbench.exchange.parse import check_path, safe_name
-from gdnbench.exchange.schema import DTYPE_NAMES, BuildSpec, DefinedTensor, Definition, Solution, Trace, as_lines
+from gdnbench.exchange.schema import (
+    DTYPE_NAMES,
+    BuildSpec,
+    DefinedTensor,
+    Definition,
+    Solution,
+    Trace,
+    as_lines,
+    check_path,
+    safe_name,
+)
 from gdnbench.model.declaration import CONTEST_TOLERANCE, MOST_CHARACTERS
 from gdnbench.model.tensor import FACTS, Dtype
 from gdnbench.regular_file import read_regular
@@ -39,7 +48,7 @@ def op_files(definition: Definition, name: str, workloads: Sequence[tuple[Trace,
     """
     lines = [trace for trace, _ in workloads if all(size > 0 for size in trace.workload.axes.values())]
     for line in lines:
-        if missing := [axis for axis in _variable(definition) if axis not in line.workload.axes]:
+        if missing := [axis for axis in definition.variable_axes if axis not in line.workload.axes]:
             raise UsageError(f"the workload {line.workload.uuid[:40]} lacks the axis {missing[0]}", "correct the file")
     files = definition_files(definition)
     files[Path("op.py")] = _op(definition, name, lines).encode()
@@ -55,7 +64,7 @@ def op_files(definition: Definition, name: str, workloads: Sequence[tuple[Trace,
 def _op(definition: Definition, name: str, lines: Sequence[Trace]) -> str:
     names = axis_names(definition)
     title = one_line(definition.description or definition.name)
-    variable = _variable(definition)
+    variable = definition.variable_axes
     first = lines[0].workload.axes if lines else {}
     axes = []
     for axis, defined in definition.axes.items():
@@ -63,14 +72,12 @@ def _op(definition: Definition, name: str, lines: Sequence[Trace]) -> str:
         limits = "" if defined.value is None else f", compile_time=True, terse=True, least={size}, most={size}"
         doc = one_line(defined.description or axis)
         axes.append(f"            Axis({literal(names[axis])}, default={size}, doc={literal(doc)}{limits}),\n")
-    along = f"        x={literal(names[variable[0]])},\n" if variable else ""
-    along += f"        size=({''.join(f'{literal(names[each])}, ' for each in variable)}),\n" if variable else ""
+    sizes = "".join(f"{literal(names[each])}, " for each in variable)
+    along = f"        x={literal(names[variable[0]])},\n        size=({sizes}),\n" if variable else ""
     scalars = [each for each, defined in definition.inputs.items() if defined.shape is None]
     if wrong := [each for each in scalars if definition.inputs[each].dtype != "float32"]:
-        dtype = definition.inputs[wrong[0]].dtype
-        raise UsageError(
-            f"{definition.name}: the scalar {wrong[0]} is {dtype[:20]}", "gdnbench's ops have fp32 scalars"
-        )
+        text = f"{definition.name}: the scalar {wrong[0]} is {definition.inputs[wrong[0]].dtype[:20]}"
+        raise UsageError(text, "gdnbench's ops have fp32 scalars")
     inputs = {each: defined for each, defined in definition.inputs.items() if defined.shape is not None}
     return f"""\
 {literal(title)}
@@ -99,10 +106,6 @@ op = Op(
 """
 
 
-def _variable(definition: Definition) -> list[str]:
-    return [name for name, axis in definition.axes.items() if axis.value is None]
-
-
 def _tensors(tensors: dict[str, DefinedTensor], names: dict[str, str]) -> str:
     lines = []
     for name, defined in tensors.items():
@@ -128,7 +131,7 @@ def _gates(definition: Definition) -> str:
 
 def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
     """Returns the suite of all lines, from its file, and one of the smallest to verify."""
-    names, variable = axis_names(definition), _variable(definition)
+    names, variable = axis_names(definition), definition.variable_axes
     if not (lines and variable):
         return ""
     settings = {tuple(line.workload.axes[axis] for axis in variable) for line in lines}
@@ -142,7 +145,7 @@ def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
 def _suite(definition: Definition, lines: Sequence[Trace]) -> str:
     """Returns a row for each setting of the variable axes (of all, if none varies), weighted by its number of lines."""
     names = axis_names(definition)
-    columns = _variable(definition) or list(definition.axes)
+    columns = definition.variable_axes or list(definition.axes)
     sizes = {axis: each.value for axis, each in definition.axes.items()}
     rows = Counter(tuple({**sizes, **line.workload.axes}[axis] for axis in columns) for line in lines)
     text = [",".join([*(names[axis] for axis in columns), "weight"])]
@@ -168,17 +171,17 @@ make_inputs, oracle = _numerics.make_inputs, _numerics.oracle
 
 def _blobs(trace: Trace, root: Path) -> dict[Path, bytes]:
     """Reads the files of a workload's inputs, which must be in the data set's folder."""
-    found = {}
-    for told in trace.workload.inputs.values():
-        if told.type == "safetensors":
-            path = root / check_path(told.path or "", f"workload {trace.workload.uuid[:40]}")
+    files = {}
+    for given in trace.workload.inputs.values():
+        if given.type == "safetensors":
+            path = root / check_path(given.path or "", f"workload {trace.workload.uuid[:40]}")
             try:
                 if not path.resolve().is_relative_to(root.resolve()):
                     raise UsageError(f"{path} leads out of the data set", "put the file itself there")
-                found[Path(BLOBS_FOLDER, str(told.path))] = read_regular(path, MOST_BLOB_BYTES)
+                files[Path(BLOBS_FOLDER, str(given.path))] = read_regular(path, MOST_BLOB_BYTES)
             except OSError as error:
                 raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
-    return found
+    return files
 
 
 _CPU = "cpu"

@@ -25,9 +25,9 @@ from gdnbench.exchange.match import (
     BLOBS_FOLDER,
     REFERENCE_FILE,
     SOURCES_FOLDER,
-    kept_definition,
-    kept_solution,
-    kept_workloads,
+    stored_definition,
+    stored_solution,
+    stored_workloads,
 )
 from gdnbench.exchange.schema import BuildSpec, DefinedTensor, TracedInput
 from gdnbench.launch.numerics import load_file
@@ -62,12 +62,11 @@ def in_float64(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     Floating-point tensors in `arguments` are widened, which is exact. A function that checks the types of its inputs,
     and so fails on float64, is run unchanged.
     """
-    wide = [each.double() if _is_floating(each) else each for each in arguments]
     usual = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
         with _Widened(), torch.no_grad():
-            return _widened(function(*wide))
+            return _widened(function(*_widened(arguments)))
     except (AssertionError, RuntimeError, TypeError, ValueError):
         torch.set_default_dtype(usual)
         with torch.no_grad():
@@ -76,16 +75,13 @@ def in_float64(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         torch.set_default_dtype(usual)
 
 
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _widened(found: Any) -> Any:
-    if isinstance(found, Mapping):
-        return {name: _widened(each) for name, each in found.items()}
-    if isinstance(found, (tuple, list)):
-        return tuple(_widened(each) for each in found)
-    return found.double() if _is_floating(found) else found
+def _widened(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _widened(each) for name, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return tuple(_widened(each) for each in value)
+    is_floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if is_floating else value
 
 
 Tensors = dict[str, torch.Tensor]
@@ -100,9 +96,9 @@ class ImportedNumerics:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._definition = kept_definition(folder)
+        self._definition = stored_definition(folder)
         self._names = axis_names(self._definition)
-        self._workloads = kept_workloads(folder)
+        self._workloads = stored_workloads(folder)
 
     def make_inputs(self, workload: Any, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
         """Makes inputs by the first line of these axes, else at random as flashinfer-bench draws them.
@@ -117,22 +113,22 @@ class ImportedNumerics:
         tensors: Tensors = {}
         scalars: dict[str, float] = {}
         for name, defined in self._definition.inputs.items():
-            told = line.inputs.get(name) if line else None
+            traced = line.inputs.get(name) if line else None
             if defined.shape is None:
-                scalars[name] = _scalar(told, random)
+                scalars[name] = _scalar(traced, random)
             else:
                 shape = [sizes[axis] for axis in defined.shape]
-                tensors[name] = self._tensor(name, defined, shape, told, random).to(device)
+                tensors[name] = self._tensor(name, defined, shape, traced, random).to(device)
         return tensors, scalars
 
     def _tensor(
-        self, name: str, defined: DefinedTensor, shape: list[int], told: TracedInput | None, random: torch.Generator
+        self, name: str, defined: DefinedTensor, shape: list[int], traced: TracedInput | None, random: torch.Generator
     ) -> torch.Tensor:
         dtype = getattr(torch, defined.dtype)
-        if told and told.type == "safetensors":
+        if traced and traced.type == "safetensors":
             from safetensors.torch import load_file as load_tensors
 
-            stored: torch.Tensor = load_tensors(self._folder / BLOBS_FOLDER / str(told.path))[str(told.tensor_key)]
+            stored: torch.Tensor = load_tensors(self._folder / BLOBS_FOLDER / str(traced.path))[str(traced.tensor_key)]
             return stored
         if defined.dtype in _INDICES:
             raise DeclarationError(
@@ -148,25 +144,25 @@ class ImportedNumerics:
         return (drawn.clamp(-2.0, 2.0) if dtype.itemsize == 1 else drawn).to(dtype)
 
     def oracle(self, tensors: Tensors, scalars: Mapping[str, float]) -> Tensors:
-        """Computes the reference's outputs in float64: see `wide.in_float64`."""
+        """Computes the reference's outputs in float64: see `in_float64`."""
         run = load_file(self._folder / REFERENCE_FILE).run
-        given: Mapping[str, Any] = {**tensors, **scalars}
-        found = in_float64(run, [given[name] for name in self._definition.inputs])
-        return dict(zip(self._definition.outputs, as_outputs(found, list(self._definition.outputs)), strict=True))
+        values: Mapping[str, Any] = {**tensors, **scalars}
+        result = in_float64(run, [values[name] for name in self._definition.inputs])
+        return dict(zip(self._definition.outputs, as_outputs(result, list(self._definition.outputs)), strict=True))
 
 
-def _scalar(told: TracedInput | None, random: torch.Generator) -> float:
+def _scalar(traced: TracedInput | None, random: torch.Generator) -> float:
     """Returns the line's value; else one in (0, 1], as a negative eps or scale gives NaN."""
-    if told and told.value is not None:
-        return float(told.value)
+    if traced and traced.value is not None:
+        return float(traced.value)
     return 1.0 - float(torch.rand((), generator=random))  # rand may return 0, but not 1
 
 
-def as_outputs(found: Any, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
+def as_outputs(result: Any, names: Sequence[str]) -> tuple[torch.Tensor, ...]:
     """Returns a function's result as the outputs in order; raises DeclarationError if the number of tensors differs."""
-    if isinstance(found, Mapping):
-        found = tuple(found.get(name) for name in names)
-    outputs = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if isinstance(result, Mapping):
+        result = tuple(result.get(name) for name in names)
+    outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if len(outputs) != len(names) or not all(isinstance(each, torch.Tensor) for each in outputs):
         kinds = ", ".join(type(each).__name__ for each in outputs)
         raise DeclarationError(f"the function returned {kinds}, and not the tensors {', '.join(names)}")
@@ -183,7 +179,7 @@ def solution_binder(
 
     def bind(tensors: Any, workload: Any, params: Any) -> Callable[[], tuple[torch.Tensor, ...]]:
         del workload, params
-        spec = kept_solution(folder).spec
+        spec = stored_solution(folder).spec
         function = load_entry(folder, spec)
         arguments = [getattr(tensors, name) for name in inputs]
         if not spec.passes_destinations:

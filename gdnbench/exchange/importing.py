@@ -17,9 +17,8 @@ from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
 from gdnbench.catalog.new_kernel import folder_of, write_folder
 from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.exchange.import_documents import kernel_files, kernel_name, op_files
-from gdnbench.exchange.match import DEFINITION_FILE, Match, kept_definition, match
-from gdnbench.exchange.parse import FoundFiles, read_files, safe_name
-from gdnbench.exchange.schema import Definition, Solution, Trace
+from gdnbench.exchange.match import DEFINITION_FILE, Match, match, stored_definition
+from gdnbench.exchange.schema import DataSetFiles, Definition, Solution, Trace, read_files, safe_name
 from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.workload import Workload
 from gdnbench.origin import out_option
@@ -30,26 +29,11 @@ from gdnbench.wording import plural
 TIMER = "flashinfer-bench"
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """Figures of one op on one GPU.
-
-    Attributes:
-        name: the table's folder in `results/published`.
-        left_out: number of traces without a latency, or of workloads that the op does not have.
-    """
-
-    name: str
-    rows: list[dict[str, Any]]
-    columns: Sequence[str]
-    left_out: int
-
-
-def published_tables(match: Match, traces: Sequence[Trace]) -> list[PublishedTable]:
-    """Returns tables of traces, one for each GPU.
+def _import_figures(results: Path, match: Match, traces: Sequence[Trace], imported: Imported) -> None:
+    """Writes a table of traces for each GPU into a results folder.
 
     A workload of several traces, each with other inputs, gets the geometric mean of their latencies, and a note with
-    their number.
+    their number. Traces without a latency, or of workloads that the op does not have, are counted in a note.
     """
     by_gpu: dict[str, dict[tuple[str, Workload], list[Trace]]] = {}
     left_out: dict[str, int] = {}
@@ -62,16 +46,13 @@ def published_tables(match: Match, traces: Sequence[Trace]) -> list[PublishedTab
         else:
             key = (safe_name(trace.solution or "") or "solution", workload)
             by_gpu.setdefault(gpu, {}).setdefault(key, []).append(trace)
-    axes = match.op.workloads.names
-    return [
-        PublishedTable(
-            name=safe_name(f"{match.definition.name}-{gpu}"),
-            rows=[_row(match, gpu, kernel, workload, same) for (kernel, workload), same in found.items()],
-            columns=("op", "kernel", "timer", *axes, "time_us", "gpu", "published_in", "published_on", "note"),
-            left_out=left_out.get(gpu, 0),
-        )
-        for gpu, found in by_gpu.items()
-    ]
+    for gpu, cases in by_gpu.items():
+        name = safe_name(f"{match.definition.name}-{gpu}")
+        rows = [_row(match, gpu, kernel, workload, same) for (kernel, workload), same in cases.items()]
+        imported.folders.append(_write_figures(results, name, rows))
+        imported.published.append(name)
+        if gpu in left_out:
+            imported.notes.append(f"{name}: {plural(left_out[gpu], 'trace')} without a latency left out")
 
 
 def _workload(match: Match, trace: Trace) -> Workload | None:
@@ -88,7 +69,6 @@ def _row(match: Match, gpu: str, kernel: str, workload: Workload, traces: Sequen
     evaluations = [trace.evaluation for trace in traces if trace.evaluation]
     latencies = [each.performance.latency_ms for each in evaluations if each.performance]
     mean_ms = math.exp(sum(map(math.log, latencies)) / len(latencies))
-    note = f"geometric mean of {len(latencies)} workloads of these sizes" if len(latencies) > 1 else ""
     return {
         "op": match.op.name,
         "kernel": kernel,
@@ -98,34 +78,29 @@ def _row(match: Match, gpu: str, kernel: str, workload: Workload, traces: Sequen
         "gpu": gpu,
         "published_in": f"traces of {safe_name(match.definition.name)}",
         "published_on": safe_name(max(each.timestamp for each in evaluations)[:10]),
-        "note": note,
+        "note": f"geometric mean of {len(latencies)} workloads of these sizes" if len(latencies) > 1 else "",
     }
 
 
-def write_published(results: Path, table: PublishedTable) -> Path:
-    """Writes a table into a results folder; raises UsageError if it exists already, or cannot be written."""
-    assert set(PUBLISHED_COLUMNS) <= set(table.columns)
-    folder = results / PUBLISHED_FOLDER / table.name
+def _write_figures(results: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path:
+    assert set(PUBLISHED_COLUMNS) <= rows[0].keys()
+    folder = results / PUBLISHED_FOLDER / name
     if folder.exists():
         raise UsageError(f"{folder} exists", "remove it first, or name another results folder with --out")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder with --out") from error
-    write_table(folder / PUBLISHED_NAME, table.rows, table.columns)
+    write_table(folder / PUBLISHED_NAME, rows, tuple(rows[0]))
     return folder
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest:
-    """What to read, and where to write.
+    """What to read: files, or folders of data sets; and where to write kernels and published figures.
 
-    Attributes:
-        files: files, or folders of data sets.
-        to: the folder of kernels.
-        op: an op of the catalog for the Solutions; empty for one made from their Definition.
-        name: the kernel's, for a single Solution.
-        results: the folder for published figures.
+    `op` is one of the catalog for the Solutions, or empty for one made from their Definition; `name` is the kernel's,
+    for a single Solution.
     """
 
     files: list[Path]
@@ -153,13 +128,11 @@ class Imported:
     @property
     def next_steps(self) -> list[str]:
         """Commands that continue with the import."""
-        made = bool(self.ops or self.kernels)
-        steps = (
-            [f"export {KERNELS_VARIABLE}={quote(str(self.root))}"] if made and self.root not in default_roots() else []
-        )
+        is_elsewhere = bool(self.ops or self.kernels) and self.root not in default_roots()
+        steps = [f"export {KERNELS_VARIABLE}={quote(str(self.root))}"] if is_elsewhere else []
         steps += [f"gdnbench verify {' '.join(self.kernels)}"] if self.kernels else []
-        words = ("gdnbench", "compare", f"published/{self.published[0]}") if self.published else ()
-        steps += [join((*words, *out_option(self.results)))] if words else []
+        for name in self.published[:1]:
+            steps.append(join(("gdnbench", "compare", f"published/{name}", *out_option(self.results))))
         return steps or ["gdnbench list"]
 
 
@@ -169,27 +142,27 @@ def import_files(request: ImportRequest) -> Imported:
     Raises UsageError for an invalid file, a Solution or line whose Definition is unknown, a name that is taken, or a
     folder that cannot be written; DeclarationError if the result would not load; it is removed.
     """
-    found, to = read_files(request.files), request.to.expanduser().resolve()
+    files, to = read_files(request.files), request.to.expanduser().resolve()
     if to.exists() and not to.is_dir():
         raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
-    if request.name and len(found.solutions) != 1:
-        raise UsageError(f"--name names one kernel, and there are {len(found.solutions)} Solutions", "import one")
+    if request.name and len(files.solutions) != 1:
+        raise UsageError(f"--name names one kernel, and there are {len(files.solutions)} Solutions", "import one")
     imported, catalog = Imported(to, request.results), _catalog(to)
     if request.op and request.op not in catalog.ops:
         raise UnknownNameError(f"there is no op {request.op}", f"there are {', '.join(catalog.ops)}")
     if not request.op:
-        for definition in found.definitions.values():
-            _import_op(to, definition, found, imported)
+        for definition in files.definitions.values():
+            _import_op(to, definition, files, imported)
         catalog = _catalog(to)
-    known = {**_kept_definitions(catalog), **found.definitions}
+    known = {**_stored_definitions(catalog), **files.definitions}
     try:
-        for solution in found.solutions:
+        for solution in files.solutions:
             _import_kernel(catalog, request, solution, _definition_of(known, solution.definition), imported)
             catalog = _catalog(to)
     except GdnbenchError:
         _remove_empty_ops(imported)
         raise
-    _import_traces(catalog, request, found.traces, known, imported)
+    _import_traces(catalog, request, files.traces, known, imported)
     return imported
 
 
@@ -198,10 +171,9 @@ def _catalog(root: Path) -> Catalog:
     return load_catalog(roots if root in roots or not root.is_dir() else (*roots, root))
 
 
-def _kept_definitions(catalog: Catalog) -> dict[str, Definition]:
-    """Returns the Definitions of imported ops, by name."""
+def _stored_definitions(catalog: Catalog) -> dict[str, Definition]:
     folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
-    return {kept.name: kept for kept in map(kept_definition, folders)}
+    return {definition.name: definition for definition in map(stored_definition, folders)}
 
 
 def _definition_of(known: Mapping[str, Definition], name: str) -> Definition:
@@ -218,15 +190,15 @@ def op_name(definition: Definition) -> str:
     return name
 
 
-def _import_op(to: Path, definition: Definition, found: FoundFiles, imported: Imported) -> None:
+def _import_op(to: Path, definition: Definition, files: DataSetFiles, imported: Imported) -> None:
     name = op_name(definition)
     if name in _catalog(to).ops:
         folder = _catalog(to).op_folders[name]
-        if (folder / DEFINITION_FILE).is_file() and kept_definition(folder) == definition:
+        if (folder / DEFINITION_FILE).is_file() and stored_definition(folder) == definition:
             imported.notes.append(f"the op {name} was imported before, and stays as it is")
             return
         raise UsageError(f"there is an op {name}: {folder}", "with --op its kernels are added to that")
-    lines = [(trace, root) for trace, root in found.workloads if trace.definition == definition.name]
+    lines = [(trace, root) for trace, root in files.workloads if trace.definition == definition.name]
     folder = to / name
     write_folder(folder, op_files(definition, name, lines), _check_op)
     imported.ops.append(name)
@@ -280,12 +252,8 @@ def _import_traces(
 ) -> None:
     for name in dict.fromkeys(trace.definition for trace in traces):
         matched = _matching(catalog, request.op, _definition_of(known, name))
-        tables = published_tables(matched, [trace for trace in traces if trace.definition == name])
-        for table in tables:
-            imported.folders.append(write_published(request.results, table))
-            imported.published.append(table.name)
-            if table.left_out:
-                imported.notes.append(f"{table.name}: {plural(table.left_out, 'trace')} without a latency left out")
+        own = [trace for trace in traces if trace.definition == name]
+        _import_figures(request.results, matched, own, imported)
 
 
 def _matching(catalog: Catalog, op: str, definition: Definition) -> Match:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
-from gdnbench.exchange.parse import parse_definition, parse_solution, parse_traces, read_text
+from gdnbench.exchange.reference import LaunchSize, sizes_of
 from gdnbench.exchange.schema import (
     DTYPE_NAMES,
     DefinedTensor,
@@ -18,8 +19,13 @@ from gdnbench.exchange.schema import (
     Trace,
     TracedWorkload,
     document_of,
+    parse_definition,
+    parse_solution,
+    parse_traces,
+    read_text,
 )
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import Params
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Workload
@@ -76,63 +82,53 @@ def match(op: Op, definition: Definition) -> Match:
     _same_names(op, "scalars", set(op.scalars), set(scalars))
     _same_names(op, "outputs", {spec.name for spec in op.outputs}, set(definition.outputs))
     fixed = _dtype_axes(op, definition)
-    found = Match(op.at(fixed), definition, fixed, {})
-    op = found.op
-    for spec in op.tensors:
-        _match_tensor(found, spec, definition.tensors[spec.name])
-    if left := [name for name in _variable(definition) if name not in found.names]:
+    matched = Match(op.at(fixed), definition, fixed, {})
+    for spec in matched.op.tensors:
+        _match_tensor(matched, spec, definition.tensors[spec.name])
+    if left := [name for name in definition.variable_axes if name not in matched.names]:
         raise UsageError(f"{definition.name}: no tensor tells the axis {left[0]}", "each variable axis is a size")
-    return found
+    return matched
 
 
 def _dtype_axes(op: Op, definition: Definition) -> dict[str, int]:
     """Returns the sizes of axes that decide element types; no tensor has such an axis, so the Definition gives them."""
-    found = {}
+    sizes = {}
     for name in dict.fromkeys(spec.dtype.axis for spec in op.tensors if isinstance(spec.dtype, DtypeOf)):
         axis = definition.axes.get(name)
         if axis is None or axis.value is None:
             raise UsageError(f"{definition.name} does not tell {name}, which decides element types", "give it a value")
-        found[name] = axis.value
+        sizes[name] = axis.value
         op.workload({name: axis.value})
-    return found
-
-
-def _variable(definition: Definition) -> list[str]:
-    return [name for name, axis in definition.axes.items() if axis.type == "var"]
+    return sizes
 
 
 def _same_names(op: Op, what: str, ours: set[str], theirs: set[str]) -> None:
     if ours != theirs:
-        differing = ", ".join(sorted(ours ^ theirs))
-        raise UsageError(
-            f"the Definition's {what} are not those of {op.name}: {differing}", "name another op with --op"
-        )
+        text = f"the Definition's {what} are not those of {op.name}: {', '.join(sorted(ours ^ theirs))}"
+        raise UsageError(text, "name another op with --op")
 
 
-def _match_tensor(found: Match, spec: TensorSpec, defined: DefinedTensor) -> None:
-    where = f"{found.definition.name}: {spec.name}"
+def _match_tensor(matched: Match, spec: TensorSpec, defined: DefinedTensor) -> None:
+    op, shape = matched.op, defined.shape or []
+    reason = ""
     if DTYPE_NAMES.get(spec.settled) != defined.dtype:
-        raise UsageError(f"{where} is {defined.dtype}, and of {found.op.name} {spec.dtype}", "name another op")
-    shape = defined.shape or []
-    if len(shape) != len(spec.dims):
-        raise UsageError(f"{where} has {len(shape)} axes, and of {found.op.name} {len(spec.dims)}", "name another op")
-    for dim, name in zip(spec.dims, shape, strict=True):
-        _match_size(found, dim, name, where)
-
-
-def _match_size(found: Match, dim: str | int, name: str, where: str) -> None:
-    axis = found.definition.axes[name]
-    if axis.value is None:
-        varies = isinstance(dim, str) and dim not in found.op.workloads.default.compile_time
-        if not varies or found.names.setdefault(name, str(dim)) != dim:
-            raise UsageError(f"{where}: the axis {name} varies, and {dim} does not vary so", "name another op")
-        return
-    if isinstance(dim, int):
-        if dim != axis.value:
-            raise UsageError(f"{where}: the size {name} is {axis.value}, and of {found.op.name} {dim}", "name another")
-        return
-    if found.fixed.setdefault(dim, axis.value) != axis.value:
-        raise UsageError(f"{where}: the size {name} is {axis.value}, and {dim} is {found.fixed[dim]}", "name another")
+        reason = f" is {defined.dtype}, and of {op.name} {spec.dtype}"
+    elif len(shape) != len(spec.dims):
+        reason = f" has {len(shape)} axes, and of {op.name} {len(spec.dims)}"
+    for dim, name in zip(spec.dims, shape, strict=True) if not reason else ():
+        value = matched.definition.axes[name].value
+        if value is None:
+            varies = isinstance(dim, str) and dim not in op.workloads.default.compile_time
+            if not varies or matched.names.setdefault(name, str(dim)) != dim:
+                reason = f": the axis {name} varies, and {dim} does not vary so"
+        elif isinstance(dim, int) and dim != value:
+            reason = f": the size {name} is {value}, and of {op.name} {dim}"
+        elif isinstance(dim, str) and matched.fixed.setdefault(dim, value) != value:
+            reason = f": the size {name} is {value}, and {dim} is {matched.fixed[dim]}"
+        if reason:
+            break
+    if reason:
+        raise UsageError(f"{matched.definition.name}: {spec.name}{reason}", "name another op")
 
 
 DEFINITION_FILE = "definition.json"
@@ -152,7 +148,7 @@ def definition_files(definition: Definition) -> dict[Path, bytes]:
     return {Path(DEFINITION_FILE): _encoded(document), Path(REFERENCE_FILE): reference.encode()}
 
 
-def kept_definition(folder: Path) -> Definition:
+def stored_definition(folder: Path) -> Definition:
     """Reads the Definition that an op was imported from; raises UsageError if its files are invalid."""
     path = folder / DEFINITION_FILE
     document = json.loads(read_text(path))
@@ -168,7 +164,7 @@ def solution_files(solution: Solution) -> dict[Path, bytes]:
     return {Path(SOLUTION_FILE): _encoded(document), **files}
 
 
-def kept_solution(folder: Path) -> Solution:
+def stored_solution(folder: Path) -> Solution:
     """Reads the Solution that a kernel was imported from, with its current sources; raises UsageError if invalid."""
     path = folder / SOLUTION_FILE
     document = json.loads(read_text(path))
@@ -178,7 +174,7 @@ def kept_solution(folder: Path) -> Solution:
     return parse_solution(json.dumps(document), str(path))
 
 
-def kept_workloads(folder: Path) -> list[Trace]:
+def stored_workloads(folder: Path) -> list[Trace]:
     """Reads the workloads that an op was imported with, if any; raises UsageError if the file is invalid."""
     path = folder / WORKLOADS_FILE
     return parse_traces(read_text(path), str(path)) if path.is_file() else []
@@ -210,18 +206,8 @@ class ExportedKernel:
 
     @property
     def title(self) -> str:
-        """The kernel with all of its params, for comments: `decode-v4 WARPS=8`."""
-        return self.variant.in_full
-
-    @property
-    def arguments(self) -> list[str]:
-        """The names of inputs and scalars, in the Definition's order."""
-        return list(self.match.definition.inputs)
-
-    @property
-    def outputs(self) -> list[str]:
-        """The names of outputs, in the Definition's order."""
-        return list(self.match.definition.outputs)
+        """The kernel with all of its params and the Definition, for comments."""
+        return f"{self.variant.in_full} for {self.match.definition.name}"
 
     @property
     def known(self) -> dict[str, int]:
@@ -236,13 +222,17 @@ class ExportedKernel:
         places = {name: self.match.place(name) for name in names if name not in self.known}
         return {name: place for name, place in places.items() if place}
 
+    def sizes_of(self, function: Callable[[Any, Params], Any]) -> tuple[LaunchSize, ...]:
+        """Returns the results of a function of a launch's declaration: see `reference.sizes_of`."""
+        op, varying = self.match.op, list(self.unknown)
+        return sizes_of(function, self.variant.params, self.known, varying, self.workloads, op.named_sizes)
+
     def need_sizes(self, names: Sequence[str]) -> None:
         """Raises UsageError for the first size that no input has."""
         for name in names:
             if name not in self.known and name not in self.unknown:
-                raise UsageError(
-                    f"{self.variant.label} needs {name}, which no input's sizes tell", "export another kernel"
-                )
+                text = f"{self.variant.label} needs {name}, which no input's sizes tell"
+                raise UsageError(text, "export another kernel")
 
     def size_text(self, dim: str | int) -> str:
         """Returns a size as text: a number, or the name of a run-time size."""
@@ -255,7 +245,5 @@ class ExportedKernel:
 
     def scratch_dims(self, spec: TensorSpec) -> list[str]:
         """Returns the sizes of scratch memory as texts; they may name params."""
-        params = self.variant.params
-        return [
-            str(params[dim]) if isinstance(dim, str) and dim in params else self.size_text(dim) for dim in spec.dims
-        ]
+        params = {**self.variant.params}
+        return [str(params[dim]) if dim in params else self.size_text(dim) for dim in spec.dims]

@@ -1,6 +1,4 @@
-"""An op's float64 oracle as a self-contained text, and its expressions in sizes known at run time.
-
-Expressions, in sizes known at run time, of what a kernel's declaration computes from a workload.
+"""An op's float64 oracle as a self-contained text, and launches' sizes as expressions of sizes known at run time.
 
 A declaration's `grid` is Python. Called with sizes that record operations, it gives an expression for a binding. If it
 needs such a size's value (`max`, `if`, a division with `/`), it becomes a table with a row for each exported workload.
@@ -15,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.parse import read_text
+from gdnbench.exchange.schema import read_text
 from gdnbench.model.declaration import Params
 from gdnbench.model.op import Op
 from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 _ORACLE = "oracle"
-_TAKEN = ("run",)
 
 
 def write_reference(op: Op, folder: Path, order: list[str]) -> str:
@@ -52,19 +49,19 @@ def standing_alone(source: str, path: Path) -> str:
     defined = {name: node for node in tree.body for name in _names(node)}
     if _ORACLE not in defined:
         raise UsageError(f"{path} defines no {_ORACLE}()", "see CONTRIBUTING, Add an op")
-    if any(name in defined for name in _TAKEN):
+    if "run" in defined:
         raise UsageError(f"{path} defines run(), which is the reference's own", "call it otherwise")
     oracle = defined[_ORACLE]
     if isinstance(oracle, ast.FunctionDef) and any(each.arg == "workload" for each in oracle.args.args):
         raise UsageError(f"{path}: the oracle takes a workload, which a reference is not told", "it is not exported")
     wanted = _reached(_ORACLE, defined)
-    kept = [node for node in tree.body if any(defined[name] is node and name in wanted for name in _names(node))]
-    for node in kept:
+    used = [node for node in tree.body if any(defined[name] is node and name in wanted for name in _names(node))]
+    for node in used:
         if _imports_gdnbench(node):
             raise UsageError(f"{path}:{node.lineno}: the oracle imports gdnbench", "a reference stands alone")
     future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    parts = [_text(node, lines) for node in (*future, *kept)]
-    has_torch = any(isinstance(node, ast.Import) and "torch" in _names(node) for node in kept)
+    parts = [_text(node, lines) for node in (*future, *used)]
+    has_torch = any(isinstance(node, ast.Import) and "torch" in _names(node) for node in used)
     parts[len(future) : len(future)] = [] if has_torch else ["import torch"]
     return "\n\n".join(parts) + "\n"
 
@@ -98,14 +95,26 @@ def _imports_gdnbench(node: ast.stmt) -> bool:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """Returns the statement with its decorators."""
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(each.lineno for each in decorators)])
     return "\n".join(lines[first - 1 : node.end_lineno])
 
 
-class ValueAskedError(Exception):
+class ValueNeededError(Exception):
     """A declaration needs the value of a size that has none yet."""
+
+
+_Operator = Callable[[Any, Any], "SizeExpression"]
+
+
+def _operator(sign: str, function: str = "") -> tuple[_Operator, _Operator]:
+    """Makes an operator, which in C++ may be a function, and its reflection."""
+
+    def apply(left: Any, right: Any) -> SizeExpression:
+        (lp, lc), (rp, rc) = _texts(left), _texts(right)
+        return SizeExpression(f"({lp} {sign} {rp})", f"{function}({lc}, {rc})" if function else f"({lc} {sign} {rc})")
+
+    return apply, lambda right, left: apply(left, right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,57 +127,23 @@ class SizeExpression:
     python: str
     cpp: str
 
-    def __add__(self, other: Any) -> SizeExpression:
-        return _infix("+", self, other)
-
-    def __radd__(self, other: Any) -> SizeExpression:
-        return _infix("+", other, self)
-
-    def __sub__(self, other: Any) -> SizeExpression:
-        return _infix("-", self, other)
-
-    def __rsub__(self, other: Any) -> SizeExpression:
-        return _infix("-", other, self)
-
-    def __mul__(self, other: Any) -> SizeExpression:
-        return _infix("*", self, other)
-
-    def __rmul__(self, other: Any) -> SizeExpression:
-        return _infix("*", other, self)
-
-    def __floordiv__(self, other: Any) -> SizeExpression:
-        return _divided("//", "floor_div", self, other)
-
-    def __rfloordiv__(self, other: Any) -> SizeExpression:
-        return _divided("//", "floor_div", other, self)
-
-    def __mod__(self, other: Any) -> SizeExpression:
-        return _divided("%", "floor_mod", self, other)
-
-    def __rmod__(self, other: Any) -> SizeExpression:
-        return _divided("%", "floor_mod", other, self)
+    __add__, __radd__ = _operator("+")
+    __sub__, __rsub__ = _operator("-")
+    __mul__, __rmul__ = _operator("*")
+    __floordiv__, __rfloordiv__ = _operator("//", "floor_div")
+    __mod__, __rmod__ = _operator("%", "floor_mod")
 
     def __neg__(self) -> SizeExpression:
         return SizeExpression(f"(-{self.python})", f"(-{self.cpp})")
 
-    def _asked(self, *_others: Any) -> Any:
-        raise ValueAskedError(self.python)
+    def _refuse(self, *_others: Any) -> Any:
+        raise ValueNeededError(self.python)
 
-    __bool__ = __int__ = __index__ = __float__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _asked
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __round__ = __iter__ = __hash__ = _asked
+    __bool__ = __int__ = __index__ = __float__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __abs__ = __round__ = __iter__ = __hash__ = _refuse
 
 
 LaunchSize = int | SizeExpression
-
-
-def _infix(sign: str, left: Any, right: Any) -> SizeExpression:
-    (lp, lc), (rp, rc) = _texts(left), _texts(right)
-    return SizeExpression(f"({lp} {sign} {rp})", f"({lc} {sign} {rc})")
-
-
-def _divided(sign: str, function: str, left: Any, right: Any) -> SizeExpression:
-    (lp, lc), (rp, rc) = _texts(left), _texts(right)
-    return SizeExpression(f"({lp} {sign} {rp})", f"{function}({lc}, {rc})")
 
 
 def _texts(value: Any) -> tuple[str, str]:
@@ -176,7 +151,7 @@ def _texts(value: Any) -> tuple[str, str]:
         return value.python, value.cpp
     if type(value) is int:
         return str(value), f"INT64_C({value})"
-    raise ValueAskedError(f"{value!r}")
+    raise ValueNeededError(f"{value!r}")
 
 
 class _SymbolicWorkload:
@@ -190,7 +165,7 @@ class _SymbolicWorkload:
             return SizeExpression(name, name)
         if name in self._known:
             return self._known[name]
-        raise ValueAskedError(name)
+        raise ValueNeededError(name)
 
 
 def sizes_of(
@@ -212,13 +187,16 @@ def sizes_of(
         named_sizes: the axes and derived sizes of a workload, by name.
     """
     try:
-        given = function(_SymbolicWorkload(known, unknown), params)
-        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        sizes = _as_tuple(function(_SymbolicWorkload(known, unknown), params))
         for size in sizes:
             _texts(size)
-    except ValueAskedError:
+    except ValueNeededError:
         return _tabled(function, params, unknown, workloads, named_sizes)
     return sizes
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def _tabled(
@@ -230,15 +208,10 @@ def _tabled(
 ) -> tuple[LaunchSize, ...]:
     rows: dict[tuple[int, ...], tuple[int, ...]] = {}
     for workload in workloads:
-        given = function(workload, params)
-        sizes = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        named = named_sizes(workload)
-        key = tuple(named[name] for name in unknown)
-        if rows.setdefault(key, sizes) != sizes:
-            raise UsageError(
-                f"the kernel's launch depends on the lists of {workload}",
-                "no argument of a Solution tells them: with --shape, export workloads that differ in their totals",
-            )
+        sizes, named = _as_tuple(function(workload, params)), named_sizes(workload)
+        if rows.setdefault(tuple(named[name] for name in unknown), sizes) != sizes:
+            hint = "no argument of a Solution tells them: with --shape, export workloads that differ in their totals"
+            raise UsageError(f"the kernel's launch depends on the lists of {workload}", hint)
     columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
     return tuple(_column(column, unknown) for column in columns)
 

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from functools import partial
 from inspect import signature
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,42 +43,41 @@ def bind(entry: CatalogEntry, variant: Variant, workspace: Workspace) -> Launche
 
 
 def load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
-    """A function that binds the variant to workspaces of a workload; what is compiled is compiled and loaded once.
+    """Returns a function that binds the variant to workspaces of a workload; it is compiled and loaded once.
 
     Binding gives the outputs that the kernel updates in place the values it starts from. A CUDA kernel is bound to the
     torch stream that is current then; the others follow the current stream.
 
     Raises:
         BuildError: if the kernel does not compile.
-        DeclarationError: if a torch kernel lacks its entry, or a block asks for more shared memory than there is.
+        DeclarationError: if a torch kernel lacks its entry, or a block requests more shared memory than there is.
     """
-    return _beginning(entry, _load(entry, variant, workload))
+    match entry.kernel:
+        case CudaKernel():
+            binder = _load_cuda(entry, entry.kernel, variant, workload)[0]
+        case TritonKernel():
+            binder = _load_triton(entry, entry.kernel, variant.params, workload)
+        case TorchKernel():
+            binder = _load_torch(entry, variant.params)
+        case other:
+            raise DeclarationError(f"{entry.kernel.name}: nothing launches a {type(other).__name__}")
+    return _beginning(entry, binder)
 
 
 def load_stamped(entry: CatalogEntry, variant: Variant, workload: Workload, launch: CudaLaunch) -> tuple[Binder, Any]:
-    """A CUDA kernel as `load` loads it, but that the marks of one launch read the clock, and that launch's code.
+    """Loads a CUDA kernel as `load` does, but that the marks of one launch read the clock.
 
-    Args:
-        entry: the kernel.
-        variant: its params.
-        workload: the workload.
-        launch: one of the kernel's launches; the others are as ever.
-
-    Returns:
-        What binds all launches, and cuda-core's `ObjectCode`.
-
-    Raises:
-        BuildError: if the kernel does not compile.
-        DeclarationError: if it is not in CUDA C++, or a block asks for more shared memory than there is.
+    Returns what binds all launches, and cuda-core's `ObjectCode` of that launch. Raises as `load`, and DeclarationError
+    for a kernel that is not in CUDA C++.
     """
     if not isinstance(entry.kernel, CudaKernel):
-        raise DeclarationError(f"{entry.kernel.name} is no CUDA kernel, and has no marks")
+        raise DeclarationError(f"{entry.kernel.name} is not a CUDA kernel, and has no marks")
     binder, codes = _load_cuda(entry, entry.kernel, variant, workload, stamped=launch)
     return _beginning(entry, binder), codes[entry.kernel.launches.index(launch)]
 
 
 def _beginning(entry: CatalogEntry, binder: Binder) -> Binder:
-    """A binder that first gives the outputs that the kernel updates in place the values it starts from."""
+    """Returns a binder that first gives the outputs that are updated in place the values the kernel starts from."""
 
     def begin_and_bind(workspace: Workspace) -> Launcher:
         workspace.begin(entry.kernel.in_place)
@@ -86,22 +86,10 @@ def _beginning(entry: CatalogEntry, binder: Binder) -> Binder:
     return begin_and_bind
 
 
-def _load(entry: CatalogEntry, variant: Variant, workload: Workload) -> Binder:
-    match entry.kernel:
-        case CudaKernel():
-            return _load_cuda(entry, entry.kernel, variant, workload)[0]
-        case TritonKernel():
-            return _load_triton(entry, entry.kernel, variant.params, workload)
-        case TorchKernel():
-            return _load_torch(entry, variant.params)
-        case other:
-            raise DeclarationError(f"{entry.kernel.name}: nothing launches a {type(other).__name__}")
-
-
 def _load_cuda(
     entry: CatalogEntry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
 ) -> tuple[Binder, list[Any]]:
-    """What binds every launch, and the code of each; that of the stamped one holds the marks' records."""
+    """Returns what binds every launch, and the code of each; that of the stamped one holds the marks' records."""
     modules: dict[str, Any] = {}
     loaded = [
         _load_cuda_launch(entry, launch, variant, workload, modules, stamped=launch is stamped)
@@ -126,8 +114,6 @@ def _load_cuda_launch(
     stamped: bool,
 ) -> tuple[Callable[[Mapping[str, Any]], Step], Any]:
     """Launches whose code is one file share its module and so its variables; `modules` are those loaded, by file."""
-    from pathlib import Path
-
     from cuda.core import Device, LaunchConfig, ObjectCode
 
     device = Device(torch.cuda.current_device())
@@ -160,7 +146,7 @@ def _bind_cuda(entry: CatalogEntry, launch: CudaLaunch, config: Any, function: A
 
 
 def c_value(op: Op, name: str, value: Any) -> Any:
-    """A tensor's address, a scalar as float, an axis as int, a derived size as long long."""
+    """Returns a tensor's address, a scalar as float, an axis as int, a derived size as long long."""
     import ctypes
 
     if isinstance(value, torch.Tensor):
@@ -171,34 +157,25 @@ def c_value(op: Op, name: str, value: Any) -> Any:
 
 
 def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
-    """The launcher holds the workspace, too: the steps of a CUDA kernel know their tensors by address alone."""
-    outputs = workspace.output_tensors
-    if len(steps) == 1:
-        return partial(_run_one, steps[0], outputs, workspace)
-    return partial(_run_all, tuple(steps), outputs, workspace)
+    """Returns a launcher that holds the workspace, too: steps of a CUDA kernel know their tensors by address alone."""
+    outputs, (first, *others) = workspace.output_tensors, steps
 
+    def run_one(_held: Workspace = workspace) -> tuple[torch.Tensor, ...]:
+        first()
+        return outputs
 
-def _run_one(step: Step, outputs: tuple[torch.Tensor, ...], _held: Workspace) -> tuple[torch.Tensor, ...]:
-    step()
-    return outputs
+    def run_all(_held: Workspace = workspace) -> tuple[torch.Tensor, ...]:
+        for step in steps:
+            step()
+        return outputs
 
-
-def _run_all(steps: tuple[Step, ...], outputs: tuple[torch.Tensor, ...], _held: Workspace) -> tuple[torch.Tensor, ...]:
-    for step in steps:
-        step()
-    return outputs
+    return run_all if others else run_one
 
 
 def allow_shared(kernel: int, nbytes: int, device: int) -> None:
-    """Raises a kernel's limit of dynamic shared memory, which is 48 KiB unless asked for.
+    """Raises a kernel's limit of dynamic shared memory, which is 48 KiB unless requested; takes a `CUkernel`'s handle.
 
-    Args:
-        kernel: handle of the `CUkernel`.
-        nbytes: what a block is to have.
-        device: the GPU's number in this process.
-
-    Raises:
-        DeclarationError: if the GPU does not give a block so much.
+    Raises DeclarationError if the GPU does not give a block so much.
     """
     from cuda.bindings import driver
 
@@ -226,13 +203,7 @@ def _load_triton(entry: CatalogEntry, kernel: TritonKernel, params: Params, work
 
 
 def bind_compiled(compiled: Any, blocks: tuple[int, ...], workspace: Workspace) -> Launcher:
-    """Binds what Triton compiled, ahead of time or by its JIT, to a workspace; it is loaded if it is not yet.
-
-    Args:
-        compiled: Triton's `CompiledKernel`.
-        blocks: programs per axis.
-        workspace: the tensors.
-    """
+    """Binds Triton's `CompiledKernel`, made ahead of time or by its JIT, to a workspace; loads it if it is not yet."""
     return _in_order([_bind_triton(compiled, blocks, workspace.by_name())], workspace)
 
 
@@ -244,7 +215,7 @@ def _bind_triton(compiled: Any, blocks: tuple[int, ...], named: Mapping[str, Any
 def _with_scratch(
     launch: Callable[..., None], compiled: Any, grid: tuple[int, int, int], device: str
 ) -> Callable[..., None]:
-    """The launch, with the global memory in which a kernel keeps the tensor descriptors that it makes.
+    """Returns the launch with the global memory in which a kernel keeps the tensor descriptors that it makes.
 
     Triton asks its allocator at every launch. Here that always gets the one buffer, so that a timed launch allocates
     nothing; and in a context of its own, for the allocator is a context variable that other libraries set, too.
@@ -268,38 +239,35 @@ def _load_torch(entry: CatalogEntry, params: Params) -> Binder:
         raise DeclarationError(f"{entry.source} must define {entry.kernel.entry}(tensors, workload, params)")
     name, source = entry.kernel.entry, entry.source.name
     if not _takes(function, 3):
-        told = f"{name}{signature(function)} in {source}; expected: {name}(tensors, workload, params)"
-        held = [*(spec.name for spec in entry.op.tensors), *entry.op.scalars]
-        raise DeclarationError(f"{told}, where tensors has {call_of(entry.op, entry.kernel, '', held)}")
+        text = f"{name}{signature(function)} in {source}; expected: {name}(tensors, workload, params)"
+        names = [*(spec.name for spec in entry.op.tensors), *entry.op.scalars]
+        raise DeclarationError(f"{text}, where tensors has {call_of(entry.op, entry.kernel, '', names)}")
     bind_to: Callable[..., Launcher] = function
 
     def bind(workspace: Workspace) -> Launcher:
         launcher = bind_to(workspace.namespace, workspace.workload, params)
         if not callable(launcher) or not _takes(launcher, 0):
-            given = f"a function of {signature(launcher)}" if callable(launcher) else f"a {type(launcher).__name__}"
+            kind = f"a function of {signature(launcher)}" if callable(launcher) else f"a {type(launcher).__name__}"
             outputs = call_of(entry.op, entry.kernel, "", workspace.outputs)
-            raise DeclarationError(
-                f"{name}() in {source} gives {given}; expected: a function () that returns {outputs}"
-            )
+            raise DeclarationError(f"{name}() in {source} gives {kind}; expected: a function () that returns {outputs}")
         return launcher
 
     return bind
 
 
 def _takes(function: Callable[..., object], count: int) -> bool:
-    """Whether a function may be called with so many arguments; one that does not tell may."""
     try:
-        found = signature(function)
+        parameters = signature(function)
     except (TypeError, ValueError):
         return True
     try:
-        found.bind(*range(count))
+        parameters.bind(*range(count))
     except TypeError:
         return False
     return True
 
 
 def three(grid: tuple[int, ...]) -> tuple[int, int, int]:
-    """A grid of fewer axes, in three."""
+    """Returns a grid of fewer axes in three."""
     x, y, z = (*grid, 1, 1)[:3]
     return x, y, z

@@ -21,21 +21,17 @@ from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.ptx.findings import LocatedFault, Traffic
-from gdnbench.ptx.grid import LaunchGrid
 from gdnbench.ptx.launch import ModuleMemory, run_program
-from gdnbench.ptx.program import Program
+from gdnbench.ptx.program import LaunchGrid, Program
 from gdnbench.ptx.reader import read_program
 from gdnbench.ptx.segments import Tensor
 
 
 @dataclass(frozen=True)
-class Watched:
+class InterpretedRun:
     """What the interpreter saw in the launches of a kernel.
 
-    Attributes:
-        findings: what is wrong.
-        traffic: what loads and stores of global memory ask for.
-        leaves_behind: whether variables of the module hold something else than before, which later launches find.
+    `leaves_behind` tells whether variables of the module hold something else than before, which later launches find.
     """
 
     findings: tuple[LocatedFault, ...]
@@ -44,16 +40,9 @@ class Watched:
 
 
 class InterpretedTriton:
-    """A Triton kernel.
+    """A Triton kernel, whose findings are of what it `watches`.
 
     The interpreter is chosen when a kernel's file is imported, so `TRITON_INTERPRET=1` must already be set.
-
-    Args:
-        entry: the kernel.
-        variant: with its params.
-
-    Attributes:
-        watches: what findings are of.
     """
 
     watches = "memory"
@@ -65,39 +54,25 @@ class InterpretedTriton:
         self._kernel, self._params = kernel, variant.params
         self._module = load_file(entry.source)
 
-    def run(self, workspace: Workspace) -> Watched:
+    def run(self, workspace: Workspace) -> InterpretedRun:
         """Runs every launch on the workspace's CPU tensors, and watches that programs stay inside and apart."""
         values, memory = workspace.by_name(self._kernel.scratch, self._params), TritonMemory()
-        given = {
-            name: memory.pointer(name, value, is_input=name in workspace.inputs)
-            if isinstance(value, torch.Tensor)
-            else value
-            for name, value in values.items()
-        }
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                values[name] = memory.pointer(name, value, is_input=name in workspace.inputs)
         with memory.watched():
             for launch in self._kernel.launches:
                 function = getattr(self._module, launch.entry)
-                bound = [given[name] for name in function.arg_names]
+                bound = [values[name] for name in function.arg_names]
                 with memory.launch():
                     function[launch.grid(workspace.workload, self._params)](*bound)
-        return Watched(memory.findings.all(), ())
+        return InterpretedRun(memory.findings.all(), ())
 
 
 class InterpretedCuda:
     """A CUDA kernel at a workload, compiled to PTX, read, and loaded: its variables keep what launches write to them.
 
-    Args:
-        entry: the kernel.
-        variant: with its params.
-        workload: that it is compiled for.
-        arch: the target, `sm_90`.
-
-    Raises:
-        BuildError: if it does not compile.
-        NotInterpretedError: if the PTX has a form that is not known.
-
-    Attributes:
-        watches: what findings are of.
+    Raises BuildError if it does not compile for the target `arch`, `sm_90`; NotInterpretedError for an unknown form.
     """
 
     watches = "memory and barriers"
@@ -110,15 +85,10 @@ class InterpretedCuda:
         self._programs: list[tuple[CudaLaunch, Program]] = list(zip(kernel.launches, programs, strict=True))
         self._module = ModuleMemory(programs[0].variables.values())
 
-    def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> Watched:
-        """Runs every launch on the workspace's CPU tensors.
+    def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> InterpretedRun:
+        """Runs every launch on the workspace's CPU tensors; sectors are the same whatever the inputs hold.
 
-        Args:
-            workspace: whose outputs are written.
-            counts_traffic: whether sectors are counted: they are the same whatever the inputs hold.
-
-        Raises:
-            NotInterpretedError: at an instruction that is not known; outputs are then written in part.
+        Raises NotInterpretedError at an unknown instruction; outputs are then written in part.
         """
         named = workspace.by_name(self._kernel.scratch, self._params)
         unwritten = {*workspace.outputs, *(spec.name for spec in self._kernel.scratch)} - {*self._kernel.in_place}
@@ -136,28 +106,27 @@ class InterpretedCuda:
             shape = three(launch.grid(workspace.workload, self._params))
             threads = launch.block(workspace.workload, self._params)
             grid = LaunchGrid(shape, threads, launch.shared_bytes(workspace.workload, self._params))
-            found, asked = run_program(program, grid, arguments, counts_traffic=counts_traffic, module=self._module)
-            findings += found
-            traffic += asked
+            faults, requests = run_program(program, grid, arguments, counts_traffic=counts_traffic, module=self._module)
+            findings += faults
+            traffic += requests
             # What one launch may have left unwritten is the next one's to find out, which shares no memory of that.
             unwritten = set()
-        return Watched(tuple(findings), tuple(traffic), self._module.content() != before)
+        return InterpretedRun(tuple(findings), tuple(traffic), self._module.content() != before)
 
     def _argument(self, name: str, value: torch.Tensor | float, *, is_written: bool, is_input: bool) -> Tensor | bytes:
-        """A tensor's memory, or a value as C has it: float for a scalar, int for an axis, 64 bits if derived."""
+        """Returns a tensor's memory, or a value in C: float for a scalar, int for an axis, 64 bits if derived."""
         if isinstance(value, torch.Tensor):
             return Tensor(f"`{name}`", bytes_of(value), is_written, is_input)
         if name in self._entry.op.scalars:
             return np.float32(value).tobytes()
-        wide = name in self._entry.op.derived
-        return (np.int64(value) if wide else np.int32(value)).tobytes()
+        return (np.int64(value) if name in self._entry.op.derived else np.int32(value)).tobytes()
 
 
 _READ: dict[tuple[object, ...], tuple[Program, ...]] = {}
 
 
 def _programs(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[Program, ...]:
-    """Of each launch; compiled and read once in a process: workloads that differ in run-time axes share their code."""
+    """Returns each launch's, compiled and read once in a process: workloads share code but for compile-time axes."""
     key = (entry.source, params, *workload.compile_time.items(), arch)
     if key not in _READ:
         text, symbols = compile_ptx(entry, params, workload, arch)
@@ -166,11 +135,7 @@ def _programs(entry: CatalogEntry, params: Params, workload: Workload, arch: str
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """The memory of a CPU tensor, which a write to the array changes.
-
-    Raises:
-        NotInterpretedError: for a tensor that is not contiguous.
-    """
+    """Returns a CPU tensor's memory, not a copy; raises NotInterpretedError for a tensor that is not contiguous."""
     if not tensor.is_contiguous():
         raise NotInterpretedError("a tensor that is not contiguous cannot be interpreted", "its numbers need a GPU")
     return tensor.detach().reshape(-1).view(torch.uint8).numpy()

@@ -24,26 +24,23 @@ from gdnbench.model.workload import Workload
 
 
 class Numerics(Protocol):
-    """What an op's numerics file defines."""
+    """What an op's numerics file defines.
+
+    `oracle` gives the outputs in float64; `roundoff`, if the op has a `RoundoffGate`, what arithmetic may make of
+    rounding errors.
+    """
 
     def make_inputs(
         self, workload: Workload, seed: int, device: str, scenario: str
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Draws the input tensors and scalars of a scenario."""
 
-    def oracle(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]:
-        """The outputs in float64."""
-
-    def roundoff(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]:
-        """What arithmetic may make of rounding errors: see `RoundoffGate`, and only where the op has one."""
+    def oracle(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]: ...  # noqa: D102
+    def roundoff(self, tensors: dict[str, Tensor], scalars: dict[str, float]) -> dict[str, Tensor]: ...  # noqa: D102
 
 
 def load_numerics(op: Op, op_folder: Path) -> Numerics:
-    """Loads the op's numerics file, once per process.
-
-    Raises:
-        DeclarationError: if it lacks `make_inputs` or `oracle`.
-    """
+    """Loads the op's numerics, once per process; raises DeclarationError if `make_inputs` or `oracle` is absent."""
     module = load_file(op_folder / op.numerics)
     for name in ("make_inputs", "oracle"):
         if not callable(getattr(module, name, None)):
@@ -52,53 +49,36 @@ def load_numerics(op: Op, op_folder: Path) -> Numerics:
 
 
 def call_numerics(op: Op, numerics: Numerics, name: str, *arguments: object, **more: object) -> Any:
-    """What a function of an op's numerics gives.
-
-    Args:
-        op: the op.
-        numerics: its numerics.
-        name: the function's.
-        arguments: its arguments.
-        more: those by name.
-
-    Raises:
-        DeclarationError: for what it raises, which is no kernel's fault.
-    """
+    """Calls a function of an op's numerics; raises DeclarationError for what it raises, which is no kernel's fault."""
     try:
         return getattr(numerics, name)(*arguments, **more)
     except GdnbenchError:
         raise
     except Exception as error:
-        told = tell_raised(error, Path(getattr(numerics, "__file__", None) or os.devnull).parent)
-        raise DeclarationError(f"{name}() in {op.numerics} of {op.name} fails: {told}") from error
+        reason = tell_raised(error, Path(getattr(numerics, "__file__", None) or os.devnull).parent)
+        raise DeclarationError(f"{name}() in {op.numerics} of {op.name} fails: {reason}") from error
 
 
-def check_named(op: Op, name: str, given: object, wanted: Iterable[str]) -> None:
-    """Makes sure that a function of an op's numerics gives these tensors, by name.
-
-    Raises:
-        DeclarationError: if not; it says what was expected.
-    """
+def check_named(op: Op, name: str, result: object, wanted: Iterable[str]) -> None:
+    """Raises DeclarationError unless a function of an op's numerics gives these tensors, by name."""
     wanted = list(wanted)
-    told, expected = f"{name}() in {op.numerics} of {op.name}", f"it must give tensors by name: {', '.join(wanted)}"
-    if not isinstance(given, Mapping):
-        kind = type(given).__name__ + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
-        raise DeclarationError(f"{told} gives {'None' if given is None else f'a {kind}'}; {expected}")
-    if missing := [each for each in wanted if each not in given]:
-        raise DeclarationError(
-            f"{told} gives {', '.join(map(str, given)) or 'nothing'}, and no {missing[0]}; {expected}"
-        )
+    where, expected = f"{name}() in {op.numerics} of {op.name}", f"it must give tensors by name: {', '.join(wanted)}"
+    if not isinstance(result, Mapping):
+        kind = type(result).__name__ + (f" of {len(result)}" if isinstance(result, tuple | list) else "")
+        raise DeclarationError(f"{where} gives {'None' if result is None else f'a {kind}'}; {expected}")
+    if missing := [each for each in wanted if each not in result]:
+        names = ", ".join(map(str, result)) or "nothing"
+        raise DeclarationError(f"{where} gives {names}, and no {missing[0]}; {expected}")
     for each in wanted:
-        if not isinstance(given[each], Tensor):
-            raise DeclarationError(f"{told}: {each} is a {type(given[each]).__name__}, not a tensor; {expected}")
+        if not isinstance(result[each], Tensor):
+            raise DeclarationError(f"{where}: {each} is a {type(result[each]).__name__}, not a tensor; {expected}")
 
 
 @cache
 def load_file(path: Path) -> ModuleType:
-    """Runs a Python file as a module of its own, once per process.
+    """Runs a Python file as a module of its own, once per process; raises DeclarationError if there is none.
 
-    Raises:
-        DeclarationError: if there is no such file. Whatever the file raises passes through.
+    Whatever the file raises passes through.
     """
     name = "gdnbench_" + "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
@@ -111,16 +91,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def load_captured(path: Path, sha256: str, device: str) -> dict[str, torch.Tensor]:
-    """The tensors of a file, by name.
-
-    Args:
-        path: the file.
-        sha256: of its content, when the run began.
-        device: where they are wanted.
-
-    Raises:
-        MachineError: if the file is gone, or is another one now.
-    """
+    """Returns a file's tensors by name; raises MachineError unless its SHA-256 is that of when the run began."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -131,16 +102,11 @@ def load_captured(path: Path, sha256: str, device: str) -> dict[str, torch.Tenso
 
 
 def rearranged(op: Op, tensors: Mapping[str, torch.Tensor], seed: int) -> dict[str, torch.Tensor]:
-    """The same numbers in another order that is as likely as their own.
+    """Returns an op's inputs with the same numbers in another order that is as likely as their own.
 
-    Along an axis whose members are alike, as heads are, all tensors are permuted in the same way: each head keeps its
-    decays, and they belong to another head. A tensor without such an axis is shifted as a whole. Tensors of integers,
-    lengths and indices, stay as they are.
-
-    Args:
-        op: which says by `alike` along which axes.
-        tensors: its inputs, by name.
-        seed: of the permutations; none of them leaves all in place, where there are two members or more.
+    Along an axis whose members are `alike`, as heads are, all tensors are permuted in the same way: each head keeps its
+    decays, and they belong to another head. No permutation of two members or more leaves all in place. A tensor without
+    such an axis is shifted as a whole. Tensors of integers, lengths and indices, stay as they are.
     """
     random = torch.Generator().manual_seed(seed)
     sizes = {

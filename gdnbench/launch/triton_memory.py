@@ -17,27 +17,209 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from gdnbench.launch.triton_races import ProgramRaces, Touch, as_bits
-from gdnbench.ptx.findings import Fault, FaultLog, told_outside
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.findings import Fault, FaultLog, describe_outside
+from gdnbench.ptx.numbers import IntArray, Mask
 from gdnbench.ptx.program import NO_LINE, PtxSourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
+
+Program = tuple[int, int, int]
+"""The place of a program in its launch's grid."""
+
+NOBODY, MANY = -1, -2
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def as_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.generic]:
+    """Returns elements as unsigned integers of their size, flat."""
+    return np.ascontiguousarray(values).reshape(-1).view(_BITS[values.dtype.itemsize])
+
+
+class _Shadow:
+    """The last store to each element of a tensor, and the program that has read it.
+
+    Stores and programs have the numbers of their turn, so that those of the current program are the last ones. Where
+    several programs have stored the same, the writer is `MANY`, whose reads and writes of that are no race.
+    """
+
+    def __init__(self, name: str, data: npt.NDArray[np.uint8], element: int) -> None:
+        self.name, self.data, self.element = name, data, element
+        self.forget()
+
+    def forget(self) -> None:
+        count = -(-len(self.data) // self.element)
+        self.writer, self.reader = (np.full(count, NOBODY, dtype=np.int32) for _ in range(2))
+        self.is_read = False
+
+    def elements(self, places: IntArray, nbytes: int) -> IntArray:
+        """Returns the elements that accesses of so many bytes at some places use; shape (n, k)."""
+        if nbytes < self.element:  # from now on elements are as small as the smallest access
+            each = self.element // nbytes
+            self.writer, self.reader = np.repeat(self.writer, each), np.repeat(self.reader, each)
+            self.element = nbytes
+        first = (places // self.element)[:, None]
+        return first if nbytes == self.element else first + np.arange(nbytes // self.element)
+
+    def bits(self, places: IntArray, nbytes: int) -> npt.NDArray[np.generic]:
+        """Returns the current bits at some places, shape (n,)."""
+        return self.data[: len(self.data) // nbytes * nbytes].view(_BITS[nbytes])[places // nbytes]
+
+
+@dataclass(frozen=True)
+class Touch:
+    """What a load or store of one program touches in one tensor that it may write.
+
+    `places`, shape (n,), are the first bytes of `nbytes` each, `chosen` their positions among all of the access, and
+    `elements`, shape (n, k), the shadow's. `before`, shape (n,), is what lay there, or None if no program used it yet.
+    """
+
+    shadow: _Shadow
+    places: IntArray
+    elements: IntArray
+    chosen: IntArray | slice
+    nbytes: int
+    before: npt.NDArray[np.generic] | None
+
+
+class ProgramRaces:
+    """The races of a kernel's launches, one after the other."""
+
+    def __init__(self, findings: FaultLog) -> None:
+        self._findings = findings
+        self._shadows: list[_Shadow | None] = []
+        self._programs: list[Program] = []
+        self._stores: list[tuple[Program, PtxSourceLine]] = []
+        self._first_store = 0  # of the current program
+        self._found: list[tuple[PtxSourceLine, str, int]] = []
+        self._is_ordered = False
+
+    def add(self, name: str, data: npt.NDArray[np.uint8], element: int, *, is_input: bool) -> None:
+        """Adds the tensor of the next number; inputs are only read, and a write to one is found otherwise."""
+        self._shadows.append(None if is_input else _Shadow(name, data, element))
+
+    def begin_launch(self) -> None:
+        """Forgets the launch before."""
+        for each in self._shadows:
+            if each is not None:
+                each.forget()
+        self._programs, self._stores, self._found, self._is_ordered = [], [], [], False
+
+    def end_launch(self) -> None:
+        """Reports the races, unless programs may have signalled each other by atomics or volatile loads."""
+        for at, text, count in self._found if not self._is_ordered else []:
+            self._findings.add(Fault.RACE, at, text, count=count)
+
+    def note_order(self) -> None:
+        """Records that a program has executed what others may wait for."""
+        self._is_ordered = True
+
+    def touches(
+        self, addresses: IntArray, span: tuple[int, int], mask: npt.NDArray[Any] | None, nbytes: int
+    ) -> list[Touch]:
+        """Returns what an access touches in tensors that are watched for races, before it is made.
+
+        `addresses` are those of all elements, of `nbytes` each, `span` the lowest and the highest; `mask` may be
+        broadcast to them, and None selects all.
+        """
+        low, high = ((each >> TENSOR_BITS) - 1 for each in span)
+        if nbytes not in _BITS or (low == high and 0 <= low < len(self._shadows) and self._shadows[low] is None):
+            return []
+        meant = None if mask is None or mask.all() else np.broadcast_to(mask, addresses.shape).astype(bool).reshape(-1)
+        addresses = addresses.reshape(-1)
+        if low == high and 0 <= low < len(self._shadows):
+            touched = self._touch(low, addresses - tensor_address(low), meant, nbytes, last=span[1])
+            return [touched] if touched else []
+        numbers, places = nearest_tensor(addresses)
+        found = []
+        for number in np.unique(numbers):
+            if 0 <= number < len(self._shadows):
+                of_tensor = numbers == number if meant is None else meant & (numbers == number)
+                found.append(self._touch(int(number), places, of_tensor, nbytes))
+        return [each for each in found if each]
+
+    def _touch(
+        self, number: int, places: IntArray, meant: Mask | None, nbytes: int, *, last: int | None = None
+    ) -> Touch | None:
+        """Returns what is touched of one tensor; `last` is the highest address if all are in the tensor's range."""
+        shadow = self._shadows[number]
+        if shadow is None:
+            return None
+        is_within = last is not None and last - tensor_address(number) + nbytes <= len(shadow.data)
+        chosen: IntArray | slice = slice(None)
+        if meant is not None or not is_within or int(np.bitwise_or.reduce(places)) % nbytes:
+            inside = (places >= 0) & (places + nbytes <= len(shadow.data)) & (places % nbytes == 0)
+            chosen = np.flatnonzero(inside if meant is None else inside & meant)
+            places = places[chosen]
+        if not len(places):
+            return None
+        elements = shadow.elements(places, nbytes)
+        is_new = not (shadow.is_read or (shadow.writer[elements] != NOBODY).any())
+        return Touch(shadow, places, elements, chosen, nbytes, None if is_new else shadow.bits(places, nbytes))
+
+    def note_read(self, touch: Touch, program: Program, at: PtxSourceLine) -> None:
+        """Records a read."""
+        shadow, mine = touch.shadow, self._number(program)
+        if touch.before is not None:
+            writer = shadow.writer[touch.elements]
+            self._note(touch, (writer >= 0) & (writer < self._first_store), "reads", program, at)
+        reader = shadow.reader[touch.elements]
+        shadow.reader[touch.elements] = np.where((reader == NOBODY) | (reader == mine), mine, MANY)
+        shadow.is_read = True
+
+    def note_write(self, touch: Touch, values: npt.NDArray[np.generic], program: Program, at: PtxSourceLine) -> None:
+        """Records a write; `values` are the bits of all elements of the access, flat."""
+        shadow, mine = touch.shadow, self._number(program)
+        now = shadow.bits(touch.places, touch.nbytes)
+        lost = now != values[touch.chosen]
+        if lost.any():
+            text = f"program {program} writes two values to one element of `{shadow.name}` at once"
+            self._found.append((at, text, int(np.count_nonzero(lost))))
+        self._stores.append((program, at))
+        store = len(self._stores) - 1
+        if touch.before is None:
+            shadow.writer[touch.elements] = store
+            return
+        changed, writer = (now != touch.before)[:, None], shadow.writer[touch.elements]
+        others = (writer != NOBODY) & (writer < self._first_store)
+        self._note(touch, others & changed, "writes", program, at)
+        reader = shadow.reader[touch.elements]
+        read = (reader != NOBODY) & (reader != mine) & changed
+        if read.any():
+            one = int(reader[read][0])
+            who = "others read" if one == MANY else f"program {self._programs[one]} reads"
+            text = f"program {program} writes {touch.nbytes} bytes of `{shadow.name}` that {who}, in no order"
+            self._found.append((at, text, int(np.count_nonzero(read.any(axis=1)))))
+        shadow.writer[touch.elements] = np.where(others & ~changed, MANY, store)
+
+    def _note(self, touch: Touch, races: Mask, verb: str, program: Program, at: PtxSourceLine) -> None:
+        if not races.any():
+            return
+        writer = int(touch.shadow.writer[touch.elements[races]][0])
+        who = "others write"
+        if writer != MANY:
+            other, line = self._stores[writer]
+            who = f"program {other} writes at {line}"
+        text = f"program {program} {verb} {touch.nbytes} bytes of `{touch.shadow.name}` that {who}, in no order"
+        self._found.append((at, text, int(np.count_nonzero(races.any(axis=1)))))
+
+    def _number(self, program: Program) -> int:
+        if not self._programs or self._programs[-1] != program:
+            self._programs.append(program)
+            self._first_store = len(self._stores)
+        return len(self._programs) - 1
+
 
 _WIDEST = 16  # bytes of an element, at most
 
 
 @dataclass(frozen=True)
 class _Access:
-    """A method by which Triton's interpreter accesses memory.
+    """A method by which Triton's interpreter accesses memory, and its verb in findings.
 
-    Attributes:
-        verb: as findings call it.
-        pointers: the place of the pointers among its arguments.
-        mask: likewise of their mask; None for none.
-        values: likewise of what it writes; None for what writes nothing, and for atomics.
-        is_volatile: likewise of whether a load is volatile; None for what is never.
+    The others are places among its arguments, None for what it lacks: of the pointers, of their mask, of what it writes
+    but by an atomic, and of whether a load is volatile.
     """
 
     verb: str
@@ -46,12 +228,11 @@ class _Access:
     values: int | None = None
     is_volatile: int | None = None
 
-    def orders(self, given: Sequence[Any], named: Mapping[str, Any]) -> bool:
-        """Whether a call with such arguments is an atomic, or a volatile load, by which programs tell each other."""
-        place = self.is_volatile
-        if place is None:
+    def orders(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Returns whether a call is an atomic, or a volatile load, by which programs may signal each other."""
+        if self.is_volatile is None:
             return self.verb == "updates"
-        return bool(named["is_volatile"] if "is_volatile" in named else given[place])
+        return bool(named["is_volatile"] if "is_volatile" in named else arguments[self.is_volatile])
 
 
 _ACCESSES = {
@@ -63,11 +244,7 @@ _ACCESSES = {
 
 
 class TritonMemory:
-    """The tensors of a launch.
-
-    Attributes:
-        findings: where accesses beside a tensor go. They are not made: a load gives what no number means, zero.
-    """
+    """The tensors of a launch. Accesses beside a tensor become findings and are not made: such a load gives zero."""
 
     def __init__(self) -> None:
         self.findings = FaultLog()
@@ -76,7 +253,7 @@ class TritonMemory:
         self._nowhere = np.zeros(_WIDEST, dtype=np.uint8)
 
     def pointer(self, name: str, tensor: torch.Tensor, *, is_input: bool = False) -> Any:
-        """What a kernel takes for a tensor, which must be contiguous."""
+        """Returns what a kernel takes for a tensor, which must be contiguous."""
         from triton.runtime import interpreter
 
         pointer = interpreter._implicit_cvt(tensor)
@@ -88,14 +265,14 @@ class TritonMemory:
 
     @contextmanager
     def launch(self) -> Iterator[None]:
-        """One launch of a kernel: what its programs do is in no order, and over before the next one's begin."""
+        """Begins and ends a launch: its programs run in no order, and end before the next one's begin."""
         self._races.begin_launch()
         yield
         self._races.end_launch()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Triton's interpreter takes such pointers, and no others, until this ends."""
+        """Makes Triton's interpreter take such pointers, and no others, until this ends."""
         from triton.runtime import interpreter
 
         builder: Any = interpreter.InterpreterBuilder
@@ -111,9 +288,11 @@ class TritonMemory:
     def _guarded(self, method: Callable[..., Any], access: _Access) -> Callable[..., Any]:
         from triton.runtime import interpreter
 
-        def call(builder: Any, *given: Any, **named: Any) -> Any:
-            mask = None if access.mask is None else given[access.mask]
-            pointers = given[access.pointers]
+        def call(builder: Any, *arguments: Any, **named: Any) -> Any:
+            mask = None if access.mask is None else arguments[access.mask]
+            before, pointers, after = (
+                arguments[: access.pointers], arguments[access.pointers], arguments[access.pointers + 1 :],
+            )  # fmt: skip
             addresses, nbytes = np.asarray(pointers.data).astype(np.int64), _element_bytes(pointers.get_element_ty())
             span = int(addresses.min()), int(addresses.max())
             real = self._real(builder, addresses, span, access.verb, mask, nbytes)
@@ -121,15 +300,15 @@ class TritonMemory:
             touched: list[Touch] = []
             if access.verb != "updates":  # an atomic races with no other
                 touched = self._races.touches(addresses, span, None if mask is None else np.asarray(mask.data), nbytes)
-            result = method(builder, *given[: access.pointers], handle, *given[access.pointers + 1 :], **named)
-            if access.orders(given, named):
+            result = method(builder, *before, handle, *after, **named)
+            if access.orders(arguments, named):
                 self._races.note_order()
             for touch in touched:
                 if access.values is None:
-                    self._races.note_read(touch, builder.grid_idx, _line_at_hand())
+                    self._races.note_read(touch, builder.grid_idx, _current_line())
                 else:
-                    values = np.broadcast_to(given[access.values].data, addresses.shape)
-                    self._races.note_write(touch, as_bits(values), builder.grid_idx, _line_at_hand())
+                    values = np.broadcast_to(arguments[access.values].data, addresses.shape)
+                    self._races.note_write(touch, as_bits(values), builder.grid_idx, _current_line())
             return result
 
         return call
@@ -137,7 +316,7 @@ class TritonMemory:
     def _real(
         self, builder: Any, given: IntArray, span: tuple[int, int], verb: str, mask: Any, nbytes: int
     ) -> IntArray:
-        """Addresses in memory; those beside their tensor are noted, unless they are masked, and lead nowhere."""
+        """Returns addresses in memory; those beside their tensor are reported unless masked, and lead nowhere."""
         addresses = self._within_one(given, span, nbytes)
         if addresses is None:
             numbers, places = nearest_tensor(given)
@@ -152,7 +331,7 @@ class TritonMemory:
         return addresses
 
     def _within_one(self, given: IntArray, span: tuple[int, int], nbytes: int) -> IntArray | None:
-        """Addresses in memory, if all from the lowest to the highest lie in one tensor, as they mostly do."""
+        """Returns addresses in memory if all from the lowest to the highest lie in one tensor, as they mostly do."""
         low, high = span
         number = (low >> TENSOR_BITS) - 1
         if not 0 <= number < len(self._tensors):
@@ -161,20 +340,17 @@ class TritonMemory:
         return given + (tensor.data_ptr() - begin) if high + nbytes <= begin + tensor.nbytes else None
 
     def _note(self, builder: Any, outside: IntArray, verb: str, nbytes: int) -> None:
-        """Notes accesses by addresses beside their tensors."""
         number, place = (int(each[0]) for each in nearest_tensor(outside[:1]))
         what = f"{verb} {nbytes} bytes at an address in no tensor"
         if 0 <= number < len(self._tensors):
             name, tensor = self._tensors[number]
-            what = told_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
-        program = ", ".join(map(str, builder.grid_idx))
-        text = f"program ({program}) {what}"
-        self.findings.add(Fault.OUT_OF_BOUNDS, _line_at_hand(), text, count=len(outside))
+            what = describe_outside(verb, nbytes, place, f"`{name}`", tensor.nbytes)
+        text = f"program ({', '.join(map(str, builder.grid_idx))}) {what}"
+        self.findings.add(Fault.OUT_OF_BOUNDS, _current_line(), text, count=len(outside))
 
 
 @cache
 def _element_bytes(kind: Any) -> int:
-    """Bytes of an element of one of Triton's types."""
     from triton.runtime import interpreter
 
     return int(interpreter._get_np_dtype(kind).itemsize)
@@ -182,14 +358,14 @@ def _element_bytes(kind: Any) -> int:
 
 @cache
 def _library() -> tuple[str, str]:
-    """How paths of files begin that are no kernel's: Triton's, and this one."""
+    """Returns how paths of files begin that are no kernel's: Triton's, and this one."""
     from triton.runtime import interpreter
 
     return str(Path(interpreter.__file__).parents[1]), __file__
 
 
-def _line_at_hand() -> PtxSourceLine:
-    """The line of the kernel that is interpreted, with those of the functions that it calls."""
+def _current_line() -> PtxSourceLine:
+    """Returns the current line of the interpreted kernel, with those of the functions that it calls."""
     from triton.runtime import interpreter
 
     lines: list[tuple[str, int]] = []

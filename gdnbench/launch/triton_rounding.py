@@ -36,8 +36,8 @@ def compute_narrow_numbers() -> None:
         if before == after or NARROW.isdisjoint((before, after)):
             return cast(self, source, target)
         wide = widened(source.data, before)
-        found = _narrowed(wide, after) if after in NARROW else wide.astype(interpreter._get_np_dtype(target.scalar))
-        return interpreter.TensorHandle(found, target.scalar)
+        result = _narrowed(wide, after) if after in NARROW else wide.astype(interpreter._get_np_dtype(target.scalar))
+        return interpreter.TensorHandle(result, target.scalar)
 
     def create_fp_to_fp(self: Any, source: Any, target: Any, rounding: Any) -> Any:
         is_nearest = rounding != ir.ROUNDING_MODE.RTZ
@@ -51,9 +51,9 @@ def compute_narrow_numbers() -> None:
 
     def create_fma(_self: Any, x: Any, y: Any, z: Any) -> Any:
         a, b, c = (widened(each.data, each.dtype.scalar.name) for each in (x, y, z))
-        found = a * b + c
+        result = a * b + c
         is_bf16 = z.dtype.scalar.name == "bf16"
-        return interpreter.TensorHandle(to_bfloat16(found) if is_bf16 else found, z.dtype.scalar)
+        return interpreter.TensorHandle(to_bfloat16(result) if is_bf16 else result, z.dtype.scalar)
 
     for name in ("unary_op", "binary_op", "ternary_op"):
         setattr(builder, name, _of_numbers(getattr(builder, name)))
@@ -66,23 +66,23 @@ def compute_narrow_numbers() -> None:
 
 
 def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder's method whose last argument is a function of arrays: of numbers instead of the bits of bf16."""
+    """Makes a builder's method apply its last argument, a function of arrays, to numbers, not to the bits of bf16."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
-    def apply(self: Any, *given: Any) -> Any:
-        *operands, function = given
+    def apply(self: Any, *arguments: Any) -> Any:
+        *operands, function = arguments
         kind = operands[-1].dtype.scalar
         if kind.name != "bf16" or function is np.where:
-            return method(self, *given)
-        found = function(*(widen_bfloat16(each.data) for each in operands))
-        return TensorHandle(found, tl.int1) if found.dtype == bool else TensorHandle(to_bfloat16(found), kind)
+            return method(self, *arguments)
+        result = function(*(widen_bfloat16(each.data) for each in operands))
+        return TensorHandle(result, tl.int1) if result.dtype == bool else TensorHandle(to_bfloat16(result), kind)
 
     return apply
 
 
 def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A sum or product of the interpreter's over an axis, likewise."""
+    """Makes a sum or product over an axis add up numbers likewise."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 
@@ -90,28 +90,28 @@ def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
         is_block = tensor.type.is_block()
         return tl.core.tensor(TensorHandle(data, kind), tl.block_type(kind, tensor.shape) if is_block else kind)
 
-    def apply(self: Any, given: Any) -> Any:
-        if given.dtype.scalar.name != "bf16":
-            return method(self, given)
-        found = method(self, of(given, widen_bfloat16(given.handle.data), tl.float32))
+    def apply(self: Any, operand: Any) -> Any:
+        if operand.dtype.scalar.name != "bf16":
+            return method(self, operand)
+        result = method(self, of(operand, widen_bfloat16(operand.handle.data), tl.float32))
         rounded = [
             of(each, to_bfloat16(each.handle.data), tl.bfloat16)
-            for each in (found if isinstance(found, list) else [found])
+            for each in (result if isinstance(result, list) else [result])
         ]
-        return rounded if isinstance(found, list) else rounded[0]
+        return rounded if isinstance(result, list) else rounded[0]
 
     return apply
 
 
 def widened(data: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Numbers of a type, of which narrow ones are bits, as fp32; those of no narrow type as they are."""
+    """Returns numbers of a narrow type, which are bits, as fp32; others unchanged."""
     if kind == "bf16":
         return widen_bfloat16(data)
     if kind not in _FP8:
         return data
     bits = torch.from_numpy(np.ascontiguousarray(data).view(np.uint8))
-    found: NDArray[np.float32] = bits.view(_FP8[kind]).float().numpy()
-    return found.reshape(np.shape(data))
+    result: NDArray[np.float32] = bits.view(_FP8[kind]).float().numpy()
+    return result.reshape(np.shape(data))
 
 
 def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any]:
@@ -120,8 +120,8 @@ def _narrowed(values: NDArray[Any], kind: str) -> NDArray[Any]:
         return to_bfloat16(single)
     most = torch.finfo(_FP8[kind]).max
     clamped = torch.from_numpy(np.ascontiguousarray(single)).clamp(-most, most)  # NaN stays
-    found: NDArray[np.uint8] = clamped.to(_FP8[kind]).view(torch.uint8).numpy()
-    return found.reshape(np.shape(values))
+    result: NDArray[np.uint8] = clamped.to(_FP8[kind]).view(torch.uint8).numpy()
+    return result.reshape(np.shape(values))
 
 
 @cache
@@ -144,30 +144,18 @@ def round_to_nearest() -> None:
     def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
         is_tf32 = input_precision == ir.INPUT_PRECISION.TF32
 
-        def factor(given: Any) -> Any:
-            kind = given.dtype.scalar
+        def factor(operand: Any) -> Any:
+            kind = operand.dtype.scalar
             if kind.name in NARROW:
-                return interpreter.TensorHandle(widened(given.data, kind.name), tl.float32)
+                return interpreter.TensorHandle(widened(operand.data, kind.name), tl.float32)
             if kind == tl.float32 and is_tf32:
-                return interpreter.TensorHandle(cut_to_tf32(given.data), tl.float32)
-            return given
+                return interpreter.TensorHandle(cut_to_tf32(operand.data), tl.float32)
+            return operand
 
         return dot(self, factor(a), factor(b), d, input_precision, max_num_imprecise_acc)
 
-    def create_dot_scaled(
-        self: Any,
-        a: Any,
-        a_scale: Any,
-        a_format: Any,
-        b: Any,
-        b_scale: Any,
-        b_format: Any,
-        fast_math: bool,
-        a_packs_inner: bool,
-        b_packs_inner: bool,
-        d: Any,
-    ) -> Any:
-        del self, fast_math
+    def create_dot_scaled(_self: Any, *arguments: Any) -> Any:
+        a, a_scale, a_format, b, b_scale, b_format, _fast_math, a_packs_inner, b_packs_inner, d = arguments
         formats = {a_format, b_format, *(each.dtype.scalar for each in (a_scale, b_scale) if each is not None)}
         is_nvfp4 = None not in (a_scale, b_scale) and formats == {ir.ScaleDotElemTypeTY.E2M1, tl.float8e4nv}
         if not (is_nvfp4 and a_packs_inner and b_packs_inner and a.data.ndim == 2):
@@ -181,20 +169,18 @@ def round_to_nearest() -> None:
 
 
 def cut_to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """fp32 without the lower 13 bits, which tensor cores leave out for tf32 (Triton converts no operand itself)."""
+    """Cuts the lower 13 bits of fp32, which tensor cores leave out for tf32 (Triton converts no operand itself)."""
     return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & 0xFFFF_E000).view(np.float32)
 
 
 def from_nvfp4(packed: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """[rows, K], numbers of bytes [rows, K / 2] with the bits of their scales in e4m3 [rows, K / 16]; exact.
+    """Returns [rows, K] of bytes [rows, K / 2] and the bits of scales in e4m3 [rows, K / 16]; exact.
 
-    Raises:
-        ValueError: if there is not a scale for each 16 numbers.
+    Raises ValueError if there is not a scale for each 16 numbers.
     """
-    if scales.shape[1] * BLOCK != 2 * packed.shape[1]:
-        raise ValueError(
-            f"{scales.shape[1]} scales for {2 * packed.shape[1]} numbers, and nvfp4 has one for each {BLOCK}"
-        )
+    count = 2 * packed.shape[1]
+    if scales.shape[1] * BLOCK != count:
+        raise ValueError(f"{scales.shape[1]} scales for {count} numbers, and nvfp4 has one for each {BLOCK}")
     bits, of = (torch.from_numpy(np.ascontiguousarray(each).view(np.uint8)) for each in (packed, scales))
-    found: NDArray[np.float32] = unpacked(bits, of.view(FP8), torch.float32).numpy()
-    return found
+    result: NDArray[np.float32] = unpacked(bits, of.view(FP8), torch.float32).numpy()
+    return result

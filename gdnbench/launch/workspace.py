@@ -77,7 +77,7 @@ class Workspace:
     def holding(
         cls, op: Op, workload: Workload, inputs: dict[str, torch.Tensor], scalars: dict[str, float], *, device: str
     ) -> Workspace:
-        """As `make`, with inputs that are there already."""
+        """Makes a workspace as `make`, with inputs that were drawn before."""
         op = op.at(workload.axes)
         _check_inputs(op, workload, inputs, scalars)
         inputs = {name: _plainly_laid(tensor) for name, tensor in inputs.items()}
@@ -92,38 +92,28 @@ class Workspace:
         return workspace
 
     def copy(self) -> Workspace:
-        """The same tensors elsewhere in memory."""
+        """Copies all tensors but the scratch."""
         inputs = {name: tensor.clone() for name, tensor in self.inputs.items()}
         outputs = {name: tensor.clone() for name, tensor in self.outputs.items()}
         return replace(self, inputs=inputs, outputs=outputs, scratch={})
 
     def add_scratch(self, specs: Sequence[TensorSpec], params: Mapping[str, int]) -> dict[str, torch.Tensor]:
-        """Scratch tensors by name, poisoned; those that are there already are given again.
-
-        Args:
-            specs: their declarations, whose sizes may name params.
-            params: the kernel's params that are numbers.
-        """
+        """Returns scratch tensors by name, new ones poisoned; their sizes may name params, those that are numbers."""
         named = {**self.op.named_sizes(self.workload), **params}
         device = next(iter(self.inputs.values())).device
-        found = {}
+        tensors = {}
         for spec in specs:
             key = (spec.name, spec.sizes(named), spec.dtype_at(named))
             if key not in self.scratch:
                 self.scratch[key] = torch.empty(key[1], dtype=TORCH_DTYPES[key[2]], device=device)
                 poison([self.scratch[key]])
-            found[spec.name] = self.scratch[key]
-        return found
+            tensors[spec.name] = self.scratch[key]
+        return tensors
 
     def by_name(
         self, scratch: Sequence[TensorSpec] = (), params: Mapping[str, ParamValue] = NO_PARAMS
     ) -> dict[str, Any]:
-        """All that a launch can be given: params, scratch tensors, axes and derived sizes, inputs, scalars, outputs.
-
-        Args:
-            scratch: the kernel's scratch tensors, whose sizes may name params.
-            params: the kernel's params.
-        """
+        """Returns all arguments of launches: params, scratch, axes and derived sizes, inputs, scalars, outputs."""
         numbers = {name: value for name, value in params.items() if isinstance(value, int)}
         own = {**params, **self.add_scratch(scratch, numbers), **self.op.named_sizes(self.workload)}
         return {**own, **self.inputs, **self.scalars, **self.outputs}
@@ -170,17 +160,17 @@ class _Named(SimpleNamespace):
 
 
 def _pair_of(op: Op, drawn: object) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-    """The tensors and the scalars that `make_inputs` gives; what else it gives is no kernel's fault."""
+    """Returns the tensors and the scalars that `make_inputs` gives; what else it gives is no kernel's fault."""
     if not (isinstance(drawn, tuple | list) and len(drawn) == 2 and all(isinstance(each, Mapping) for each in drawn)):
-        told = f"make_inputs() in {op.numerics} of {op.name} must give two values, tensors and scalars, each by name"
-        raise DeclarationError(f"{told}; an op without scalars gives `tensors, {{}}`")
+        rule = f"make_inputs() in {op.numerics} of {op.name} must give two values, tensors and scalars, each by name"
+        raise DeclarationError(f"{rule}; an op without scalars gives `tensors, {{}}`")
     inputs, scalars = drawn
     check_named(op, "make_inputs", inputs, (spec.name for spec in op.inputs))
     return dict(inputs), dict(scalars)
 
 
 def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> None:
-    """What `make_inputs` draws is what the op declares: kernels are compiled for that."""
+    """Raises DeclarationError unless inputs are what the op declares: kernels are compiled for that."""
     named = op.named_sizes(workload)
     wanted = {spec.name: (spec.sizes(named), TORCH_DTYPES[spec.settled]) for spec in op.inputs}
     drawn = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in inputs.items()}
@@ -193,7 +183,7 @@ def _check_inputs(op: Op, workload: Workload, inputs: Mapping[str, torch.Tensor]
 
 
 def _plainly_laid(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy of a part of another one, so that kernels may read it by whole vectors from its address."""
+    """Copies a part of another tensor, so that kernels may read it by whole vectors from its address."""
     return tensor if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0 else tensor.contiguous().clone()
 
 
@@ -205,19 +195,16 @@ def poison(tensors: Sequence[torch.Tensor]) -> None:
 
 
 def poison_bytes(dtype: torch.dtype) -> int:
-    """What `poison` fills eight bytes of a tensor with, as a signed integer, the first byte lowest."""
+    """Returns eight bytes of `poison`, as a signed integer, the first byte lowest."""
     bits, pattern = _POISON[dtype]
     element = pattern.to_bytes(bits.itemsize, "little", signed=pattern < 0)
     return int.from_bytes(element * (8 // bits.itemsize), "little", signed=True)
 
 
 def is_poison(tensor: torch.Tensor, expected: torch.Tensor | None = None) -> torch.Tensor:
-    """Which elements were never written, as a boolean tensor.
+    """Returns which elements were never written, as a boolean tensor.
 
-    Args:
-        tensor: what a kernel was to write.
-        expected: what it should hold; in a type without a NaN, an element that should hold the very value that
-            outputs are filled with is taken for written.
+    In a type without a NaN, an element that is `expected` to hold the poison's value counts as written.
     """
     bits, pattern = _POISON[tensor.dtype]
     unwritten = tensor.contiguous().view(bits) == pattern

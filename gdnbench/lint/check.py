@@ -11,7 +11,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import BuildError, ExitCode, UsageError
-from gdnbench.lint.cuda_subject import CudaSubject, read_cuda_subjects, read_source
+from gdnbench.lint.cuda_source import CudaSubject, read_cuda_subjects, read_source
 from gdnbench.lint.finding import LintFinding, LintRule, apply_comments
 from gdnbench.lint.rules import RULES
 from gdnbench.lint.settings import settings_of
@@ -42,12 +42,9 @@ def choose_rules(select: str, ignore: str) -> tuple[LintRule, ...]:
 
     Raises UsageError for a code that no rule begins with, or if no rule is left.
     """
-    wanted, left_out = _codes(select), _codes(ignore)
-    chosen = tuple(
-        rule
-        for rule in RULES
-        if (not wanted or rule.code.startswith(wanted)) and not (left_out and rule.code.startswith(left_out))
-    )
+    wanted, ignored = _codes(select), _codes(ignore)
+    codes = [rule.code for rule in RULES if rule.code.startswith(wanted or "") and not rule.code.startswith(ignored)]
+    chosen = tuple(rule for rule in RULES if rule.code in codes)
     if not chosen:
         raise UsageError("no rule is left", "`gdnbench lint --rules` lists them")
     return chosen
@@ -66,29 +63,26 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Seque
     """Applies rules to the sources of kernels; `wanted` is as `select_variants` takes it.
 
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
-    source cannot be read, is not Python, or nests expressions too deeply; MachineError if a rule needs a build and the
-    machine lacks a tool for it.
+    source cannot be read, is not Python, or nests expressions too deeply.
     """
     variants = [each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted))]
-    found: dict[tuple[object, str], LintFinding] = {}
+    findings: dict[tuple[object, str], LintFinding] = {}
     texts: dict[Path, str] = {}
     for entry, variant in variants:
         try:
             for subject in _subjects(entry, variant):
                 texts[subject.source.path] = subject.source.text
                 for finding in _apply(rules, subject):
-                    found.setdefault((finding.place, finding.code), finding)
+                    findings.setdefault((finding.place, finding.code), finding)
         except RecursionError as error:
             message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
             raise BuildError(message, "split it into several") from error
-    kept: list[LintFinding] = []
-    silenced = 0
+    reported: list[LintFinding] = []
     for path, text in texts.items():
-        left, hushed = apply_comments(text, [each for each in found.values() if each.place.path == path])
-        kept += left
-        silenced += hushed
-    kept.sort(key=lambda each: (each.place, each.code))
-    return LintResult(tuple(kept), silenced, tuple(dict.fromkeys(v.label for _, v in variants)), tuple(texts))
+        reported += apply_comments(text, [each for each in findings.values() if each.place.path == path])
+    reported.sort(key=lambda each: (each.place, each.code))
+    labels = dict.fromkeys(variant.label for _, variant in variants)
+    return LintResult(tuple(reported), len(findings) - len(reported), tuple(labels), tuple(texts))
 
 
 def _resolved(catalog: Catalog, variants: Iterable[Variant]) -> Iterator[tuple[CatalogEntry, Variant]]:

@@ -1,15 +1,21 @@
-"""A CUDA source parsed by tree-sitter: its functions, their parameters, macros and file-wide constants."""
+"""The input of the rules for CUDA: a source parsed by tree-sitter, with the launches of one variant."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.errors import BuildError
 from gdnbench.lint.finding import SourcePlace
+from gdnbench.lint.settings import LaunchSetting, settings_of
+from gdnbench.model.case import Variant
+from gdnbench.model.kernel import CudaKernel
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -79,17 +85,23 @@ class CudaSource:
         line = self.text.splitlines()[row].encode()
         return SourcePlace(self.path, row + 1, len(line[:column].decode(errors="replace")) + 1)
 
+    def place_of_kernel(self, entry: str) -> SourcePlace:
+        """Returns the place of a kernel's name, the first of several among which `#if` chooses; else line 1."""
+        name = re.escape(entry.partition("<")[0].strip().rpartition("::")[2])
+        match = re.search(rf"__global__[^;{{}}]*?\b(?={name}\s*\()", self.text)
+        before = self.text[: match.end()] if match else ""
+        return SourcePlace(self.path, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
     def _function(self, node: Node) -> CudaFunction | None:
-        declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+        declarator, body = field(node, "declarator"), field(node, "body")
         while declarator is not None and declarator.type != "function_declarator":
-            declarator = declarator.child_by_field_name("declarator")
-        parameters = declarator.child_by_field_name("parameters") if declarator else None
+            declarator = field(declarator, "declarator")
+        parameters = field(declarator, "parameters")
         if declarator is None or body is None or parameters is None:
             return None
         before = self.root.text[node.start_byte : declarator.start_byte] if self.root.text else b""
-        name = declarator.child_by_field_name("declarator")
         return CudaFunction(
-            name=text_of(name) if name else "",
+            name=text_of(field(declarator, "declarator")),
             is_kernel=b"__global__" in before,
             parameters=tuple(self._parameters(parameters)),
             body=body,
@@ -100,7 +112,7 @@ class CudaSource:
         for node in listed.named_children:
             if node.type not in {"parameter_declaration", "optional_parameter_declaration"}:
                 continue
-            declarator = node.child_by_field_name("declarator")
+            declarator = field(node, "declarator")
             written = text_of(node)
             if declarator is None and written in self.macros:
                 yield from self._of_macro(self.macros[written])
@@ -110,7 +122,7 @@ class CudaSource:
     def _of_macro(self, body: str) -> Iterator[CudaParameter]:
         tree = _parser().parse(f"void f({body});".encode())
         for node in walk(tree.root_node):
-            declarator = node.child_by_field_name("declarator")
+            declarator = field(node, "declarator")
             if node.type == "parameter_declaration" and declarator is not None:
                 yield _parameter(node, declarator, None)
 
@@ -124,35 +136,35 @@ def read_cuda(path: Path, text: str, macros: dict[str, str]) -> CudaSource:
 
 def macros_of(text: str) -> dict[str, str]:
     """Returns the macros without arguments that a text defines, each on one line."""
-    found = _DEFINE.finditer(text)
-    return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in found if each[2] is None}
+    defines = _DEFINE.finditer(text)
+    return {each[1]: re.sub(r"\\\n|\s+//.*", " ", each[3]).strip() for each in defines if each[2] is None}
 
 
 def walk(node: Node) -> Iterator[Node]:
     """Yields a node and all nodes below it, in source order."""
     waiting = [node]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting += reversed(found.children)
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.children)
 
 
-def text_of(node: Node) -> str:
-    """Returns the source text of a node."""
-    return (node.text or b"").decode(errors="replace")
+def text_of(node: Node | None) -> str:
+    """Returns the source text of a node; "" for None."""
+    return (node.text or b"").decode(errors="replace") if node is not None else ""
 
 
-def names_in(node: Node) -> set[str]:
-    """Returns the identifiers in a node."""
-    return {text_of(each) for each in walk(node) if each.type == "identifier"}
+def field(node: Node | None, name: str) -> Node | None:
+    """Returns the child in a field of the grammar, or None if there is none."""
+    return node.child_by_field_name(name) if node is not None else None
 
 
 def _parameter(node: Node, declarator: Node, place: SourcePlace | None) -> CudaParameter:
-    written, type_node = text_of(node), node.child_by_field_name("type")
+    written = text_of(node)
     identifiers = [text_of(each) for each in walk(declarator) if each.type == "identifier"]
     return CudaParameter(
         name=identifiers[-1] if identifiers else "",
-        type_name=text_of(type_node) if type_node else "",
+        type_name=text_of(field(node, "type")),
         is_pointer=declarator.type == "pointer_declarator",
         is_const="const" in re.split(r"\W+", written.partition("*")[0]),
         is_restrict="__restrict__" in written or "__restrict" in written,
@@ -163,7 +175,7 @@ def _parameter(node: Node, declarator: Node, place: SourcePlace | None) -> CudaP
 def _without_attributes(text: str, macros: dict[str, str]) -> str:
     """Blanks out what the grammar does not know: alignments, launch bounds, pragmas."""
     spans = [each.span() for each in _PRAGMA.finditer(text)]
-    spans += [(found.start(), closing(text, found.end() - 1)) for found in _ATTRIBUTE.finditer(text)]
+    spans += [(found.start(), _closing(text, found.end() - 1)) for found in _ATTRIBUTE.finditer(text)]
     attributes = [name for name, body in macros.items() if not body or body.startswith("__")]
     if attributes:
         word = re.compile(rf"\b(?:{'|'.join(map(re.escape, attributes))})\b(?!\s*\()")
@@ -178,7 +190,7 @@ def _without_attributes(text: str, macros: dict[str, str]) -> str:
     return "".join(characters)
 
 
-def closing(text: str, opening: int) -> int:
+def _closing(text: str, opening: int) -> int:
     """Returns the offset after the bracket that closes the one at `opening`; the end of the text if none does."""
     depth = 0
     for place in range(opening, len(text)):
@@ -194,3 +206,46 @@ def _parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_cuda.language()))
+
+
+@dataclass(frozen=True)
+class CudaSubject:
+    """A source, the settings of each launched function, and the headers beside it, whose constants it uses."""
+
+    source: CudaSource
+    settings: dict[str, tuple[LaunchSetting, ...]]
+    label: str
+    headers: tuple[CudaSource, ...] = ()
+
+
+def read_cuda_subjects(entry: CatalogEntry, variant: Variant) -> Iterator[CudaSubject]:
+    """Yields the kernel's source, then each header that it includes, without the compiler's; raises BuildError."""
+    paths = (entry.source, *(path for _, path in entry.headers()))
+    texts = {path: read_source(path) for path in paths}
+    macros: dict[str, str] = {}
+    for text in texts.values():
+        macros |= macros_of(text)
+    own, *headers = (read_cuda(path, text, macros) for path, text in texts.items())
+    launches = entry.kernel.launches if isinstance(entry.kernel, CudaKernel) else ()
+    settings = {
+        launch.entry: tuple(_with_prefix(entry, setting) for setting in settings_of(entry, variant, launch))
+        for launch in launches
+    }
+    yield CudaSubject(own, settings, variant.label, tuple(headers))
+    for header in headers:
+        yield CudaSubject(header, {}, variant.label)
+
+
+def read_source(path: Path) -> str:
+    """Returns a source's text; raises BuildError if it cannot be read."""
+    try:
+        return read_regular_text(path, MOST_SOURCE_BYTES)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{path} cannot be read: {error}", "see `source` in variant.py") from error
+
+
+def _with_prefix(entry: CatalogEntry, setting: LaunchSetting) -> LaunchSetting:
+    axes = {axis.name for axis in entry.op.workloads.axes}
+    prefix = entry.op.macro_prefix
+    named = {f"{prefix}{name}" if name in axes else name: value for name, value in setting.constants.items()}
+    return replace(setting, constants=named)

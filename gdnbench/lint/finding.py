@@ -34,37 +34,51 @@ class LintFinding:
     kernel: str
 
 
+Places = Iterator[tuple[SourcePlace, str]]
+"""Places in a source, each with a sentence on what is wrong there."""
+
+
 @dataclass(frozen=True)
 class LintRule:
-    """A kind of mistake.
+    """A kind of mistake: what it finds and what to do about it, in one sentence each.
 
-    Attributes:
-        code: `T1` and so on for Triton, `C1` and so on for CUDA.
-        name: in a few words, with hyphens.
-        bug: what it finds, in one sentence.
-        remedy: what to do about it, in one sentence.
-        check: yields each place in a source, a `TritonSubject` or `CudaSubject`, and a sentence on what is wrong there.
+    `check` yields the places in a source, a `TritonSubject` or `CudaSubject`.
     """
 
     code: str
     name: str
-    language: SourceLanguage
     bug: str
     remedy: str
-    check: Callable[[Any], Iterator[tuple[SourcePlace, str]]]
+    check: Callable[[Any], Places]
+
+    @property
+    def language(self) -> SourceLanguage:
+        """Codes begin with T for Triton, with C for CUDA."""
+        return "triton" if self.code.startswith("T") else "cuda"
+
+
+def lint_rule(code: str, name: str, *, remedy: str) -> Callable[[Callable[[Any], Places]], LintRule]:
+    """Makes a rule of the function that checks it, whose docstring says what the rule finds."""
+
+    def make(check: Callable[[Any], Places]) -> LintRule:
+        bug = (check.__doc__ or "").rstrip(".")
+        return LintRule(code, name, bug[:1].lower() + bug[1:], remedy, check)
+
+    return make
 
 
 _COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")
 
 
-def apply_comments(text: str, findings: list[LintFinding]) -> tuple[list[LintFinding], int]:
-    """Returns the findings of a file that no comment silences, and the number silenced; a comment needs a reason."""
+def apply_comments(text: str, findings: list[LintFinding]) -> list[LintFinding]:
+    """Returns the findings of a file that no comment silences; a comment needs a reason."""
     lines = text.splitlines()
-    kept: list[LintFinding] = []
+    remaining: list[LintFinding] = []
     for finding in findings:
-        found = _COMMENT.search(lines[finding.place.line - 1])
-        if found is None or finding.code not in re.split(r"\s*,\s*", found[1]):
-            kept.append(finding)
-        elif not re.search(r"\w", found[2]):
-            kept.append(replace(finding, remedy=f"say why behind ignore[{found[1]}]: without a reason it does nothing"))
-    return kept, len(findings) - len(kept)
+        comment = _COMMENT.search(lines[finding.place.line - 1])
+        if comment is None or finding.code not in re.split(r"\s*,\s*", comment[1]):
+            remaining.append(finding)
+        elif not re.search(r"\w", comment[2]):
+            remedy = f"say why behind ignore[{comment[1]}]: without a reason it does nothing"
+            remaining.append(replace(finding, remedy=remedy))
+    return remaining

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -49,8 +49,6 @@ class LaunchSetting:
     grid: tuple[int, ...] | None = None
     threads: int = 0
     request: LaunchRequest | None = None
-    workload: Workload | None = None
-    params: Params | None = None
     archs: tuple[str, ...] = ()
 
 
@@ -100,7 +98,7 @@ def _setting(
     launch: CudaLaunch | TritonLaunch,
     workload: Workload,
     params: Params,
-    told: dict[str, object],
+    changed: dict[str, object],
 ) -> Iterator[LaunchSetting]:
     op, kernel = entry.op, entry.kernel
     try:
@@ -121,10 +119,10 @@ def _setting(
         }
     except (GdnbenchError, KeyError):
         return
-    changed = ", ".join(f"{name}={value}" for name, value in told.items())
+    choice = ", ".join(f"{name}={value}" for name, value in changed.items())
     yield LaunchSetting(
         label=variant.label,
-        at=f"{workload} with {changed}" if changed else str(workload),
+        at=f"{workload} with {choice}" if choice else str(workload),
         tensors=tensors,
         constants={**workload.compile_time, **params},
         sizes={
@@ -135,23 +133,14 @@ def _setting(
         grid=request.grid,
         threads=request.threads if isinstance(launch, CudaLaunch) else 0,
         request=request,
-        workload=workload,
-        params=params,
         archs=() if kernel.unable(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
     )
 
 
-OnArch = Callable[[LaunchSetting, LaunchRequest, str], str]
-
-
-def _refusal(_setting: LaunchSetting, request: LaunchRequest, arch: str) -> str:
-    return request.refusal(arch)
-
-
-def first_refused(settings: Iterable[LaunchSetting], refusal: OnArch = _refusal) -> str:
-    """Describes the first launch that one of its architectures refuses, by `refusal`; empty if there is none."""
+def first_refused(settings: Iterable[LaunchSetting]) -> str:
+    """Describes the first launch that one of its architectures refuses; empty if there is none."""
     for setting in settings:
         for arch in setting.archs if setting.request else ():
-            if setting.request and (why := refusal(setting, setting.request, arch)):
-                return f"{why},{at_words(setting)}" if setting.at else why
+            if setting.request and (reason := setting.request.refusal(arch)):
+                return f"{reason},{at_words(setting)}" if setting.at else reason
     return ""

@@ -15,7 +15,6 @@ from gdnbench.lint.triton_value import (
     CONSTANT,
     UNKNOWN,
     AccessKind,
-    LaneRange,
     MatrixProduct,
     MemoryAccess,
     TensorSum,
@@ -98,8 +97,8 @@ class Expressions:
             case ast.Call():
                 return self._call(node, scope)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                found = [self.value(each, scope) for each in parts]
-                return constant(tuple(each.constant for each in found)) if _all_constant(found) else UNKNOWN
+                values = [self.value(each, scope) for each in parts]
+                return constant(tuple(each.constant for each in values)) if _all_constant(values) else UNKNOWN
             case _:
                 return UNKNOWN
 
@@ -134,13 +133,13 @@ class Expressions:
 
     def _condition(self, node: ast.Compare | ast.BoolOp, scope: Scope) -> TritonValue:
         parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
-        found = [self.value(each, scope) for each in parts]
-        if _all_constant(found):
-            return _of_constants(node, [each.constant for each in found])
-        shape = found[0].shape
-        for each in found[1:]:
+        operands = [self.value(each, scope) for each in parts]
+        if _all_constant(operands):
+            return _of_constants(node, [each.constant for each in operands])
+        shape = operands[0].shape
+        for each in operands[1:]:
             shape = broadcast(shape, each.shape)
-        return TritonValue("i1", shape, by_lane=any(each.by_lane for each in found))
+        return TritonValue("i1", shape, by_lane=any(each.by_lane for each in operands))
 
     def _indexed(self, value: TritonValue, index: ast.expr) -> TritonValue:
         places = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -158,9 +157,9 @@ class Expressions:
                 shape.append(rest.pop(0))
             else:
                 shape = None
-        known = tuple(shape) if shape is not None and not rest and rest is not None else None
+        dims = tuple(shape) if shape is not None and not rest and rest is not None else None
         return TritonValue(
-            "" if value.is_constant else value.dtype, known, value.span, value.tensor, value.by_lane, wide=value.wide
+            "" if value.is_constant else value.dtype, dims, value.span, value.tensor, value.by_lane, wide=value.wide
         )
 
     def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> TritonValue:
@@ -176,30 +175,30 @@ class Expressions:
         return UNKNOWN
 
     def _call(self, node: ast.Call, scope: Scope) -> TritonValue:
-        given = [self.value(each, scope) for each in node.args if not isinstance(each, ast.Starred)]
+        arguments = [self.value(each, scope) for each in node.args if not isinstance(each, ast.Starred)]
         named = {each.arg: self.value(each.value, scope) for each in node.keywords if each.arg}
         if isinstance(node.func, ast.Name) and node.func.id in self._source.functions:
             function = self._source.functions[node.func.id]
-            return self.call(function, {**dict(zip(function.arguments, given, strict=False)), **named})
+            return self.call(function, {**dict(zip(function.arguments, arguments, strict=False)), **named})
         name = self.called(node)
         if not name and isinstance(node.func, ast.Attribute):
             name = node.func.attr
             if name not in {"to", "cast", "sum", "max", "min", "reshape", "view", "trans"}:
                 self.value(node.func.value, scope)
                 return UNKNOWN
-            given = [self.value(node.func.value, scope), *given]
-        return self._builtin(name, node, given, named)
+            arguments = [self.value(node.func.value, scope), *arguments]
+        return self._builtin(name, node, arguments, named)
 
-    def _builtin(self, name: str, node: ast.Call, given: list[TritonValue], named: Scope) -> TritonValue:  # noqa: PLR0911, PLR0912
-        first = given[0] if given else named.get("input", named.get("pointer", UNKNOWN))
-        rest = given[1:]
+    def _builtin(self, name: str, node: ast.Call, arguments: list[TritonValue], named: Scope) -> TritonValue:  # noqa: PLR0911, PLR0912
+        first = arguments[0] if arguments else named.get("input", named.get("pointer", UNKNOWN))
+        rest = arguments[1:]
         if name in {"load", "store"} or name.startswith("atomic_"):
             return self._access(name, node, first, rest, named)
         match name:
             case "program_id" | "num_programs":
                 return self._program(name, named.get("axis", first))
             case "arange":
-                return self._lanes(node, first, rest[0] if rest else named.get("end", UNKNOWN))
+                return _lanes(first, rest[0] if rest else named.get("end", UNKNOWN))
             case "dot":
                 return self._product(node, first, rest[0] if rest else named.get("other", UNKNOWN), named)
             case "to" | "cast":
@@ -248,20 +247,11 @@ class Expressions:
             span = self._programs[place] if name == "program_id" else spans.constant_span(grid[place])
         return TritonValue("i32", (), span)
 
-    def _lanes(self, node: ast.Call, start: TritonValue, end: TritonValue) -> TritonValue:
-        if not (isinstance(start.constant, int) and isinstance(end.constant, int)):
-            return TritonValue("i32", None, by_lane=True)
-        length = end.constant - start.constant
-        self.events.append(LaneRange(node, length))
-        if length < 1:
-            return TritonValue("i32", None, by_lane=True)
-        return TritonValue("i32", (length,), span_between(start.constant, end.constant - 1), by_lane=True)
-
     def _product(self, node: ast.Call, left: TritonValue, right: TritonValue, named: Scope) -> TritonValue:
         says = bool({"input_precision", "allow_tf32"} & named.keys())
-        self.events.append(MatrixProduct(node, left, right, says))
-        known = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
-        shape = (left.shape[0], right.shape[1]) if known and left.shape and right.shape else None
+        self.events.append(MatrixProduct(node, left, says))
+        are_matrices = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
+        shape = (left.shape[0], right.shape[1]) if are_matrices and left.shape and right.shape else None
         return TritonValue("fp32", shape)
 
 
@@ -279,18 +269,25 @@ def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> TritonVa
         return UNKNOWN
 
 
+def _lanes(start: TritonValue, end: TritonValue) -> TritonValue:
+    if isinstance(start.constant, int) and isinstance(end.constant, int) and end.constant > start.constant:
+        bounds = span_between(start.constant, end.constant - 1)
+        return TritonValue("i32", (end.constant - start.constant,), bounds, by_lane=True)
+    return TritonValue("i32", None, by_lane=True)
+
+
 def _made(name: str, first: TritonValue, rest: list[TritonValue], named: Scope) -> TritonValue:
     if name == "zeros_like":
         return TritonValue(first.dtype, first.shape)
     dtype = named.get("dtype", rest[-1] if rest else UNKNOWN)
     shape = named.get("shape", first)
-    known = isinstance(shape.constant, tuple) and all(isinstance(each, int) for each in shape.constant)
-    return TritonValue(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if known else None)
+    is_known = isinstance(shape.constant, tuple) and all(isinstance(each, int) for each in shape.constant)
+    return TritonValue(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if is_known else None)
 
 
-def _dims(given: list[TritonValue]) -> tuple[int, ...] | None:
-    sizes = given[0].constant if len(given) == 1 and isinstance(given[0].constant, tuple) else None
-    sizes = sizes or tuple(each.constant for each in given)
+def _dims(values: list[TritonValue]) -> tuple[int, ...] | None:
+    sizes = values[0].constant if len(values) == 1 and isinstance(values[0].constant, tuple) else None
+    sizes = sizes or tuple(each.constant for each in values)
     return sizes if all(isinstance(each, int) for each in sizes) else None
 
 

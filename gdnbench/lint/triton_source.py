@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ class Autotune:
 
     Attributes:
         key: the arguments whose change tunes again.
-        kept: the arguments in `restore_value` or `reset_to_zero`.
+        restored: the arguments in `restore_value` or `reset_to_zero`.
         configs: the constants of each `triton.Config` that is spelled out.
     """
 
     node: ast.Call
     key: tuple[str, ...] | None
-    kept: tuple[str, ...] | None
+    restored: tuple[str, ...] | None
     configs: tuple[dict[str, Any], ...]
 
 
@@ -68,12 +67,12 @@ def read_triton(path: Path, text: str) -> TritonSource:
     values: dict[str, Any] = {}
     functions: dict[str, TritonFunction] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(_last_name(each) == "jit" for each in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(last_name(each) == "jit" for each in node.decorator_list):
             functions[node.name] = _function(node)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            found, value = _literal(node.value)
-            if found:
+            is_literal, value = _literal(node.value)
+            if is_literal:
                 values[node.targets[0].id] = value
     return TritonSource(path, text, functions, values, language, triton)
 
@@ -98,34 +97,34 @@ def _function(node: ast.FunctionDef) -> TritonFunction:
         for each in _arguments(node)
         if each.annotation is not None and "constexpr" in ast.dump(each.annotation)
     )
-    tuned = [each for each in node.decorator_list if isinstance(each, ast.Call) and _last_name(each) == "autotune"]
+    tuned = [each for each in node.decorator_list if isinstance(each, ast.Call) and last_name(each) == "autotune"]
     return TritonFunction(node, constants, _autotune(tuned[0]) if tuned else None)
 
 
 def _autotune(node: ast.Call) -> Autotune:
     given = {each.arg: each.value for each in node.keywords if each.arg}
     given |= dict(zip(("configs", "key"), node.args, strict=False))
-    kept: tuple[str, ...] | None = ()
+    restored: tuple[str, ...] | None = ()
     for name in ("restore_value", "reset_to_zero"):
         if name in given:
             names = _names(given[name])
-            kept = None if kept is None or names is None else kept + names
-    configs = [each for each in ast.walk(node) if isinstance(each, ast.Call) and _last_name(each) == "Config"]
+            restored = None if restored is None or names is None else restored + names
+    configs = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each) == "Config"]
     constants = (_literal(each.args[0]) for each in configs if each.args)
     return Autotune(
         node,
         _names(given["key"]) if "key" in given else (),
-        kept,
-        tuple(value for found, value in constants if found and isinstance(value, dict)),
+        restored,
+        tuple(value for is_literal, value in constants if is_literal and isinstance(value, dict)),
     )
 
 
 def _names(node: ast.expr) -> tuple[str, ...] | None:
     """Returns a literal list of texts, or None for anything else."""
-    found, value = _literal(node)
-    if found and value is None:
+    is_literal, value = _literal(node)
+    if is_literal and value is None:
         return ()
-    is_list = found and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    is_list = is_literal and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     return tuple(value) if is_list else None
 
 
@@ -135,7 +134,7 @@ def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
 
 def _literal(node: ast.expr) -> tuple[bool, Any]:
     """Returns whether a node is a literal, or a `tl.constexpr` of one, and its value."""
-    if isinstance(node, ast.Call) and _last_name(node) == "constexpr" and node.args:
+    if isinstance(node, ast.Call) and last_name(node) == "constexpr" and node.args:
         return _literal(node.args[0])
     try:
         return True, ast.literal_eval(node)
@@ -143,77 +142,10 @@ def _literal(node: ast.expr) -> tuple[bool, Any]:
         return False, None
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
     """Returns `jit` for `triton.jit`, `jit` and `triton.jit(...)`."""
     if isinstance(node, ast.Call):
-        return _last_name(node.func)
+        return last_name(node.func)
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
-
-
-_Bases = dict[str, frozenset[str]]  # the arguments that each name may point into
-
-
-def updated_in_place(function: TritonFunction) -> tuple[str, ...]:
-    """Returns the pointer arguments that a function changes from their previous values: see `_Uses`."""
-    uses = {name: _Uses() for name in function.arguments}
-    bases = {name: frozenset({name}) for name in function.arguments if name not in function.constants}
-    _follow(function.node.body, bases, uses)
-    return tuple(name for name, used in uses.items() if used.is_update)
-
-
-class _Uses:
-    """The first load and the first store of a tensor in the source, and whether there is an atomic operation.
-
-    A load above or within the first store reads previous values; one below it may read stored ones.
-    """
-
-    def __init__(self) -> None:
-        self._loaded: list[tuple[int, int]] = []
-        self._stored: list[tuple[int, int]] = []
-        self._is_atomic = False
-
-    def add(self, name: str, call: ast.Call) -> None:
-        """Records a call of `triton.language`."""
-        if name == "load":
-            self._loaded.append((call.lineno, call.col_offset))
-        elif name == "store":
-            self._stored.append((call.end_lineno or call.lineno, call.end_col_offset or call.col_offset))
-        self._is_atomic = self._is_atomic or name.startswith("atomic_")
-
-    @property
-    def is_update(self) -> bool:
-        """Whether the new values depend on the old ones."""
-        return self._is_atomic or bool(self._loaded and self._stored and min(self._loaded) < min(self._stored))
-
-
-def _follow(body: Iterable[ast.stmt], bases: _Bases, uses: dict[str, _Uses]) -> None:
-    for statement in body:
-        parts = [getattr(statement, name, []) for name in ("body", "orelse")]
-        inside = {id(node) for part in parts for each in part for node in ast.walk(each)}
-        for node in ast.walk(statement):
-            if id(node) not in inside and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                for base in _base(node.args[0], bases) if node.args else ():
-                    uses[base].add(node.func.attr, node)
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            if isinstance(statement.targets[0], ast.Name):
-                bases[statement.targets[0].id] = _base(statement.value, bases)
-        elif isinstance(statement, ast.If):
-            branches = [dict(bases), dict(bases)]
-            for part, branch in zip(parts, branches, strict=True):
-                _follow(part, branch, uses)
-            for name in {*branches[0], *branches[1]}:
-                bases[name] = branches[0].get(name, frozenset()) | branches[1].get(name, frozenset())
-        else:
-            for part in parts:
-                _follow(part, bases, uses)
-
-
-def _base(node: ast.expr, bases: _Bases) -> frozenset[str]:
-    """Returns what an address is computed from: the leftmost name of a sum."""
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        node = node.left
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return bases.get(node.id, frozenset()) if isinstance(node, ast.Name) else frozenset()

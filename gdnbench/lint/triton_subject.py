@@ -115,14 +115,14 @@ class _Follower(Expressions):
             case _:
                 self._forget_assigned([statement], scope)
 
-    def _assign(self, target: ast.expr, found: TritonValue | tuple[TritonValue, ...], scope: Scope) -> None:
+    def _assign(self, target: ast.expr, value: TritonValue | tuple[TritonValue, ...], scope: Scope) -> None:
         match target:
             case ast.Name(id=name):
-                scope[name] = UNKNOWN if isinstance(found, tuple) else found
+                scope[name] = UNKNOWN if isinstance(value, tuple) else value
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                alike = isinstance(found, tuple) and len(found) == len(parts)
+                alike = isinstance(value, tuple) and len(value) == len(parts)
                 for place, part in enumerate(parts):
-                    self._assign(part, found[place] if alike and isinstance(found, tuple) else UNKNOWN, scope)
+                    self._assign(part, value[place] if alike and isinstance(value, tuple) else UNKNOWN, scope)
             case _:
                 pass
 
@@ -142,7 +142,6 @@ class _Follower(Expressions):
             self.is_conditional = True  # as is the rest of this function
 
     def _follow_perhaps(self, body: Iterable[ast.stmt], scope: Scope, returned: list[TritonValue]) -> None:
-        """Follows statements that may not be reached."""
         before, self.is_conditional = self.is_conditional, True
         try:
             self._follow_all(body, scope, returned)
@@ -164,11 +163,11 @@ class _Follower(Expressions):
         """Returns bounds of a loop's counter, and whether it is certain that there are iterations, or none."""
         if not (isinstance(loop, ast.Call) and self.called(loop) in {"range", "static_range"}):
             return None, False
-        given = [self.value(each, scope).span for each in loop.args[:3]]
-        if len(given) == 1:
-            given = [constant_span(0), *given]
-        start, end = (*given, None, None)[:2]
-        step = given[2].value if len(given) > 2 and given[2] else 1
+        bounds = [self.value(each, scope).span for each in loop.args[:3]]
+        if len(bounds) == 1:
+            bounds = [constant_span(0), *bounds]
+        start, end = (*bounds, None, None)[:2]
+        step = bounds[2].value if len(bounds) > 2 and bounds[2] else 1
         if start is None or end is None or step is None or step < 1:
             return None, False
         if end.bounds[1] <= start.bounds[0]:
@@ -200,17 +199,13 @@ class TritonSubject:
     @cached_property
     def traces(self) -> tuple[EventsAtSetting, ...]:
         """The events of each function at each setting; functions that the file launches itself are read without any."""
-        if self.settings:
-            return tuple(
-                evaluate(self.source, self.source.functions[name], setting)
-                for name, settings in self.settings.items()
-                if name in self.source.functions
-                for setting in settings
-            )
+        functions = self.source.functions
+        all_settings = self.settings or {name: tuple(self._own_settings(each)) for name, each in functions.items()}
         return tuple(
-            evaluate(self.source, function, setting)
-            for function in self.source.functions.values()
-            for setting in self._own_settings(function)
+            evaluate(self.source, functions[name], setting)
+            for name, settings in all_settings.items()
+            if name in functions
+            for setting in settings
         )
 
     def events(self) -> Iterator[tuple[LaunchSetting, TritonEvent]]:
@@ -223,5 +218,5 @@ class TritonSubject:
         """Yields a setting for the constants of each `triton.Config`, or one without constants."""
         configs = function.autotune.configs if function.autotune else ()
         for constants in configs or ({},):
-            told = ", ".join(f"{name}={value}" for name, value in constants.items())
-            yield LaunchSetting(self.label, at=f"with {told}" if told else "", constants=constants)
+            choices = ", ".join(f"{name}={value}" for name, value in constants.items())
+            yield LaunchSetting(self.label, at=f"with {choices}" if choices else "", constants=constants)

@@ -164,7 +164,6 @@ def cast(value: TritonValue, dtype: str) -> TritonValue:
 
 
 def _checked(node: ast.expr, value: TritonValue) -> TritonValue:
-    """Marks the value if its type cannot hold it."""
     whole = _INTEGER.fullmatch(value.dtype)
     if not whole or value.span is None or value.span.fits(value.bits, signed=whole[1] == "i"):
         return value
@@ -207,7 +206,6 @@ class MatrixProduct:
 
     node: ast.Call
     left: TritonValue
-    right: TritonValue
     says_precision: bool
 
 
@@ -219,15 +217,7 @@ class TensorSum:
     summed: TritonValue
 
 
-@dataclass(frozen=True)
-class LaneRange:
-    """A `tl.arange` of a length that the compiler knows."""
-
-    node: ast.Call
-    length: int
-
-
-TritonEvent = MemoryAccess | MatrixProduct | TensorSum | LaneRange
+TritonEvent = MemoryAccess | MatrixProduct | TensorSum
 
 
 @dataclass(frozen=True)
@@ -236,8 +226,3 @@ class EventsAtSetting:
 
     setting: LaunchSetting
     events: tuple[TritonEvent, ...]
-
-
-def offset_span(access: MemoryAccess) -> Span | None:
-    """Returns bounds of the elements that an access touches, from the tensor's first, or None if unknown."""
-    return access.pointer.span if access.pointer.tensor else None

@@ -200,7 +200,7 @@ Line = Annotated[str, Meta(max_length=500)]
 
 
 class Lint(Tool, frozen=True):
-    """Read kernels' sources for known mistakes: missing masks, overflowing offsets, missed barriers. Runs nothing.
+    """Read kernels' sources for known mistakes: missing masks, overflowing offsets, refused launches. Runs nothing.
 
     Gives file, line, rule, what is wrong and the remedy of each finding; none is no proof that a kernel is right.
     """
@@ -210,7 +210,7 @@ class Lint(Tool, frozen=True):
 
     kernel: Kernels
     op: Op = ""
-    select: Annotated[str, Meta(description="These rules alone: 'T1,C3', or 'T' for all of Triton.")] = ""
+    select: Annotated[str, Meta(description="These rules alone: 'T1,C5', or 'T' for all of Triton.")] = ""
     ignore: Annotated[str, Meta(description="Rules to leave out.")] = ""
     offset: Offset = 0
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.grid import BARRIERS
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.findings import Fault, FaultLog
+from gdnbench.ptx.numbers import IntArray, Mask
+from gdnbench.ptx.program import BARRIERS, Program
 
 
-@dataclass
 class BlockBarriers:
-    """The numbered barriers of every block, which has `threads` threads.
+    """The numbered barriers of every block.
 
     Attributes:
-        block: shape (lanes,), the block of each lane.
         waits_at: shape (lanes,), number of the barrier at which a lane waits; -1 for none.
         arrived: shape (blocks, 16), threads that have arrived without waiting.
         wanted: shape (blocks, 16), threads that the barrier is for; 0 for all of the block.
     """
 
-    block: IntArray
-    threads: int
-    waits_at: IntArray = field(init=False)
-    arrived: IntArray = field(init=False)
-    wanted: IntArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        blocks = int(self.block.max()) + 1
-        self.waits_at = np.full(len(self.block), -1, dtype=np.int64)
-        self.arrived = np.zeros((blocks, BARRIERS), dtype=np.int64)
-        self.wanted = np.zeros((blocks, BARRIERS), dtype=np.int64)
+    def __init__(self, block: IntArray, threads: int) -> None:
+        """Takes the block of each lane, and the threads of a block."""
+        self.block, self.threads = block, threads
+        self.waits_at = np.full(len(block), -1, dtype=np.int64)
+        self.arrived, self.wanted = (np.zeros((int(block.max()) + 1, BARRIERS), dtype=np.int64) for _ in range(2))
 
     def arrive(self, lanes: IntArray, number: IntArray, count: IntArray, *, waits: bool) -> None:
         """Makes lanes arrive at barriers `number`, shape (n,), for `count` threads, shape (n,), 0 for a whole block."""
@@ -42,7 +32,7 @@ class BlockBarriers:
         else:
             np.add.at(self.arrived, (self.block[lanes], number), 1)
 
-    def released(self, exited: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray, npt.NDArray[np.bool_]]:
+    def released(self, exited: Mask) -> tuple[IntArray, IntArray, Mask]:
         """Returns lanes whose barrier is complete, its number for each, and whether it is for all; these wait no more.
 
         Threads that have ended count as arrived at barriers for all. If more threads wait than a barrier is for, the
@@ -72,7 +62,6 @@ def _turns(barriers: IntArray) -> IntArray:
     return turns
 
 
-@dataclass
 class Mbarrier:
     """An mbarrier at one shared address, in every block; all arrays have the shape (blocks,).
 
@@ -84,19 +73,9 @@ class Mbarrier:
         maker, made_at, made_by: lane in the grid, step (0 for none) and instruction of that initialisation.
     """
 
-    expected: IntArray
-    pending: IntArray
-    bytes: IntArray
-    phase: IntArray
-    first: IntArray
-    maker: IntArray
-    made_at: IntArray
-    made_by: IntArray
-
-    @classmethod
-    def make(cls, blocks: int) -> Mbarrier:
-        """Returns an mbarrier that no block has initialised."""
-        return cls(*(np.zeros(blocks, dtype=np.int64) for _ in range(8)))
+    def __init__(self, blocks: int) -> None:
+        self.expected, self.pending, self.bytes, self.phase, self.first = np.zeros((5, blocks), dtype=np.int64)
+        self.maker, self.made_at, self.made_by = np.zeros((3, blocks), dtype=np.int64)
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
         """Begins an even phase in some blocks; what threads know of earlier phases still holds."""
@@ -143,3 +122,109 @@ class Groups:
         for number in np.unique(last[last > 0]):
             these = lanes[last == number]
             self.done[these] = np.maximum(self.done[these], self._commits[number - 1][these])
+
+
+class ClusterBarriers:
+    """The barriers of all clusters; `known`, shape (lanes,), is how many phases a lane knows to be complete.
+
+    A thread that has waited for a phase is ordered after what the cluster's other threads did before they arrived; it
+    may still race with what they did between arrival and wait.
+    """
+
+    def __init__(self, lanes: int, threads: int) -> None:
+        """Makes the barriers of `lanes` lanes, in clusters of `threads` threads."""
+        self._threads = threads
+        clusters = lanes // threads
+        self._cluster = np.arange(lanes) // threads
+        self._phase = np.zeros(clusters, dtype=np.int64)
+        self._arrivals = np.zeros(clusters, dtype=np.int64)
+        self._awaited = np.zeros(lanes, dtype=np.int64)  # phases that are complete once the lane's is
+        self._arrived = np.zeros((2, lanes), dtype=np.int64)  # step of the arrival by parity of the phase; 0 if relaxed
+        self._came = np.zeros((2, lanes), dtype=np.int64)  # the same, relaxed or not
+        self.known = np.zeros(lanes, dtype=np.int64)
+
+    def has_arrived(self, lanes: IntArray) -> Mask:
+        """Returns whether lanes have arrived and not waited since."""
+        return np.asarray(self._awaited[lanes] > self.known[lanes])
+
+    def arrive(self, lanes: IntArray, now: int, *, is_relaxed: bool) -> None:
+        """Makes lanes arrive in step `now`; a relaxed arrival orders nothing that the lane did before it."""
+        clusters = self._cluster[lanes]
+        phase = self._phase[clusters]
+        self._awaited[lanes] = phase + 1
+        self._arrived[phase & 1, lanes] = 0 if is_relaxed else now
+        self._came[phase & 1, lanes] = now
+        np.add.at(self._arrivals, clusters, 1)
+
+    def complete(self, exited: Mask, now: int) -> bool:
+        """Ends the phases at which all threads have arrived or ended; returns whether there is one."""
+        absent = exited & (self._awaited <= self._phase[self._cluster])
+        count = self._arrivals + np.bincount(self._cluster[absent], minlength=len(self._phase))
+        done = (self._arrivals > 0) & (count >= self._threads)
+        ended = np.flatnonzero(absent & done[self._cluster])
+        for each in (self._arrived, self._came):
+            each[self._phase[self._cluster[ended]] & 1, ended] = now
+        self._phase[done] += 1
+        self._arrivals[done] = 0
+        return bool(done.any())
+
+    def is_complete(self, lanes: IntArray) -> Mask:
+        """Returns whether the phases at which lanes arrived are complete."""
+        return np.asarray(self._phase[self._cluster[lanes]] >= self._awaited[lanes])
+
+    def learn(self, lanes: IntArray) -> None:
+        """Records that lanes waited until the phases at which they arrived were complete."""
+        self.known[lanes] = np.maximum(self.known[lanes], self._awaited[lanes])
+
+    def came_after(self, lanes: IntArray, times: IntArray, phases: int) -> Mask:
+        """Returns whether lanes arrived at the last of `phases` phases after what they did in steps `times`."""
+        return np.asarray(times < self._came[(phases - 1) & 1, lanes]) & (phases > 0)
+
+    def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> Mask:
+        """Returns whether accesses of `others` in steps `times` precede what lanes do now.
+
+        Others are numbered in this part of the grid, and may lie outside of it.
+        """
+        inside = (others >= 0) & (others < len(self._cluster))
+        others = np.where(inside, others, 0)
+        known = self.known[lanes]
+        same = inside & (self._cluster[lanes] == self._cluster[others]) & (known > 0)
+        return np.asarray(same & (times < self._arrived[(known - 1) & 1, others]))
+
+
+class PeerWatch:
+    """The last access of each lane to each block of its cluster; only cluster barriers are known to hold blocks back.
+
+    `_when` and `_by`, shape (blocks of a cluster, lanes), have by rank of the other block the step, 0 for none, and the
+    instruction of the access.
+    """
+
+    def __init__(self, clusters: ClusterBarriers, program: Program, threads: int, findings: FaultLog) -> None:
+        self._clusters, self._threads, self._findings = clusters, threads, findings
+        self._size, self._instructions = program.cluster, program.instructions
+        self._when, self._by = np.zeros((2, program.cluster, len(clusters.known)), dtype=np.int64)
+
+    def touch(self, lanes: IntArray, ranks: IntArray, now: int, step: int) -> None:
+        """Records accesses to other blocks of the cluster, and reports those before any barrier of the cluster."""
+        began = self._clusters.known.reshape(-1, self._threads).max(axis=1)[lanes // self._threads] > 0
+        if not began.all():
+            text = (
+                "accesses the shared memory of another block with no barrier of the cluster before: it may not run yet"
+            )
+            self._findings.add(Fault.BARRIER, self._instructions[step].at, text, count=int(np.count_nonzero(~began)))
+        self._when[ranks, lanes], self._by[ranks, lanes] = now, step
+
+    def settle(self) -> None:
+        """Reports, at the end of the run, accesses for whose end no thread of the other block waited."""
+        of_cluster = self._threads * self._size
+        for rank in np.flatnonzero(self._when.any(axis=1)):
+            lanes = np.flatnonzero(self._when[rank])
+            blocks = lanes // of_cluster * self._size + rank
+            awaited = np.zeros(len(lanes), dtype=bool)
+            for phases in np.unique(self._clusters.known):
+                waited = (self._clusters.known.reshape(-1, self._threads) == phases).any(axis=1)[blocks]
+                awaited |= waited & self._clusters.came_after(lanes, self._when[rank, lanes], int(phases))
+            for step in np.unique(self._by[rank, lanes[~awaited]]):
+                count = int(np.count_nonzero(self._by[rank, lanes[~awaited]] == step))
+                text = "accesses the shared memory of another block, which does not wait for it and may have ended"
+                self._findings.add(Fault.BARRIER, self._instructions[step].at, text, count=count)

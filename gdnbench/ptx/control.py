@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gdnbench.ptx.arithmetic import compare_all, compute, is_arithmetic
-from gdnbench.ptx.clusters import CLUSTER_WIDE
+from gdnbench.ptx.arithmetic import FLOATS, compare_all, compute, convert, is_arithmetic
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.floats import FLOATS, convert
-from gdnbench.ptx.machine import Handler, LaneState, Machine
-from gdnbench.ptx.matrices import MATRICES
+from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import BITS, Array, joined_halves
 from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
@@ -21,7 +18,7 @@ from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
-from gdnbench.ptx.warps import WARP_WIDE
+from gdnbench.ptx.warps import MATRICES, WARP_WIDE
 
 _IGNORED = (
     "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "pmevent", "createpolicy",
@@ -29,26 +26,27 @@ _IGNORED = (
 """Instructions that change when something happens, and no values."""
 
 
-def execute(machine: Machine) -> int | None:
-    """Executes the current instruction for the running lanes; raises NotInterpretedError if it is unknown."""
+def execute(machine: Machine) -> int:
+    """Executes the current instruction as `Execute` says; raises NotInterpretedError if it is unknown."""
     instruction = machine.instruction
     handler = machine.handlers.get(machine.step)
     if handler is None:
         handler = machine.handlers[machine.step] = watched(machine, instruction, _handler(instruction))
-    if instruction.guard is None or instruction.name in {"bra", "brx"}:
-        return handler(machine, instruction)
-    lanes = machine.lanes
-    wanted = np.broadcast_to(machine.read(instruction.guard, "pred"), lanes.shape)
-    if not wanted.any():
-        return machine.step + 1
-    if wanted.all():
-        return handler(machine, instruction)
-    machine.select(lanes[wanted])
+    lanes, left = machine.lanes, None
+    if instruction.guard is not None and instruction.name not in {"bra", "brx"}:
+        wanted = machine.spread(instruction.guard, "pred")
+        if not wanted.any():
+            return machine.step + 1
+        if not wanted.all():
+            left = lanes[~wanted]
+            machine.select(lanes[wanted])
     following = handler(machine, instruction)
     if following is None:
-        machine.pc[lanes[~wanted]] = machine.step + 1
-    else:  # the handler may have added lanes that waited for these
-        machine.select(np.union1d(machine.lanes, lanes[~wanted]))
+        following = machine.step + 1
+    if left is not None and following == APART:
+        machine.pc[left] = machine.step + 1
+    elif left is not None:  # the handler may have added lanes that waited for these
+        machine.select(np.union1d(machine.lanes, left))
     return following
 
 
@@ -56,7 +54,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, CLUSTER_WIDE, TENSOR_MAPS):
+    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, TENSOR_MAPS):
         if name in table:
             return table[name]
     if is_arithmetic(instruction):
@@ -64,7 +62,7 @@ def _handler(instruction: PtxInstruction) -> Handler:
     raise unknown(instruction)
 
 
-def _arithmetic(machine: Machine, instruction: PtxInstruction) -> int:
+def _arithmetic(machine: Machine, instruction: PtxInstruction) -> None:
     if not instruction.types or (instruction.has("sat") and instruction.types[-1] not in FLOATS):
         raise unknown(instruction)
     target, *sources = instruction.operands
@@ -82,7 +80,6 @@ def _arithmetic(machine: Machine, instruction: PtxInstruction) -> int:
         kinds = ["u32"] * 3
     result = compute(instruction, kind, tuple(map(machine.read, sources, kinds)))
     machine.write(target, result, _result_kind(instruction, kind, result))
-    return machine.step + 1
 
 
 def _result_kind(instruction: PtxInstruction, kind: str, result: Array) -> str:
@@ -94,120 +91,89 @@ def _result_kind(instruction: PtxInstruction, kind: str, result: Array) -> str:
     return kind if result.dtype.itemsize == WIDTHS[kind] else f"u{8 * result.dtype.itemsize}"
 
 
-def _branch(machine: Machine, instruction: PtxInstruction) -> int | None:
+def _branch(machine: Machine, instruction: PtxInstruction) -> int:
     target = machine.program.labels.get(instruction.operands[0].text)
     if target is None:
         raise unknown(instruction)
     if instruction.guard is None:
         return target
-    taken = np.broadcast_to(machine.read(instruction.guard, "pred"), machine.lanes.shape)
-    if taken.all():
-        return target
-    if not taken.any():
-        return machine.step + 1
+    taken = machine.spread(instruction.guard, "pred")
+    if taken.all() or not taken.any():
+        return target if taken.any() else machine.step + 1
     machine.pc[machine.lanes] = np.where(taken, target, machine.step + 1)
-    return None
+    return APART
 
 
-def _branch_by_index(machine: Machine, instruction: PtxInstruction) -> int | None:
+def _branch_by_index(machine: Machine, instruction: PtxInstruction) -> int:
     index, table = instruction.operands
     labels = machine.program.tables.get(table.text)
     if labels is None or instruction.guard is not None:
         raise unknown(instruction)
     targets = np.array([machine.program.labels[label] for label in labels])
-    machine.pc[machine.lanes] = targets[np.broadcast_to(machine.read(index, "u32"), machine.lanes.shape)]
-    return None
+    machine.pc[machine.lanes] = targets[machine.spread(index, "u32")]
+    return APART
 
 
-def _end(machine: Machine, _instruction: PtxInstruction) -> None:
+def _end(machine: Machine, _instruction: PtxInstruction) -> int:
     machine.state[machine.lanes] = LaneState.ENDED
     machine.progressed()
+    return APART
 
 
-def _trap(machine: Machine, instruction: PtxInstruction) -> None:
-    machine.findings.add(Fault.TRAP, instruction.at, "the kernel stops itself with a trap", count=len(machine.lanes))
-    _end(machine, instruction)
-
-
-def _assert_fails(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes a call of `__assertfail`, which a failed `assert` makes and which ends the grid."""
-    address = np.broadcast_to(machine.read(instruction.operands[0], "u64"), machine.lanes.shape)[0]
-    condition = text_at(machine.memory.tensors, int(address))
-    text = f"the kernel stops itself, for assert({condition}) fails"
+def _trap(machine: Machine, instruction: PtxInstruction) -> int:
+    """Executes `trap`, and a call of `__assertfail`, which a failed `assert` makes and which ends the grid."""
+    text = "the kernel stops itself with a trap"
+    if instruction.name == ASSERT_FAILS:
+        condition = text_at(machine.memory.tensors, int(machine.spread(instruction.operands[0], "u64")[0]))
+        text = f"the kernel stops itself, for assert({condition}) fails"
     machine.findings.add(Fault.TRAP, instruction.at, text, count=len(machine.lanes))
-    _end(machine, instruction)
+    return _end(machine, instruction)
 
 
-def _nothing(machine: Machine, _instruction: PtxInstruction) -> int:
-    return machine.step + 1
-
-
-def _move(machine: Machine, instruction: PtxInstruction) -> int:
+def _move(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes `mov`, which also splits and joins vectors."""
     target, source = instruction.operands
     kind = instruction.types[-1]
+    width = 8 * WIDTHS[kind] // len(target.parts or source.parts or (source,))
     if target.parts:
         values = machine.read(source, f"u{8 * WIDTHS[kind]}").astype(np.uint64)
-        width = 8 * WIDTHS[kind] // len(target.parts)
         for place, part in enumerate(target.parts):
             machine.write(part, (values >> np.uint64(width * place)).astype(BITS[width // 8]), f"b{width}")
     elif source.parts:
-        width = 8 * WIDTHS[kind] // len(source.parts)
         joined = np.zeros((), dtype=np.uint64)
         for place, part in enumerate(source.parts):
             joined = joined | machine.read(part, f"u{width}").astype(np.uint64) << np.uint64(width * place)
         machine.write(target, joined.astype(BITS[WIDTHS[kind]]), kind)
     else:
         machine.write(target, machine.read(source, kind), kind)
-    return machine.step + 1
 
 
-_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const": 0}
 
 
-def _convert_address(machine: Machine, instruction: PtxInstruction) -> int:
+def _convert_address(machine: Machine, instruction: PtxInstruction) -> None:
     target, source = instruction.operands
-    space = next((word for word in instruction.modifiers if word in {"global", "const", "param", *_WINDOWS}), "")
-    if space not in {"global", "const", *_WINDOWS}:
+    kind, space = instruction.types[-1], next((word for word in instruction.modifiers if word in _WINDOWS), "")
+    if not space:
         raise unknown(instruction)
-    window = np.int64(_WINDOWS.get(space, 0))
-    values = machine.read(source, f"u{8 * WIDTHS[instruction.types[-1]]}").astype(np.int64)
-    values = values & ~window if instruction.has("to") else values | window
-    machine.write(target, values.astype(BITS[WIDTHS[instruction.types[-1]]]), instruction.types[-1])
-    return machine.step + 1
+    window, width = np.int64(_WINDOWS[space]), WIDTHS[kind]
+    values = machine.read(source, f"u{8 * width}").astype(np.int64)
+    machine.write(target, (values & ~window if instruction.has("to") else values | window).astype(BITS[width]), kind)
 
 
-def _is_space(machine: Machine, instruction: PtxInstruction) -> int:
+def _is_space(machine: Machine, instruction: PtxInstruction) -> None:
     target, source = instruction.operands
     values = machine.read(source, "u64").astype(np.int64)
-    in_window = {space: values & window != 0 for space, window in _WINDOWS.items()}
-    space = instruction.modifiers[0].split("__")[0]
-    machine.write(target, in_window.get(space, ~in_window["shared"] & ~in_window["local"]), "pred")
-    return machine.step + 1
+    window = _WINDOWS.get(instruction.modifiers[0].split("__")[0])
+    machine.write(target, values & window != 0 if window else values & (SHARED_WINDOW | LOCAL_WINDOW) == 0, "pred")
 
 
-def _convert(machine: Machine, instruction: PtxInstruction) -> int:
+def _convert(machine: Machine, instruction: PtxInstruction) -> None:
     if len(instruction.types) != 2:
         raise unknown(instruction)
     target, *sources = instruction.operands
     result = convert(instruction, tuple(machine.read(each, instruction.types[-1]) for each in sources))
     machine.write(target, result, instruction.types[0])
-    return machine.step + 1
-
-
-def _set_predicate(machine: Machine, instruction: PtxInstruction) -> int:
-    target, a, b, *more = instruction.operands
-    kind = instruction.types[-1]
-    results = compare_all(instruction, kind, machine.read(a, kind), machine.read(b, kind))
-    both = results if len(results) > 1 else (results[0], ~results[0])
-    if more:
-        other = machine.read(more[0], "pred")
-        join = next(each for name, each in _JOINED.items() if instruction.has(name))
-        both = (join(both[0], other), join(both[1], other))
-    targets = target.parts or (target,)
-    for each, values in zip(targets, both, strict=False):
-        machine.write(each, np.broadcast_to(values, machine.lanes.shape), "pred")
-    return machine.step + 1
 
 
 _JOINED: dict[str, Callable[[Array, Array], Array]] = {
@@ -215,7 +181,17 @@ _JOINED: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _set(machine: Machine, instruction: PtxInstruction) -> int:
+def _set_predicate(machine: Machine, instruction: PtxInstruction) -> None:
+    target, a, b, *more = instruction.operands
+    kind = instruction.types[-1]
+    results = compare_all(instruction, kind, machine.read(a, kind), machine.read(b, kind))
+    both = results if len(results) > 1 else (results[0], ~results[0])
+    join = next((each for name, each in _JOINED.items() if instruction.has(name)), None)
+    for each, values in zip(target.parts or (target,), both, strict=False):
+        machine.write(each, join(values, machine.read(more[0], "pred")) if more and join else values, "pred")
+
+
+def _set(machine: Machine, instruction: PtxInstruction) -> None:
     target, a, b, *more = instruction.operands
     to, kind = instruction.types
     if more:
@@ -225,37 +201,26 @@ def _set(machine: Machine, instruction: PtxInstruction) -> int:
     true = _ONES_OF.get(to.removesuffix("x2"), (1 << width) - 1)
     bits = [np.where(result, true, 0).astype(BITS[width // 8]) for result in results]
     machine.write(target, joined_halves(*bits) if len(bits) > 1 else bits[0], f"b{8 * WIDTHS[to]}")
-    return machine.step + 1
 
 
 _ONES_OF = {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
 """Bits that `set` writes for true, by type of float; integers are all ones."""
 
 
-def _select(machine: Machine, instruction: PtxInstruction) -> int:
-    target, a, b, condition = instruction.operands
-    kind = f"b{8 * WIDTHS[instruction.types[-1]]}"
-    result = np.where(machine.read(condition, "pred"), machine.read(a, kind), machine.read(b, kind))
-    machine.write(target, result, kind)
-    return machine.step + 1
+def _select(machine: Machine, instruction: PtxInstruction) -> None:
+    target, a, b, by = instruction.operands
+    kind = f"b{8 * WIDTHS[instruction.types[0]]}"
+    chosen = machine.read(by, "pred") if instruction.name == "selp" else machine.read(by, instruction.types[1]) >= 0
+    machine.write(target, np.where(chosen, machine.read(a, kind), machine.read(b, kind)), kind)
 
 
-def _select_by_sign(machine: Machine, instruction: PtxInstruction) -> int:
-    target, a, b, sign = instruction.operands
-    kind, by = instruction.types
-    machine.write(target, np.where(machine.read(sign, by) >= 0, machine.read(a, kind), machine.read(b, kind)), kind)
-    return machine.step + 1
-
-
-def _on_predicates(machine: Machine, instruction: PtxInstruction) -> int:
-    """Executes logic on predicates; on integers it is arithmetic."""
+def _logic(machine: Machine, instruction: PtxInstruction) -> None:
     if instruction.types[-1] != "pred":
-        return _arithmetic(machine, instruction)
+        _arithmetic(machine, instruction)
+        return
     target, *sources = instruction.operands
     values = [machine.read(each, "pred") for each in sources]
-    result = ~values[0] if instruction.name == "not" else _JOINED[instruction.name](*values)
-    machine.write(target, np.broadcast_to(result, machine.lanes.shape), "pred")
-    return machine.step + 1
+    machine.write(target, ~values[0] if instruction.name == "not" else _JOINED[instruction.name](*values), "pred")
 
 
 _HANDLERS: dict[str, Handler] = {
@@ -264,7 +229,7 @@ _HANDLERS: dict[str, Handler] = {
     "ret": _end,
     "exit": _end,
     "trap": _trap,
-    ASSERT_FAILS: _assert_fails,
+    ASSERT_FAILS: _trap,
     "mov": _move,
     "cvta": _convert_address,
     "isspacep": _is_space,
@@ -272,7 +237,7 @@ _HANDLERS: dict[str, Handler] = {
     "setp": _set_predicate,
     "set": _set,
     "selp": _select,
-    "slct": _select_by_sign,
-    **dict.fromkeys(("and", "or", "xor", "not"), _on_predicates),
-    **dict.fromkeys(_IGNORED, _nothing),
+    "slct": _select,
+    **dict.fromkeys(("and", "or", "xor", "not"), _logic),
+    **dict.fromkeys(_IGNORED, lambda _machine, _instruction: None),
 }

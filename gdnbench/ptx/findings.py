@@ -59,7 +59,7 @@ class Traffic:
         return f"{self.at}: {self.verb} {each:.3g} sectors a request, where {least:.3g} hold the bytes"
 
 
-def told_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
+def describe_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
     """Describes an access outside a piece of memory of `room` bytes.
 
     `verb` is `reads`, `writes` or `updates`; `place` is the first byte accessed, negative before the memory.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gdnbench.ptx.numbers import DTYPES, Array
-from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
+from gdnbench.ptx.program import WIDTHS, PtxInstruction
 
 Operation = Callable[[PtxInstruction, str, tuple[Array, ...]], Array]
 """Takes an instruction, the type of its operands, and the operands; returns the result."""
@@ -18,27 +18,19 @@ def _wide(kind: str) -> np.dtype[Any]:
     return DTYPES[f"{kind[0]}{16 * WIDTHS[kind]}"]
 
 
-def _high_product(kind: str, a: Array, b: Array) -> Array:
-    bits = 8 * WIDTHS[kind]
-    if bits < 64:
-        return np.asarray((a.astype(_wide(kind)) * b.astype(_wide(kind)) >> bits).astype(DTYPES[kind]))
-    a, b = np.broadcast_arrays(a, b)
-    product = [(int(x) * int(y) >> 64) & (2**64 - 1) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
-    return np.array(product, dtype=np.uint64).view(DTYPES[kind]).reshape(a.shape)
-
-
-def _integer_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
+def _product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     a, b = operands[:2]
     if instruction.has("wide"):
-        return np.asarray(a.astype(_wide(kind)) * b.astype(_wide(kind)))
-    if instruction.has("hi"):
-        return _high_product(kind, a, b)
-    return a * b
-
-
-def _integer_mad(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    product = _integer_product(instruction, kind, operands)
-    return np.asarray(product + operands[2].astype(product.dtype))
+        product = a.astype(_wide(kind)) * b.astype(_wide(kind))
+    elif not instruction.has("hi"):
+        product = a * b
+    elif WIDTHS[kind] < 8:
+        product = (a.astype(_wide(kind)) * b.astype(_wide(kind)) >> 8 * WIDTHS[kind]).astype(DTYPES[kind])
+    else:
+        a, b = np.broadcast_arrays(a, b)
+        high = [(int(x) * int(y) >> 64) & (2**64 - 1) for x, y in zip(a.ravel(), b.ravel(), strict=True)]
+        product = np.array(high, dtype=np.uint64).view(DTYPES[kind]).reshape(a.shape)
+    return np.asarray(product + operands[2].astype(product.dtype) if instruction.name == "mad" else product)
 
 
 def _short_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
@@ -62,15 +54,12 @@ def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Ar
 
 def _shift(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Shifts; counts beyond the width shift everything out."""
-    a, count = operands
-    bits = 8 * WIDTHS[kind]
-    amount = np.minimum(count.astype(np.uint32), bits - 1).astype(a.dtype)
-    if instruction.name == "shl":
-        return np.asarray(np.where(count.astype(np.uint32) >= bits, a.dtype.type(0), a << amount))
-    shifted = a >> amount
-    return np.asarray(
-        shifted if kind.startswith("s") else np.where(count.astype(np.uint32) >= bits, a.dtype.type(0), shifted)
-    )
+    a, count, bits = operands[0], operands[1].astype(np.uint32), 8 * WIDTHS[kind]
+    amount = np.minimum(count, bits - 1).astype(a.dtype)
+    if instruction.name == "shr" and kind.startswith("s"):
+        return np.asarray(a >> amount)
+    shifted = a << amount if instruction.name == "shl" else a >> amount
+    return np.asarray(np.where(count >= bits, a.dtype.type(0), shifted))
 
 
 def _funnel_shift(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
@@ -103,16 +92,13 @@ def _permute_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Arra
     return result.astype(np.uint32)
 
 
-def _count_ones(value: Array) -> Array:
-    return np.bitwise_count(value).astype(np.uint32) if hasattr(np, "bitwise_count") else _ones(value)
+def _length(operand: Array, bits: int) -> Array:
+    return np.asarray(np.minimum(operand.astype(np.int64) & 0xFF, bits))
 
 
-def _ones(value: Array) -> Array:
-    count, rest = np.zeros(value.shape, dtype=np.uint32), value.copy()
-    for _ in range(8 * value.dtype.itemsize):
-        count += (rest & 1).astype(np.uint32)
-        rest = rest >> value.dtype.type(1)
-    return count
+def _ones(length: Array) -> Array:
+    ones = (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
+    return np.where(length >= 64, ~np.uint64(0), ones)
 
 
 def _highest_bit(value: Array) -> Array:
@@ -132,10 +118,10 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
     """Executes `bfind`: the highest bit that is not the sign, or all ones if there is none."""
     value = operands[0]
     unsigned = np.where(value < 0, ~value, value).view(DTYPES[f"u{8 * WIDTHS[kind]}"]) if kind[0] == "s" else value
-    found = _highest_bit(np.asarray(unsigned))
+    bit = _highest_bit(np.asarray(unsigned))
     if instruction.has("shiftamt"):
-        found = np.where(found < 0, found, 8 * WIDTHS[kind] - 1 - found)
-    return found.astype(np.int32).view(np.uint32)
+        bit = np.where(bit < 0, bit, 8 * WIDTHS[kind] - 1 - bit)
+    return bit.astype(np.int32).view(np.uint32)
 
 
 def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
@@ -144,14 +130,14 @@ def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Arra
     For n = 0 it is `base`, if that bit is set.
     """
     mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
-    left, found = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
+    left, bit = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
     for distance in range(32):
         place = np.where(n < 0, base - distance, base + distance)
         is_place = (place >= 0) & (place < 32) & ((n != 0) | (distance == 0))
         is_set = is_place & (mask >> np.clip(place, 0, 31).astype(np.uint32) & np.uint32(1) != 0)
         left = left - is_set
-        found = np.where(is_set & (left == 0), place, found)
-    return found.astype(np.uint32)
+        bit = np.where(is_set & (left == 0), place, bit)
+    return bit.astype(np.uint32)
 
 
 def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
@@ -165,68 +151,54 @@ def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array
 
 def _extract(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Executes `bfe`: a field of bits by its first and its length; a signed one extends its highest bit."""
-    value, first, length = operands[0], operands[1].astype(np.int64) & 0xFF, operands[2].astype(np.int64) & 0xFF
     bits = 8 * WIDTHS[kind]
-    unsigned = value.view(DTYPES[f"u{bits}"]).astype(np.uint64)
-    kept = np.where(first < bits, unsigned >> np.minimum(first, bits - 1).astype(np.uint64), np.uint64(0))
+    value, first, length = operands[0], operands[1].astype(np.int64) & 0xFF, _length(operands[2], bits)
+    shift = np.minimum(first, bits - 1)
     if kind.startswith("s"):
-        kept = (value.astype(np.int64) >> np.minimum(first, bits - 1)).view(np.uint64)
-    length = np.minimum(length, bits)
-    mask = np.where(
-        length >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
-    )
-    field = kept & mask
+        shifted = (value.astype(np.int64) >> shift).view(np.uint64)
+    else:
+        shifted = np.where(first < bits, value.astype(np.uint64) >> shift.astype(np.uint64), np.uint64(0))
+    mask = _ones(length)
+    field = shifted & mask
     if kind.startswith("s"):
         top = np.uint64(1) << np.maximum(length - 1, 0).astype(np.uint64)
         field = np.where((field & top != 0) & (length > 0), field | ~mask, field)
-    return field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind])
+    return np.asarray(field.astype(DTYPES[f"u{bits}"]).view(DTYPES[kind]))
 
 
 def _insert(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     bits = 8 * WIDTHS[kind]
     source, target = operands[0].astype(np.uint64), operands[1].astype(np.uint64)
-    first, length = operands[2].astype(np.int64) & 0xFF, np.minimum(operands[3].astype(np.int64) & 0xFF, bits)
-    ones = np.where(
-        length >= 64, ~np.uint64(0), (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1)
-    )
+    first = operands[2].astype(np.int64) & 0xFF
     shift = np.minimum(first, 63).astype(np.uint64)
-    mask = np.where(first < bits, ones << shift, np.uint64(0))
+    mask = np.where(first < bits, _ones(_length(operands[3], bits)) << shift, np.uint64(0))
     return np.asarray(((target & ~mask) | (source << shift & mask)).astype(DTYPES[kind]))
 
 
 def _dot_of_bytes(instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    if instruction.name != "dp4a":
-        raise unknown(instruction)
-    kinds = instruction.types
-    total = operands[2].astype(np.int64)
-    for place in range(4):
-        a, b = (
-            (operands[which] >> np.uint32(8 * place))
-            .astype(np.uint8)
-            .view(np.int8 if kinds[which][0] == "s" else np.uint8)
-            for which in (0, 1)
-        )
-        total = total + a.astype(np.int64) * b.astype(np.int64)
-    return total.astype(np.uint32)
+    a, b = (
+        np.ascontiguousarray(np.atleast_1d(operand)).view(np.int8 if kind[0] == "s" else np.uint8).reshape(-1, 4)
+        for operand, kind in zip(operands[:2], instruction.types, strict=False)
+    )
+    products = a.astype(np.int64) * b.astype(np.int64)
+    return np.asarray((operands[2].astype(np.int64) + products.sum(axis=1)).astype(np.uint32))
+
+
+def _plain(function: Callable[..., Array]) -> Operation:
+    return lambda _instruction, _kind, operands: function(*operands)
 
 
 INTEGER: dict[str, Operation] = {
-    "add": lambda _i, _k, x: x[0] + x[1],
-    "sub": lambda _i, _k, x: x[0] - x[1],
-    "mul": _integer_product,
-    "mad": _integer_mad,
+    **{name: _plain(function) for name, function in {
+        "add": np.add, "sub": np.subtract, "neg": np.negative, "abs": np.abs, "min": np.minimum, "max": np.maximum,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.bitwise_not,
+    }.items()},
+    "mul": _product,
+    "mad": _product,
     "mul24": _short_product,
     "mad24": _short_product,
     "div": _integer_quotient,
     "rem": _integer_quotient,
-    "neg": lambda _i, _k, x: -x[0],
-    "abs": lambda _i, _k, x: np.abs(x[0]),
-    "min": lambda _i, _k, x: np.minimum(x[0], x[1]),
-    "max": lambda _i, _k, x: np.maximum(x[0], x[1]),
-    "and": lambda _i, _k, x: x[0] & x[1],
-    "or": lambda _i, _k, x: x[0] | x[1],
-    "xor": lambda _i, _k, x: x[0] ^ x[1],
-    "not": lambda _i, _k, x: ~x[0],
     "cnot": lambda _i, _k, x: (x[0] == 0).astype(x[0].dtype),
     "sad": lambda _i, _k, x: np.where(x[0] < x[1], x[1] - x[0], x[0] - x[1]) + x[2],
     "shl": _shift,
@@ -234,7 +206,7 @@ INTEGER: dict[str, Operation] = {
     "shf": _funnel_shift,
     "lop3": _lookup,
     "prmt": _permute_bytes,
-    "popc": lambda _i, _k, x: _count_ones(x[0]),
+    "popc": lambda _i, _k, x: np.bitwise_count(x[0]).astype(np.uint32),
     "clz": _leading_zeros,
     "bfind": _find_bit,
     "fns": _find_nth_bit,
@@ -242,4 +214,4 @@ INTEGER: dict[str, Operation] = {
     "bfe": _extract,
     "bfi": _insert,
     "dp4a": _dot_of_bytes,
-}
+}  # fmt: skip

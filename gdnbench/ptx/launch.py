@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from gdnbench.errors import DeclarationError
 from gdnbench.ptx.control import execute
 from gdnbench.ptx.findings import FaultLog, LocatedFault, Traffic
-from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.program import WIDTHS, Program, PtxInstruction, PtxSourceLine, Variable
-from gdnbench.ptx.segments import MemorySegment, Tensor, tensor_address
+from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, Variable
+from gdnbench.ptx.segments import MemorySegment, SectorCounts, Tensor, tensor_address
+from gdnbench.ptx.wgmma_registers import registers_of
 
 
 class ModuleMemory:
@@ -23,18 +23,17 @@ class ModuleMemory:
     """
 
     def __init__(self, variables: Iterable[Variable]) -> None:
-        kept = [each for each in variables if each.space in {"global", "const"}]
-        self.segments = tuple(_segment(each) for each in kept)
-        self.addresses = {each.name: tensor_address(number) for number, each in enumerate(kept)}
+        stored = [each for each in variables if each.space in {"global", "const"}]
+        contents = (bytearray(each.content.ljust(each.nbytes, b"\0")) for each in stored)
+        self.segments = tuple(
+            MemorySegment(f"`{each.name}`", np.frombuffer(content, dtype=np.uint8), 1)
+            for each, content in zip(stored, contents, strict=True)
+        )
+        self.addresses = {each.name: tensor_address(number) for number, each in enumerate(stored)}
 
     def content(self) -> bytes:
         """Returns the bytes of all variables."""
         return b"".join(each.data.tobytes() for each in self.segments)
-
-
-def _segment(variable: Variable) -> MemorySegment:
-    data = np.frombuffer(variable.content.ljust(variable.nbytes, b"\0"), dtype=np.uint8).copy()
-    return MemorySegment(f"`{variable.name}`", data, 1)
 
 
 def run_program(
@@ -62,11 +61,14 @@ def run_program(
         TimeoutError: if one is raised meanwhile, as by a signal; its message is the line that the kernel had come to.
     """
     findings = FaultLog()
-    watched = _granules(program)
-    synchronises = _has_strong_accesses(program, "global")
-    given = [each for each in arguments if isinstance(each, Tensor)]
+    granules, polls = _granules(program), polling_loads(program)
+    synchronises = program.has_strong_accesses("global")
     module = module or ModuleMemory(program.variables.values())
-    tensors = (MemorySegment.make(each, watched["global"], races=not synchronises) for each in given)
+    tensors = (
+        MemorySegment.make(each, granules["global"], races=not synchronises)
+        for each in arguments
+        if isinstance(each, Tensor)
+    )
     segments = [*module.segments, *tensors]
     parameters, places = _parameters(program, arguments, first=len(module.segments)), module.addresses
     per_block = -(-grid.threads // WARP) * WARP
@@ -75,63 +77,47 @@ def run_program(
         text = f"{grid.blocks[0]} blocks make no whole clusters of {cluster}"
         raise DeclarationError(text, "see `grid` in variant.py")
     step = grid.count if synchronises else max(1, lanes_at_once // per_block // cluster) * cluster
-    traffic: dict[tuple[PtxSourceLine, str], Traffic] = {}
+    sectors = SectorCounts() if counts_traffic else None
     with np.errstate(all="ignore"):
         for first in range(0, grid.count, step):
             blocks = range(first, min(first + step, grid.count))
-            machine = Machine(program, grid, parameters, segments, places, blocks, findings, watched["shared"])
-            machine.memory.counts_traffic = counts_traffic
+            machine = Machine(
+                *(program, grid, parameters, segments, places, blocks, findings, granules["shared"], polls, sectors)
+            )
             try:
                 machine.run(execute, limit)
             except TimeoutError as error:
                 raise TimeoutError(str(machine.instruction.at)) from error
             machine.memory.settle()
-            for each in machine.memory.traffic():
-                known = traffic.get((each.at, each.verb))
-                traffic[each.at, each.verb] = _summed(known, each) if known else each
-    return findings.all(), tuple(traffic.values())
+    return findings.all(), sectors.traffic(program.instructions) if sectors else ()
 
 
 def _parameters(program: Program, arguments: Sequence[Tensor | bytes], *, first: int) -> dict[str, bytes]:
     """Returns the bytes of each parameter by name; a tensor's are its address, with tensors numbered from `first`."""
     if len(program.parameters) != len(arguments):
-        raise DeclarationError(
-            f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}",
-            "see `arguments` of the launch in variant.py",
-        )
-    tensors = count(first)
-    given = {}
+        text = f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}"
+        raise DeclarationError(text, "see `arguments` of the launch in variant.py")
+    tensors, contents = count(first), {}
     for parameter, argument in zip(program.parameters, arguments, strict=True):
         value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument
         if len(value) != parameter.nbytes:
             raise DeclarationError(f"{parameter.name} has {parameter.nbytes} bytes, and its launch gives {len(value)}")
-        given[parameter.name] = value
-    return given
-
-
-def _summed(one: Traffic, other: Traffic) -> Traffic:
-    return Traffic(
-        one.at,
-        one.verb,
-        one.requests + other.requests,
-        one.sectors + other.sectors,
-        one.least_sectors + other.least_sectors,
-    )
+        contents[parameter.name] = value
+    return contents
 
 
 def _granules(program: Program) -> dict[str, int]:
     """Returns bytes of the smallest access to each space; an access that names no space counts for all."""
-    found = {"global": 16, "shared": 16}
+    smallest = {"global": 16, "shared": 16}
     for instruction in program.instructions:
-        if instruction.name not in {"ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "tensormap"} or instruction.has(
-            "param"
-        ):
-            continue
-        width = _access_bytes(instruction)
-        spaces = [space for space in found if any(word.startswith(space) for word in instruction.modifiers)]
-        for space in spaces or found:
-            found[space] = min(found[space], width)
-    return found
+        if instruction.name in _ACCESSES and not instruction.has("param"):
+            spaces = [space for space in smallest if any(word.startswith(space) for word in instruction.modifiers)]
+            for space in spaces or smallest:
+                smallest[space] = min(smallest[space], _access_bytes(instruction))
+    return smallest
+
+
+_ACCESSES = frozenset({"ld", "st", "atom", "red", "cp", "ldu", "mbarrier", "tensormap"})
 
 
 def _access_bytes(instruction: PtxInstruction) -> int:
@@ -145,16 +131,79 @@ def _access_bytes(instruction: PtxInstruction) -> int:
     return WIDTHS[instruction.types[-1]] * instruction.vector if instruction.types else 1
 
 
-def _has_strong_accesses(program: Program, space: str) -> bool:
-    """Returns whether threads may synchronise through a space: by atomics, or loads and stores that order others."""
-    return any(
-        instruction.name in {"atom", "red"} or instruction.has("volatile", "acquire", "release", "relaxed")
-        for instruction in program.instructions
-        if instruction.name in {"ld", "st", "atom", "red"} and _may_be_in(instruction, space)
-    )
+def polling_loads(program: Program) -> frozenset[int]:
+    """Returns numbers of instructions that load flags, with all copies that the compiler made, as before a loop."""
+    instructions = program.instructions
+    loads = [step for step, each in enumerate(instructions) if each.name == "ld" and each.is_strong]
+    if not loads:
+        return frozenset()
+    loops, values = list(_loops(program)), _Values(instructions)
+    same = {step: (instructions[step].at, values.of(instructions[step].operands[1])) for step in loads}
+    polling = {same[step] for step in loads if _decides(program, step, loops)}
+    return frozenset(step for step in loads if same[step] in polling)
 
 
-def _may_be_in(instruction: PtxInstruction, space: str) -> bool:
-    spaces = {"global", "shared", "local", "param", "const", "shared__cta", "shared__cluster"}
-    told = spaces.intersection(instruction.modifiers)
-    return not told or space in {word.split("__")[0] for word in told}
+_DEEPEST = 8  # instructions through which an address is followed to its origin
+
+
+class _Values:
+    """What operands are computed from: those computed in the same way hold the same value."""
+
+    def __init__(self, instructions: Sequence[PtxInstruction]) -> None:
+        self._instructions = instructions
+        self._made: dict[str, int] = {}
+        for step, each in enumerate(instructions):
+            for name in registers_of(each)[1]:
+                self._made[name] = -1 if name in self._made else step  # set twice: the value depends on the path
+
+    def of(self, operand: Operand, depth: int = 0) -> tuple[object, ...]:
+        """Returns a key that only operands share which are known, without running, to hold the same value."""
+        step = self._made.get(operand.text, -1)
+        if step < 0 or depth == _DEEPEST:
+            return (operand.text, operand.offset)
+        made = self._instructions[step]
+        return (made.opcode, operand.offset, *(self.of(each, depth + 1) for each in made.operands[1:]))
+
+
+def _loops(program: Program) -> Iterator[tuple[int, int]]:
+    for step, each in enumerate(program.instructions):
+        first = _target(program, step)
+        if each.name == "bra" and first is not None and first <= step:
+            yield first, step
+
+
+def _target(program: Program, step: int) -> int | None:
+    operands = program.instructions[step].operands
+    return program.labels.get(operands[0].text) if operands else None
+
+
+def _decides(program: Program, load: int, loops: list[tuple[int, int]]) -> bool:
+    """Returns whether a loop's end depends on a volatile load, or any guard on an atomic load."""
+    if not program.instructions[load].has("volatile"):
+        depends = _dependents(program, load, load, len(program.instructions) - 1)
+        return any(each.guard is not None and each.guard.text in depends for each in program.instructions)
+    return any(first <= load <= last and _ends_by(program, load, first, last) for first, last in loops)
+
+
+def _ends_by(program: Program, load: int, first: int, last: int) -> bool:
+    depends = _dependents(program, load, first, last)
+    for step in range(first, last + 1):
+        each, target = program.instructions[step], _target(program, step)
+        leaves = step == last or target is None or not first <= target <= last
+        if each.name in {"bra", "ret", "exit"} and leaves and each.guard is not None and each.guard.text in depends:
+            return True
+    return False
+
+
+def _dependents(program: Program, load: int, first: int, last: int) -> set[str]:
+    """Returns registers whose value depends on a load by way of a range of instructions, which may loop."""
+    depends = set(registers_of(program.instructions[load])[1])
+    before = 0
+    while len(depends) > before:
+        before = len(depends)
+        for each in program.instructions[first : last + 1]:
+            sources, targets = registers_of(each)
+            guard = {each.guard.text} if each.guard is not None else set()
+            if not depends.isdisjoint({*sources, *guard}):
+                depends.update(name for name in targets if name in program.registers)
+    return depends

@@ -10,27 +10,26 @@ import numpy as np
 
 from gdnbench.ptx.barriers import BlockBarriers, Groups, Mbarrier
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.grid import WARP, LaunchGrid
 from gdnbench.ptx.memory import Memory
-from gdnbench.ptx.numbers import BITS, DTYPES, Array, read_number
-from gdnbench.ptx.ordering import IntArray, Ordering
-from gdnbench.ptx.peers import PeerWatch
-from gdnbench.ptx.polling import polling_loads
-from gdnbench.ptx.program import WIDTHS, Operand, Program, PtxInstruction, unknown
-from gdnbench.ptx.races import Shadow
-from gdnbench.ptx.registers import LanePositions, special
-from gdnbench.ptx.segments import FIRST_SHARED, MemorySegment, PendingRead, local_layout, shared_layout
+from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray, Mask, read_number
+from gdnbench.ptx.ordering import Ordering
+from gdnbench.ptx.program import WARP, WIDTHS, LaunchGrid, Operand, Program, PtxInstruction, unknown
+from gdnbench.ptx.registers import special
+from gdnbench.ptx.segments import SHARED_WINDOW, MemorySegment, PendingRead, SectorCounts
 from gdnbench.ptx.wgmma_registers import Flights
 
-PATIENCE = 2_000
+INSTRUCTIONS_A_TURN = 2_000
 """Instructions that one group of lanes runs in a row while others could: it may loop until they go on."""
 
 
-Execute = Callable[["Machine"], int | None]
-"""Executes the current instruction for the running lanes; returns the next pc, or None if they diverge or wait."""
+APART = -1
+"""Returned by a handler if the running lanes diverge, wait or end: each has a pc of its own."""
+
+Execute = Callable[["Machine"], int]
+"""Executes the current instruction for the running lanes; returns the next pc, or `APART`."""
 
 Handler = Callable[["Machine", PtxInstruction], int | None]
-"""Executes one kind of instruction; returns as an `Execute` does."""
+"""Executes one kind of instruction; returns the next pc, None for that of the next instruction, or `APART`."""
 
 
 class LaneState(IntEnum):
@@ -49,6 +48,8 @@ class Machine:
     """Some blocks of a launch, with all of their threads side by side as lanes.
 
     Attributes:
+        block, thread, lane, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the
+            grid, of its thread in the block and of its lane in the warp.
         lanes: shape (n,), the lanes that run the current instruction; every array of operands has this length.
         handlers: by the number of the instruction, once looked up.
         came_to: shape (lanes,), number of the last barrier instruction of a lane.
@@ -65,7 +66,6 @@ class Machine:
     block: IntArray
     thread: IntArray
     lane: IntArray
-    warp: IntArray
     lanes: IntArray
 
     def __init__(
@@ -78,60 +78,38 @@ class Machine:
         blocks: range,
         findings: FaultLog,
         granule: int,
+        polls: frozenset[int],
+        sectors: SectorCounts | None,
     ) -> None:
-        """Sets up the lanes of `blocks`, which are numbers in the grid.
+        """Sets up the lanes of `blocks`, which are numbers in the grid; with these a cluster begins.
 
-        Bytes of parameters and addresses of the module's variables go by name; `tensors` is global memory, and
-        `granule` the bytes of the smallest access to shared memory.
+        Bytes of parameters and addresses of the module's variables go by name; `tensors` is global memory, `granule`
+        the bytes of the smallest access to shared memory, and `polls` the numbers of the loads of flags.
+        No traffic is counted without `sectors`.
         """
-        self.program, self.grid, self.findings = program, grid, findings
-        self._parameters = parameters
+        self.program, self.grid, self.findings, self._parameters = program, grid, findings, parameters
         count = len(blocks) * grid.threads
         every = np.arange(count, dtype=np.int64)
+        self.blocks, self.first_block = len(blocks), blocks.start
         self.block, self.thread = every // grid.threads, every % grid.threads
-        self._first_block = blocks.start
         warps = -(-grid.threads // WARP)
         self.warp, self.lane = self.block * warps + self.thread // WARP, self.thread % WARP
-        self.warp_base = every - self.lane
-        self.state = np.zeros(count, dtype=np.uint8)
-        self.pc = np.zeros(count, dtype=np.int64)
+        self.state, self.pc = np.zeros(count, dtype=np.uint8), np.zeros(count, dtype=np.int64)
+        self._every, self.lanes, self.is_whole = every, every, True
+        self.step = 0
         self.ordering = Ordering(blocks.start * grid.threads, count, grid.threads, program.cluster)
         self.barriers = BlockBarriers(self.block, grid.threads)
         self._mbarriers: dict[int, Mbarrier] = {}
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
-        self._shared_places, shared_bytes = shared_layout(program, grid.shared_bytes)
-        self._local_places, local_bytes = local_layout(program)
-        self._variables = variables
-        self.memory = self._make_memory(tensors, shared_bytes, local_bytes, granule)
-        self._every, self.lanes, self.is_whole = every, every, True
+        self.memory = Memory(self, tensors, variables, granule, polls, sectors)
         self._registers: dict[str, Array] = {}
-        self.step = 0
         self.handlers: dict[int, Handler] = {}
         self.came_to = np.zeros(count, dtype=np.int64)
-        self.has_met = np.zeros(count, dtype=bool)
-        self.votes = np.zeros(count, dtype=bool)
+        self.has_met, self.votes = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self._has_woken = False
-        self.flights = Flights(program, self.thread, self.block + blocks.start, findings)
+        self.flights = Flights(self)
         self.pending_reads: list[PendingRead] = []
         self.copies, self.stores = Groups(count), Groups(count)
-
-    def _make_memory(
-        self, tensors: Sequence[MemorySegment], shared_bytes: int, local_bytes: int, granule: int
-    ) -> Memory:
-        blocks, lanes = int(self.block[-1]) + 1, len(self.block)
-        granule = granule if shared_bytes % granule == 0 else 1
-        granules = blocks * shared_bytes // granule
-        shared = MemorySegment(
-            "shared memory", np.zeros(blocks * shared_bytes, dtype=np.uint8), granule,
-            np.zeros(granules, dtype=bool), Shadow(granules),
-        )  # fmt: skip
-        local = MemorySegment("local memory", np.zeros(lanes * local_bytes, dtype=np.uint8), 1)
-        return Memory(
-            tensors, self.findings, self.ordering, self.program.instructions, shared_bytes,
-            shared, local_bytes, local, self.block, self.thread, self.warp, self._first_block, self.program.cluster,
-            peers=PeerWatch.of(self.program, self.ordering.clusters, self.grid.threads, self.findings),
-            polls=polling_loads(self.program),
-        )  # fmt: skip
 
     # Operands
 
@@ -148,10 +126,49 @@ class Machine:
             return ~values if operand.is_negated else values
         return _as_kind(values, kind)
 
+    def spread(self, operand: Operand, kind: str) -> Array:
+        """Returns an operand's value in each running lane, shape (n,)."""
+        return np.broadcast_to(self.read(operand, kind), self.lanes.shape)
+
+    def integers(self, operand: Operand, kind: str = "u32") -> IntArray:
+        """Returns an operand's value in each running lane as a wide integer, shape (n,)."""
+        return self.spread(operand, kind).astype(np.int64)
+
+    def shared_addresses(self, operand: Operand) -> IntArray:
+        """Returns the addresses in shared memory that an operand in brackets names, generic or not, shape (n,)."""
+        return self.addresses(operand) & ~np.int64(SHARED_WINDOW)
+
+    def fault(self, fault: Fault, bad: Mask, text: str) -> None:
+        """Reports a fault of the current instruction in the lanes that `bad` marks, if any."""
+        if bad.any():
+            self.findings.add(fault, self.instruction.at, text, count=int(np.count_nonzero(bad)))
+
+    def take_in(self, state: LaneState) -> None:
+        """Adds the lanes that wait at the current instruction in this state to the running ones."""
+        waiting = np.flatnonzero((self.state == state) & (self.pc == self.step))
+        if len(waiting):
+            self.state[waiting] = LaneState.RUNS
+            self.select(np.union1d(self.lanes, waiting))
+
+    def go_on(self) -> int:
+        """Lets the running lanes go on at the next instruction without those that wait; returns `APART`."""
+        self.pc[self.lanes] = self.step + 1
+        self.progressed()
+        return APART
+
+    def note(self, fault: Fault, instruction: PtxInstruction, lanes: IntArray, text: str) -> None:
+        """Reports a fault of lanes, described for the first of them."""
+        who = f"thread {self.thread[lanes[0]]} of block {self.block[lanes[0]] + self.first_block}"
+        self.findings.add(fault, instruction.at, f"{who} {text}", count=len(lanes))
+
+    def wait(self, lanes: IntArray, state: LaneState) -> None:
+        """Makes lanes wait at the current instruction, to execute it again."""
+        self.state[lanes], self.pc[lanes] = state, self.step
+
     def _read_constant(self, operand: Operand, kind: str) -> Array:
         if operand.text.startswith("%"):
             return _as_kind(self._special(operand.text), kind)
-        address = self._address_of(operand.text)
+        address = self.memory.address_of(operand.text)
         if address is not None:
             return np.asarray(address + operand.offset, dtype=np.uint64).astype(BITS[WIDTHS[kind]]).view(DTYPES[kind])
         bits = read_number(operand.text, kind)
@@ -163,19 +180,10 @@ class Machine:
         return np.asarray(bits % (1 << 8 * width), dtype=BITS[width]).view(DTYPES[kind])
 
     def _special(self, name: str) -> Array:
-        block = self.block[self.lanes] + self._first_block
-        shared_bytes, now = self.memory.shared_bytes, self.ordering.now
-        cluster, thread = self.program.cluster, self.thread[self.lanes]
-        found = special(LanePositions(self.grid, block, thread, shared_bytes, cluster, now), name)
-        if found is None:
+        value = special(self, name)
+        if value is None:
             raise unknown(self.instruction)
-        return found
-
-    def _address_of(self, name: str) -> int | None:
-        """Returns a variable's address in its own space, or None if it is unknown."""
-        if name in self._shared_places:
-            return FIRST_SHARED + self._shared_places[name]
-        return self._local_places.get(name, self._variables.get(name))
+        return value
 
     def write(self, operand: Operand, values: Array, kind: str) -> None:
         """Sets a register in the running lanes."""
@@ -235,8 +243,8 @@ class Machine:
             chosen, later = places[which], places[which + 1 :]
             self.select(np.flatnonzero(running & (self.pc == chosen)))
             stop = int(later[0]) if len(later) else len(self.program.instructions)
-            patience = PATIENCE if len(places) > 1 else limit
-            is_spent = self._run_group(execute, int(chosen), stop, patience)
+            count = INSTRUCTIONS_A_TURN if len(places) > 1 else limit
+            is_spent = self._run_group(execute, int(chosen), stop, count)
             turn = turn + 1 if is_spent else 0
             if self.ordering.now > limit:
                 self.findings.add(Fault.ENDLESS, self.instruction.at, f"still runs after {limit:,} instructions")
@@ -247,10 +255,10 @@ class Machine:
         self.is_whole = len(lanes) == len(self._every)
         self.lanes = self._every if self.is_whole else lanes
 
-    def _run_group(self, execute: Execute, first: int, stop: int, patience: int) -> bool:
-        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `patience` ran out."""
+    def _run_group(self, execute: Execute, first: int, stop: int, count: int) -> bool:
+        """Runs the selected lanes until they diverge, wait or reach `stop`; returns whether `count` ran out."""
         self.step = first
-        for _ in range(patience):
+        for _ in range(count):
             if self.step >= len(self.program.instructions):
                 self.state[self.lanes] = LaneState.ENDED
                 return False
@@ -259,7 +267,7 @@ class Machine:
                 return False
             self.ordering.now += 1
             following = execute(self)
-            if following is None:
+            if following == APART:
                 return False
             self.step = following
         self.pc[self.lanes] = self.step
@@ -308,14 +316,13 @@ class Machine:
         self.pending_reads = left
 
     def _end_all_reads(self) -> None:
-        """Ends the pending reads that no lane has waited for."""
         for pending in self.pending_reads:
             self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
         self.pending_reads = []
 
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""
-        return self._mbarriers.setdefault(address, Mbarrier.make(int(self.block[-1]) + 1))
+        return self._mbarriers.setdefault(address, Mbarrier(self.blocks))
 
     def mbarriers_changed(self) -> None:
         """Lets lanes that wait at an mbarrier check again."""
@@ -354,11 +361,8 @@ class Machine:
         for state, what in waiting.items():
             lanes = stuck[self.state[stuck] == state]
             if len(lanes):
-                first = lanes[0]
-                step = int((self.came_to if state is LaneState.AT_BARRIER else self.pc)[first])
-                who = f"thread {self.thread[first]} of block {self.block[first] + self._first_block}"
-                at = self.program.instructions[step].at
-                self.findings.add(Fault.BARRIER, at, f"{who} waits for {what}", count=len(lanes))
+                step = int((self.came_to if state is LaneState.AT_BARRIER else self.pc)[lanes[0]])
+                self.note(Fault.BARRIER, self.program.instructions[step], lanes, f"waits for {what}")
 
 
 def _holder(kind: str) -> np.dtype[Any]:

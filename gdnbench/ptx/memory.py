@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.doubts import Doubt, Doubts
-from gdnbench.ptx.findings import Fault, FaultLog, Traffic, told_outside
-from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.ordering import IntArray, Ordering
-from gdnbench.ptx.peers import PeerWatch
-from gdnbench.ptx.program import PtxInstruction
-from gdnbench.ptx.races import Conflict
+from gdnbench.ptx.barriers import PeerWatch
+from gdnbench.ptx.findings import Fault, describe_outside
+from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
+from gdnbench.ptx.races import Conflict, Shadow, Touch
 from gdnbench.ptx.segments import (
     FIRST_SHARED,
     LOCAL_WINDOW,
@@ -23,11 +19,17 @@ from gdnbench.ptx.segments import (
     SHARED_WINDOW,
     Access,
     AccessPart,
+    Doubt,
+    Doubts,
     MemorySegment,
     PendingRead,
     SectorCounts,
+    layout,
     nearest_tensor,
 )
+
+if TYPE_CHECKING:
+    from gdnbench.ptx.machine import Machine
 
 _VERBS = {
     "ld": "reads", "ldmatrix": "reads", "st": "writes", "stmatrix": "writes", "wgmma": "reads", "atom": "updates",
@@ -35,7 +37,6 @@ _VERBS = {
 }  # fmt: skip
 
 
-@dataclass
 class Memory:
     """All memory of the part of the grid that runs at once.
 
@@ -43,37 +44,47 @@ class Memory:
         tensors: global memory, the module's variables first.
         shared_bytes, local_bytes: of a block, of a thread.
         shared, local: the memory of all blocks, of all lanes, one after the other.
-        block, thread, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the grid, and
-            of its thread in the block.
-        first_block: number in the grid of block 0, with which a cluster begins.
-        cluster: blocks of a cluster.
-        peers: None if accesses to other blocks of a cluster are not watched.
-        polls: numbers of the loads of flags; see `polling_loads`.
     """
 
-    tensors: Sequence[MemorySegment]
-    findings: FaultLog
-    ordering: Ordering
-    instructions: Sequence[PtxInstruction]
     shared_bytes: int
-    shared: MemorySegment
-    local_bytes: int
-    local: MemorySegment
-    block: IntArray
-    thread: IntArray
-    warp: IntArray
-    first_block: int
-    cluster: int = 1
-    counts_traffic: bool = True
-    sectors: SectorCounts = field(default_factory=SectorCounts)
-    peers: PeerWatch | None = None
-    polls: frozenset[int] = frozenset()
-    _doubts: Doubts = field(default_factory=Doubts)
+
+    def __init__(
+        self,
+        machine: Machine,
+        tensors: Sequence[MemorySegment],
+        variables: Mapping[str, int],
+        granule: int,
+        polls: frozenset[int],
+        sectors: SectorCounts | None,
+    ) -> None:
+        """Sets up the memory of a machine's lanes: see `Machine`."""
+        self._machine, self.ordering, self.instructions = machine, machine.ordering, machine.program.instructions
+        self.tensors, self._variables, self._polls, self._sectors = tensors, variables, polls, sectors
+        self._shared_places, self.shared_bytes = layout(machine.program, "shared", machine.grid.shared_bytes)
+        self._local_places, self.local_bytes = layout(machine.program, "local", 0)
+        room = machine.blocks * self.shared_bytes
+        granule = granule if self.shared_bytes % granule == 0 else 1
+        written, shadow = np.zeros(room // granule, dtype=bool), Shadow(room // granule)
+        self.shared = MemorySegment("shared memory", np.zeros(room, dtype=np.uint8), granule, written, shadow)
+        local = np.zeros(len(machine.block) * self.local_bytes, dtype=np.uint8)
+        self.local = MemorySegment("local memory", local, 1)
+        self._doubts = Doubts()
+        program, clusters = machine.program, machine.ordering.clusters
+        # Blocks that may signal each other by flags or atomics are not watched.
+        are_watched = program.cluster > 1 and not program.has_strong_accesses("shared__cluster", "global")
+        watch = PeerWatch(clusters, program, machine.grid.threads, machine.findings)
+        self._peers = watch if are_watched else None
+
+    def address_of(self, name: str) -> int | None:
+        """Returns a variable's address in its own space, or None if it is unknown."""
+        if name in self._shared_places:
+            return FIRST_SHARED + self._shared_places[name]
+        return self._local_places.get(name, self._variables.get(name))
 
     def load(self, space: str, access: Access) -> Array:
         """Returns the elements that lanes read; shape (n, count), unsigned, zero where they may not be read."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
-        if access.is_strong:
+        if access.instruction.is_strong:
             self._observe(access)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
@@ -89,22 +100,23 @@ class Memory:
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         pending = []
         for part in self._parts("shared", access, "reads"):
-            elements, granules = self._elements(part, access), self._granules(part, access)
+            elements, touch = self._elements(part, access), self._touch(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
             self._watch_initialised(part, access)
-            shadow, lanes = part.segment.shadow, access.lanes[part.rows]
+            shadow = part.segment.shadow
             if shadow is None:
                 continue
-            found = shadow.conflict_of_read(self.ordering, lanes, granules)
-            self._note_race(found, part, access, "reads")
-            if found is None and (hidden := shadow.unfenced(self.ordering, lanes, granules)):
+            conflict = shadow.against_writes(touch)
+            self._note_race(conflict, part, access, "reads")
+            if conflict is None and (hidden := shadow.unfenced(touch)):
                 at = self.instructions[hidden.other_step].at
                 text = f"reads shared memory that is written at {at}, with no `fence.proxy.async` between"
                 self._note(Fault.RACE, access, part.rows[hidden.lanes], text)
-            pending.append(PendingRead(access, self.ordering.now, lanes, granules, elements, values[part.rows]))
+            begun = self.ordering.now
+            pending.append(PendingRead(access, begun, touch.lanes, touch.granules, elements, values[part.rows]))
         return values, pending
 
-    def end_reads(self, pending: PendingRead, done: npt.NDArray[np.bool_]) -> PendingRead | None:
+    def end_reads(self, pending: PendingRead, done: Mask) -> PendingRead | None:
         """Ends a read for the lanes that `done`, shape (n,), marks; returns the rest of it, or None if there is none.
 
         Reports memory that was overwritten while it was being read.
@@ -118,13 +130,13 @@ class Memory:
             reader = mine.access.instruction
             what = "copy" if reader.name == "cp" else f"`{reader.name}`"
             text = f"shared memory is overwritten while the {what} at {reader.at} reads it"
-            self.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
-        shadow.note_read(self.ordering, mine.lanes, mine.granules, mine.access.step)
+            self._machine.findings.add(Fault.RACE, writer.at, text, count=int(np.count_nonzero(changed)))
+        shadow.note_read(Touch(self.ordering, mine.lanes, mine.granules, mine.access.step))
         return None if done.all() else pending.of(~done)
 
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
-        if access.is_strong:
+        if access.instruction.is_strong:
             self._signal(access)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
@@ -155,13 +167,11 @@ class Memory:
     def copy_in(
         self, source: tuple[str, Access], target: tuple[str, Access], taken: IntArray, bulk: IntArray | None
     ) -> None:
-        """Copies asynchronously: at once, but readers must wait for it.
+        """Copies asynchronously, byte by byte: at once, but readers must wait for it.
 
-        Args:
-            source: the space, and what each lane reads, byte by byte.
-            target: the space, and where each lane's copy goes.
-            taken: shape (n,), bytes to read for each lane; zeros follow. A lane that reads none may have any address.
-            bulk: shape (n,), the transactions of bulk copies; None for `cp.async`.
+        `source` and `target` are spaces with each lane's access. `taken`, shape (n,), are bytes to read for each lane;
+        zeros follow, and a lane that reads none may have any address. `bulk`, shape (n,), are the transactions of bulk
+        copies, None for `cp.async`.
         """
         read = taken > 0
         values = np.zeros((len(taken), source[1].count), dtype=BITS[source[1].size])
@@ -171,30 +181,24 @@ class Memory:
         for part in self._parts(space, access, "writes"):
             elements = self._elements(part, access)
             part.segment.data[elements] = values[part.rows]
-            granules = self._granules(part, access)
+            touch = self._touch(part, access)
             if part.segment.written is not None:
-                part.segment.written[granules] = True
+                part.segment.written[touch.granules] = True
             if part.segment.shadow is not None:
-                lanes = access.lanes[part.rows]
-                transactions = None if bulk is None else bulk[part.rows]
-                found = part.segment.shadow.copy(self.ordering, lanes, granules, access.step, transactions)
-                self._note_race(found, part, access, "copies over")
-
-    def traffic(self) -> Iterator[Traffic]:
-        """Yields what each load and store of global memory requested."""
-        return self.sectors.told(self.instructions)
+                conflict = part.segment.shadow.copy(touch, None if bulk is None else bulk[part.rows])
+                self._note_race(conflict, part, access, "copies over")
 
     def settle(self) -> None:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
-        if self.peers is not None:
-            self.peers.settle()
-        for found, doubt in self._doubts.races():
-            self._note_race(found, doubt.part, doubt.access, doubt.verb)
+        if self._peers is not None:
+            self._peers.settle()
+        for conflict, doubt in self._doubts.races():
+            self._note_race(conflict, doubt.part, doubt.access, doubt.verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Yields where accesses fall; reports and leaves out those that may not be made."""
         addresses = access.addresses.astype(np.int64)
-        alignment = _alignment(access)
+        alignment = access.size if access.instruction.name == "cp" else access.nbytes
         misaligned = addresses % alignment != 0
         if misaligned.any():
             text = f"{verb} {access.nbytes} bytes at an address that is no multiple of {alignment}"
@@ -203,7 +207,9 @@ class Memory:
         for segment, rows, places in self._located(space, access, addresses, fine, verb):
             inside = (places >= 0) & (places + access.nbytes <= self._room(segment))
             if not inside.all():
-                self._note_outside(access, segment, rows[~inside], places[~inside], verb)
+                first = int(places[~inside][0])
+                text = describe_outside(verb, access.nbytes, first, segment.name, self._room(segment))
+                self._note(Fault.OUT_OF_BOUNDS, access, rows[~inside], text)
             if inside.any():
                 rows_inside = rows[inside]
                 base = self._base(segment, access.lanes[rows_inside])
@@ -246,22 +252,22 @@ class Memory:
         return self.local_bytes if segment is self.local else len(segment.data)
 
     def _base(self, segment: MemorySegment, lanes: IntArray) -> IntArray:
-        """Returns where each lane's memory begins in a segment that holds the memory of all."""
+        """Returns where each lane's memory begins in a segment that holds that of all."""
         if segment is self.shared:
-            return self.block[lanes] * self.shared_bytes
+            return self._machine.block[lanes] * self.shared_bytes
         return lanes * self.local_bytes if segment is self.local else np.zeros_like(lanes)
 
     def _peer(self, access: Access, rows: IntArray) -> IntArray:
         """Returns by how many blocks the block that a cluster address names follows the lane's own."""
         rank = (access.addresses[rows].astype(np.int64) >> PEER_BITS) - 1
-        own = (self.block[access.lanes[rows]] + self.first_block) % self.cluster
+        own = (self._machine.block[access.lanes[rows]] + self._machine.first_block) % self._machine.program.cluster
         return np.where(rank < 0, 0, rank - own)
 
     def _watch_peers(self, access: Access, rows: IntArray) -> None:
         others = rows[self._peer(access, rows) != 0]
-        if self.peers is not None and len(others):
+        if self._peers is not None and len(others):
             ranks = (access.addresses[others].astype(np.int64) >> PEER_BITS) - 1
-            self.peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
+            self._peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
         """Returns the numbers of elements in the segment; shape (rows, count)."""
@@ -272,15 +278,18 @@ class Memory:
         count = max(1, access.nbytes // granule)
         return (part.places // granule)[:, None] + np.arange(count)
 
+    def _touch(self, part: AccessPart, access: Access) -> Touch:
+        lanes, is_strong = access.lanes[part.rows], access.instruction.is_strong
+        return Touch(self.ordering, lanes, self._granules(part, access), access.step, is_strong)
+
     def _watch_read(self, part: AccessPart, access: Access) -> None:
         self._watch_initialised(part, access)
-        segment = part.segment
-        if segment.shadow is not None:
-            lanes, granules = access.lanes[part.rows], self._granules(part, access)
-            if access.step in self.polls:
-                segment.shadow.note_signal(granules)
-            found = segment.shadow.read(self.ordering, lanes, granules, access.step, is_strong=access.is_strong)
-            self._note_race(found, part, access, "reads")
+        shadow = part.segment.shadow
+        if shadow is not None:
+            touch = self._touch(part, access)
+            if access.step in self._polls:
+                shadow.note_signal(touch.granules)
+            self._note_race(shadow.read(touch), part, access, "reads")
         self._count(part, access)
 
     def _watch_initialised(self, part: AccessPart, access: Access) -> None:
@@ -292,27 +301,22 @@ class Memory:
             self._note(Fault.UNINITIALISED, access, part.rows[unwritten], text)
 
     def _watch_write(self, part: AccessPart, access: Access, changed: Array, lost: Array) -> None:
-        segment, granules = part.segment, self._granules(part, access)
+        segment, touch = part.segment, self._touch(part, access)
         if segment.written is not None:
-            segment.written[granules] = True
+            segment.written[touch.granules] = True
         if segment.shadow is not None:
-            lanes = access.lanes[part.rows]
-            by_granule = (_by_granule(each, granules.shape[1]) for each in (changed, lost))
-            found = segment.shadow.write(
-                self.ordering, lanes, granules, access.step, *by_granule, is_strong=access.is_strong
-            )
-            self._note_race(found, part, access, "writes")
+            by_granule = (_by_granule(each, touch.granules.shape[1]) for each in (changed, lost))
+            self._note_race(segment.shadow.write(touch, *by_granule), part, access, "writes")
         self._count(part, access)
 
     def _watch_update(self, part: AccessPart, access: Access) -> None:
         """Checks an atomic for races; `cas` is exempt, as it detects that a value read plainly before is old."""
-        if part.segment.shadow is None:
+        shadow, touch = part.segment.shadow, self._touch(part, access)
+        if shadow is None:
             return
-        granules = self._granules(part, access)
-        part.segment.shadow.note_signal(granules)
+        shadow.note_signal(touch.granules)
         if not access.instruction.has("cas"):
-            found = part.segment.shadow.update(self.ordering, access.lanes[part.rows], granules, access.step)
-            self._note_race(found, part, access, "updates")
+            self._note_race(shadow.update(replace(touch, is_strong=False)), part, access, "updates")
 
     def _signal(self, access: Access) -> None:
         self.ordering.signal(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
@@ -321,41 +325,28 @@ class Memory:
         self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
-        if self.counts_traffic and part.segment is not self.shared and part.segment is not self.local:
-            self.sectors.add(access, part.places, self.warp[access.lanes[part.rows]])
+        if self._sectors is not None and part.segment is not self.shared and part.segment is not self.local:
+            self._sectors.add(access, part.places, self._machine.warp[access.lanes[part.rows]])
 
-    def _note_race(self, found: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
-        if found is None:
+    def _note_race(self, conflict: Conflict | None, part: AccessPart, access: Access, verb: str) -> None:
+        if conflict is None:
             return
-        if found.doubtful is not None:
-            self._doubts.add(Doubt(found, part, access, verb))
+        if conflict.doubtful is not None:
+            self._doubts.add(Doubt(conflict, part, access, verb))
             return
-        rows = part.rows[found.lanes]
-        other = self.instructions[found.other_step]
-        if found.is_copy:
+        rows = part.rows[conflict.lanes]
+        other = self.instructions[conflict.other_step]
+        if conflict.is_copy:
             what = f"without waiting for the copy there of {other.at}"
         else:
-            block, thread = divmod(found.other, self.ordering.threads)
-            is_same = self._block_of(access.lanes[rows[0]]) == block
+            block, thread = divmod(conflict.other, self.ordering.threads)
+            is_same = int(self._machine.block[access.lanes[rows[0]]]) + self._machine.first_block == block
             who = f"thread {thread}" + ("" if is_same else f" of block {block}")
             what = f"where {who} {_VERBS.get(other.name, 'accesses')} at {other.at}, with no barrier between"
         self._note(Fault.RACE, access, rows, f"{verb} {part.segment.name} {what}")
 
-    def _note_outside(
-        self, access: Access, segment: MemorySegment, rows: IntArray, places: IntArray, verb: str
-    ) -> None:
-        text = told_outside(verb, access.nbytes, int(places[0]), segment.name, self._room(segment))
-        self._note(Fault.OUT_OF_BOUNDS, access, rows, text)
-
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
-        """Reports a fault of some of the access's lanes, described for the first."""
-        lane = access.lanes[rows[0]]
-        who = f"thread {int(self.thread[lane])} of block {self._block_of(lane)}"
-        self.findings.add(fault, access.instruction.at, f"{who} {text}", count=len(rows))
-
-    def _block_of(self, lane: int) -> int:
-        """Returns the number in the grid of a lane's block."""
-        return int(self.block[lane]) + self.first_block
+        self._machine.note(fault, access.instruction, access.lanes[rows], text)
 
 
 def _by_granule(elements: Array, granules: int) -> Array:
@@ -363,10 +354,6 @@ def _by_granule(elements: Array, granules: int) -> Array:
     together = max(1, elements.shape[1] // granules)
     grouped = elements.reshape(len(elements), -1, together).any(axis=2)
     return np.asarray(np.repeat(grouped, granules // grouped.shape[1], axis=1))
-
-
-def _alignment(access: Access) -> int:
-    return access.nbytes if access.instruction.name != "cp" else access.size
 
 
 def _turns(elements: IntArray) -> Iterator[IntArray]:

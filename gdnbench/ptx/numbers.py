@@ -13,6 +13,8 @@ from gdnbench.errors import NotInterpretedError
 from gdnbench.ptx.program import WIDTHS, Variable
 
 Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 _INTEGERS = {"b": "u", "u": "u", "s": "i"}
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -149,16 +151,16 @@ def read_variables(text: str) -> tuple[Variable, ...]:
 
 def read_variable(text: str) -> Variable:
     """Reads a variable's declaration, without the semicolon; raises NotInterpretedError for an unknown form."""
-    found = _VARIABLE.match(text.strip())
-    if found is None or found["type"] not in WIDTHS:
+    match = _VARIABLE.match(text.strip())
+    if match is None or match["type"] not in WIDTHS:
         raise NotInterpretedError(f"the declaration `{' '.join(text.split())[:80]}` cannot be interpreted")
-    lanes = int(found["vector"][1]) if found["vector"] else 1
-    width = WIDTHS[found["type"]] * lanes
-    count, sizes = 1, re.findall(r"\[(\d*)\]", found["sizes"] or "")
+    lanes = int(match["vector"][1]) if match["vector"] else 1
+    width = WIDTHS[match["type"]] * lanes
+    count, sizes = 1, re.findall(r"\[(\d*)\]", match["sizes"] or "")
     for size in sizes:
         count *= int(size or 0)
-    content = _content(found["value"], found["type"], count * width) if found["value"] else b""
-    return Variable(found["name"], found["space"], int(found["align"] or width), count * width, content)
+    content = _content(match["value"], match["type"], count * width) if match["value"] else b""
+    return Variable(match["name"], match["space"], int(match["align"] or width), count * width, content)
 
 
 def _content(value: str, kind: str, nbytes: int) -> bytes:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.cluster_barriers import ClusterBarriers
-from gdnbench.ptx.grid import BARRIERS, WARP
-from gdnbench.ptx.numbers import Array
+from gdnbench.ptx.barriers import ClusterBarriers
+from gdnbench.ptx.numbers import Array, IntArray, Mask
+from gdnbench.ptx.program import BARRIERS, WARP
 
 NO_LANE = -1
 
@@ -78,7 +77,6 @@ class Reach:
         return np.maximum(self.steps[rows], self.until[rows])
 
 
-IntArray = npt.NDArray[np.int64]
 NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
 """How something was written: by a store, by `cp.async`, by a bulk copy, or by an atomic."""
 
@@ -138,7 +136,7 @@ class Ordering:
         """Returns the numbers in the grid of lanes of this part of it."""
         return lanes + self._first_lane
 
-    def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+    def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> Mask:
         """Returns whether accesses of `others`, by numbers in the grid, precede what lanes do now."""
         by_block = (others == self.in_grid(lanes)) | (times < self.limit(lanes, others))
         return np.asarray(by_block | self.is_ordered_by_cluster(lanes, others, times))
@@ -157,10 +155,20 @@ class Ordering:
         limit = np.where(mine % self.threads // WARP == other_warp, in_warp, by_block)
         return np.where(others // self.threads == mine // self.threads, limit, 0)
 
+    def limit_of_any(self, lanes: IntArray, others: IntArray) -> IntArray:
+        """Returns steps before which accesses of any threads in the blocks of `others` precede what lanes do now."""
+        same_block = others // self.threads == self.in_grid(lanes) // self.threads
+        return np.where(same_block, self.block_sync[lanes], 0)
+
+    def same_warp(self, one: IntArray, other: IntArray) -> Mask:
+        """Returns whether threads, by numbers in the grid, are of one warp."""
+        same_block = one // self.threads == other // self.threads
+        return np.asarray(same_block & (one % self.threads // WARP == other % self.threads // WARP))
+
     def _warp(self, lanes: IntArray) -> IntArray:
         return lanes // self.threads * self._warps + lanes % self.threads // WARP
 
-    def is_ordered_by_cluster(self, lanes: IntArray, others: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+    def is_ordered_by_cluster(self, lanes: IntArray, others: IntArray, times: IntArray) -> Mask:
         """Returns whether accesses of `others` precede what lanes do now by the barrier of their cluster."""
         return self.clusters.is_ordered(lanes, others - self._first_lane, times)
 
@@ -325,7 +333,7 @@ class Ordering:
         self.proxy_fence[lanes] = self.now
         np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
 
-    def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+    def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> Mask:
         """Returns whether the asynchronous proxy sees mbarriers that lanes use for their copies.
 
         `makers` are the numbers in the grid of the lanes that initialised them, in steps `times`.
@@ -333,7 +341,7 @@ class Ordering:
         own = np.maximum(self.init_fence[lanes], self.init_fence[makers - self._first_lane])
         return np.asarray((times < own) | self.is_fenced(lanes, makers, times))
 
-    def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
+    def is_fenced(self, lanes: IntArray, writers: IntArray, times: IntArray) -> Mask:
         """Returns whether a `fence.proxy.async` followed writes: by writer, reader, or another thread after a barrier.
 
         `lanes` read by the asynchronous proxy; `writers` are numbers in the grid. The writes, in steps `times`, are
@@ -342,14 +350,10 @@ class Ordering:
         own = np.maximum(self.proxy_fence[lanes], self.proxy_fence[writers - self._first_lane])
         return np.asarray((times < own) | (times < self.block_fence[lanes // self.threads]))
 
-    def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> npt.NDArray[np.bool_]:
-        """Returns whether asynchronous copies are complete as far as lanes know.
+    def is_copied(self, lanes: IntArray, kinds: Array, owners: IntArray, times: IntArray) -> Mask:
+        """Returns whether asynchronous copies, begun in steps `times`, are complete as far as accessing lanes know.
 
-        Args:
-            lanes: those that access what was copied.
-            kinds: COPY or BULK_COPY.
-            owners: number in the grid of the lane that copied; of a bulk copy, the transaction's number.
-            times: steps in which the copies began.
+        The owner of a COPY is the lane's number in the grid, of a BULK_COPY the transaction's number.
         """
         done = np.zeros(len(lanes), dtype=bool)
         own = kinds == COPY
@@ -357,9 +361,9 @@ class Ordering:
             local = owners[own] - self._first_lane
             mine, thread, other_thread = local == lanes[own], lanes[own] % self.threads, local % self.threads
             same_warp = (local - other_thread == lanes[own] - thread) & (thread // 32 == other_thread // 32)
-            told = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
+            published = np.where(same_warp, np.maximum(self.published[local], self.shown[local]), self.published[local])
             has_met = mine | self.is_ordered(lanes[own], owners[own], times[own])
-            done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], told))
+            done[own] = has_met & (times[own] <= np.where(mine, self.copies_done[local], published))
         bulk = np.flatnonzero(~own)
         if not len(bulk):
             return done

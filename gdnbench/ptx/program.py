@@ -81,6 +81,15 @@ class PtxInstruction:
         """Elements side by side that a load or store moves."""
         return next((int(word[1:]) for word in self.modifiers if word in {"v2", "v4", "v8"}), 1)
 
+    @cached_property
+    def is_strong(self) -> bool:
+        """Whether it is volatile, or orders other accesses, as accesses to flags do.
+
+        Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
+        """
+        words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
+        return self.name != "mbarrier" and self.has(*words)
+
     def has(self, *words: str) -> bool:
         """Returns whether one of the words is among its modifiers."""
         return any(word in self.modifiers for word in words)
@@ -118,8 +127,35 @@ class Program:
     tables: Mapping[str, tuple[str, ...]]
     cluster: int = 1
 
+    def has_strong_accesses(self, *spaces: str) -> bool:
+        """Returns whether threads may synchronise through these spaces: by atomics, or accesses that order others."""
+        every = ("global", "shared", "local", "param", "const", "shared__cta", "shared__cluster")
+        return any(
+            each.name in {"atom", "red"} or (each.name in {"ld", "st"} and each.is_strong)
+            for each in self.instructions
+            if each.has(*spaces) or not each.has(*every)
+        )
+
 
 def unknown(instruction: PtxInstruction) -> NotInterpretedError:
     """Returns the error for an instruction that the interpreter does not know."""
     opcode = instruction.opcode.replace("__", "::")
     return NotInterpretedError(f"{instruction.at}: `{opcode}` cannot be interpreted", "its numbers need a GPU")
+
+
+WARP = 32  # lanes
+BARRIERS = 16  # of a block, in hardware
+
+
+@dataclass(frozen=True)
+class LaunchGrid:
+    """The threads of a launch: `blocks` along x, y and z, `threads` of a block along x, its dynamic `shared_bytes`."""
+
+    blocks: tuple[int, int, int]
+    threads: int
+    shared_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """Blocks in all."""
+        return self.blocks[0] * self.blocks[1] * self.blocks[2]

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import ATOMIC, BULK_COPY, COPY, NO_COPY, IntArray, Ordering
+from gdnbench.ptx.numbers import Array, IntArray, Mask
+from gdnbench.ptx.ordering import ATOMIC, BULK_COPY, COPY, NO_COPY, Ordering
 
 NOBODY = -1
 ONE, MANY_IN_WARP, MANY = 0, 1, 2
@@ -33,7 +32,7 @@ class Pairs:
     steps: Array
     is_copy: Array
 
-    def of(self, which: npt.NDArray[np.bool_]) -> Pairs:
+    def of(self, which: Mask) -> Pairs:
         """Returns the pairs that a mask selects."""
         parts = (each[which] for each in (self.rows, self.granules, self.others, self.steps, self.is_copy))
         return Pairs(*parts)
@@ -55,12 +54,27 @@ class Conflict:
     doubtful: Pairs | None = None
 
 
-class Shadow:
-    """The last writer and readers of each of `granules` granules of memory.
+@dataclass(frozen=True)
+class Touch:
+    """Granules, shape (n, k), that lanes, shape (n,), access by the instruction of number `step`.
 
-    In all methods `lanes`, shape (n,), access `granules`, shape (n, k), by the instruction of number `step`. A strong
-    access is volatile, or orders others.
+    A strong access is volatile, or orders others.
     """
+
+    ordering: Ordering
+    lanes: IntArray
+    granules: IntArray
+    step: int
+    is_strong: bool = False
+
+    @property
+    def who(self) -> IntArray:
+        """The lanes' numbers in the grid."""
+        return self.ordering.in_grid(self.lanes)
+
+
+class Shadow:
+    """The last writer and readers of each of `granules` granules of memory."""
 
     def __init__(self, granules: int) -> None:
         self._writer = np.full(granules, NOBODY, dtype=np.int64)
@@ -84,44 +98,34 @@ class Shadow:
         races = ~self._is_signal[pairs.granules]
         return _conflict(pairs.of(races)) if races.any() else None
 
-    def read(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
-    ) -> Conflict | None:
+    def read(self, touch: Touch) -> Conflict | None:
         """Records a read; returns its race with an earlier write, or None."""
-        conflict = self._against_writes(ordering, lanes, granules, is_strong=is_strong)
-        self.note_read(ordering, lanes, granules, step, is_strong=is_strong)
+        conflict = self.against_writes(touch)
+        self.note_read(touch)
         return conflict
 
-    def conflict_of_read(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
-        """Returns the race of a read, which is not recorded, with an earlier write, or None."""
-        return self._against_writes(ordering, lanes, granules)
-
-    def note_read(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, *, is_strong: bool = False
-    ) -> None:
+    def note_read(self, touch: Touch) -> None:
         """Records a read that ends now."""
-        flat, who = granules.ravel(), np.repeat(ordering.in_grid(lanes), granules.shape[1])
-        kind = self._readers_so_far(ordering, np.repeat(lanes, granules.shape[1]), who, flat)
-        self._is_strong_read[flat] = is_strong & (self._is_strong_read[flat] | (kind == ONE))
+        flat, columns = touch.granules.ravel(), touch.granules.shape[1]
+        ordering, who = touch.ordering, np.repeat(touch.who, columns)
+        kind = self._readers_so_far(ordering, np.repeat(touch.lanes, columns), who, flat)
+        self._is_strong_read[flat] = touch.is_strong & (self._is_strong_read[flat] | (kind == ONE))
         self._reader[flat] = who
         winner = self._reader[flat]
-        together = np.where(winner == who, ONE, np.where(self._same_warp(ordering, winner, who), MANY_IN_WARP, MANY))
+        together = np.where(winner == who, ONE, np.where(ordering.same_warp(winner, who), MANY_IN_WARP, MANY))
         self._readers[flat] = 0
         np.maximum.at(self._readers, flat, np.maximum(kind, together).astype(np.uint8))
-        self._read_time[flat], self._read_step[flat] = ordering.now, step
+        self._read_time[flat], self._read_step[flat] = ordering.now, touch.step
 
-    def unfenced(self, ordering: Ordering, lanes: IntArray, granules: IntArray) -> Conflict | None:
+    def unfenced(self, touch: Touch) -> Conflict | None:
         """Returns writes that the asynchronous proxy may not see, for no `fence.proxy.async` follows, or None."""
-        writer = self._writer[granules]
-        is_generic = (writer != NOBODY) & (self._copy[granules] != BULK_COPY)
-        rows, columns = np.nonzero(is_generic)
-        picked = granules[rows, columns]
-        bad = ~ordering.is_fenced(lanes[rows], writer[rows, columns], self._write_time[picked])
-        rows, columns = rows[bad], columns[bad]
-        picked = granules[rows, columns]
+        written = (self._writer[touch.granules] != NOBODY) & (self._copy[touch.granules] != BULK_COPY)
+        rows, columns = np.nonzero(written)
+        picked = touch.granules[rows, columns]
+        bad = ~touch.ordering.is_fenced(touch.lanes[rows], self._writer[picked], self._write_time[picked])
         none = np.zeros(len(rows), dtype=bool)
-        pairs = Pairs(rows, picked, writer[rows, columns], self._write_step[picked], none)
-        return _conflict(pairs) if len(rows) else None
+        pairs = Pairs(rows, picked, self._writer[picked], self._write_step[picked], none)
+        return _conflict(pairs.of(bad)) if bad.any() else None
 
     def last_write(self, granules: IntArray) -> int:
         """Returns the number of the instruction that wrote to one of the granules last."""
@@ -131,101 +135,66 @@ class Shadow:
     def _readers_so_far(self, ordering: Ordering, lanes: IntArray, who: IntArray, flat: IntArray) -> IntArray:
         """Returns how many read granules since the last barrier of `lanes`, these too: ONE, MANY_IN_WARP or MANY."""
         before, stored = self._reader[flat], self._readers[flat]
-        same_warp = self._same_warp(ordering, before, who)
-        same_block = before // ordering.threads == who // ordering.threads
-        any_of_block = np.where(same_block, ordering.block_sync[lanes], 0)
-        limit = np.where(stored == MANY, any_of_block, ordering.limit(lanes, before))
+        limit = np.where(stored == MANY, ordering.limit_of_any(lanes, before), ordering.limit(lanes, before))
         times = self._read_time[flat]
         is_over = (times < limit) | ordering.is_ordered_by_cluster(lanes, before, times)
         is_open = (before != NOBODY) & ~is_over
-        apart = np.where(before == who, ONE, np.where(same_warp, MANY_IN_WARP, MANY))
+        apart = np.where(before == who, ONE, np.where(ordering.same_warp(before, who), MANY_IN_WARP, MANY))
         return np.where(is_open, np.maximum(stored, apart), ONE).astype(np.int64)
 
-    def write(
-        self,
-        ordering: Ordering,
-        lanes: IntArray,
-        granules: IntArray,
-        step: int,
-        changed: npt.NDArray[np.bool_],
-        lost: npt.NDArray[np.bool_],
-        *,
-        is_strong: bool = False,
-    ) -> Conflict | None:
+    def write(self, touch: Touch, changed: Mask, lost: Mask) -> Conflict | None:
         """Records a write; returns its race with earlier accesses or with other lanes of the same step, or None.
 
-        Args:
-            changed: shape (n, k), whether a granule gets other bytes than before. Writing the same bytes is no race:
-                the outcome does not depend on the order.
-            lost: shape (n, k), whether another lane of this step wrote other bytes there.
+        `changed` tells whether a granule gets other bytes than before: writing the same bytes is no race, for the
+        outcome does not depend on the order. `lost` tells whether another lane of this step wrote other bytes there.
         """
-        conflict = self._against_all(ordering, lanes, granules, changed, changed, is_strong=is_strong)
-        who = ordering.in_grid(lanes)
-        self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, NO_COPY)
-        self._is_strong_write[granules] = is_strong
+        conflict = self._against_all(touch, changed, changed)
+        self._note_writer(touch, touch.who, NO_COPY)
+        self._is_strong_write[touch.granules] = touch.is_strong
         if lost.any():
             rows = np.nonzero(lost)[0]
-            picked = granules[lost]
-            none = np.zeros(len(rows), dtype=bool)
-            pairs = Pairs(rows, picked, self._writer[picked], np.full(len(rows), step), none)
-            conflict = _worse(conflict, self._conflict(pairs, np.full(len(rows), is_strong)))
+            picked, strong = touch.granules[lost], np.full(len(rows), touch.is_strong)
+            pairs = Pairs(rows, picked, self._writer[picked], np.full(len(rows), touch.step), np.zeros_like(strong))
+            conflict = _worse(conflict, self._conflict(pairs, strong))
         return conflict
 
-    def update(self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int) -> Conflict | None:
+    def update(self, touch: Touch) -> Conflict | None:
         """Records atomics; returns their race with earlier accesses other than atomics, or None."""
-        all_of_it = np.ones(granules.shape, dtype=bool)
-        by_store = self._copy[granules] != ATOMIC
-        conflict = self._against_all(ordering, lanes, granules, by_store, all_of_it)
-        who = ordering.in_grid(lanes)
-        self._note_writer(granules, np.broadcast_to(who[:, None], granules.shape), ordering.now, step, ATOMIC)
+        by_store = self._copy[touch.granules] != ATOMIC
+        conflict = self._against_all(touch, by_store, np.ones_like(by_store))
+        self._note_writer(touch, touch.who, ATOMIC)
         return conflict
 
-    def copy(
-        self, ordering: Ordering, lanes: IntArray, granules: IntArray, step: int, transactions: IntArray | None
-    ) -> Conflict | None:
+    def copy(self, touch: Touch, transactions: IntArray | None) -> Conflict | None:
         """Records an asynchronous copy into granules; returns its race with earlier accesses, or None.
 
         `transactions` has the shape (n,) for bulk copies, and is None for `cp.async`.
         """
-        all_of_it = np.ones(granules.shape, dtype=bool)
-        conflict = self._against_all(ordering, lanes, granules, all_of_it, all_of_it)
-        owners = ordering.in_grid(lanes) if transactions is None else transactions
-        kind = COPY if transactions is None else BULK_COPY
-        self._note_writer(granules, np.broadcast_to(owners[:, None], granules.shape), ordering.now, step, kind)
+        every = np.ones(touch.granules.shape, dtype=bool)
+        conflict = self._against_all(touch, every, every)
+        if transactions is None:
+            self._note_writer(touch, touch.who, COPY)
+        else:
+            self._note_writer(touch, transactions, BULK_COPY)
         return conflict
 
-    def _note_writer(self, granules: IntArray, owners: IntArray, now: int, step: int, copy: int) -> None:
-        self._writer[granules], self._write_time[granules] = owners, now
-        self._write_step[granules], self._copy[granules] = step, copy
+    def _note_writer(self, touch: Touch, owners: IntArray, copy: int) -> None:
+        granules = touch.granules
+        self._writer[granules], self._write_time[granules] = owners[:, None], touch.ordering.now
+        self._write_step[granules], self._copy[granules] = touch.step, copy
         self._is_strong_write[granules] = False
 
-    def _against_all(
-        self,
-        ordering: Ordering,
-        lanes: IntArray,
-        granules: IntArray,
-        counts: npt.NDArray[np.bool_],
-        changed: npt.NDArray[np.bool_],
-        *,
-        is_strong: bool = False,
-    ) -> Conflict | None:
-        writes = self._against_writes(ordering, lanes, granules, counts, is_strong=is_strong)
+    def _against_all(self, touch: Touch, counts: Mask, changed: Mask) -> Conflict | None:
+        writes = self.against_writes(touch, counts)
         if writes is not None and writes.doubtful is None:
             return writes
-        return _worse(writes, self._against_reads(ordering, lanes, granules, changed, is_strong=is_strong))
+        return _worse(writes, self._against_reads(touch, changed))
 
-    def _against_writes(
-        self,
-        ordering: Ordering,
-        lanes: IntArray,
-        granules: IntArray,
-        counts: npt.NDArray[np.bool_] | None = None,
-        *,
-        is_strong: bool = False,
-    ) -> Conflict | None:
-        writer, who = self._writer[granules], ordering.in_grid(lanes)[:, None]
-        copied = np.isin(self._copy[granules], (COPY, BULK_COPY))
-        suspect = (writer != NOBODY) & ((writer != who) | copied)
+    def against_writes(self, touch: Touch, counts: Mask | None = None) -> Conflict | None:
+        """Returns the race with earlier writes, of the granules that count, or None."""
+        ordering, lanes, granules = touch.ordering, touch.lanes, touch.granules
+        writer, copied = self._writer[granules], np.isin(self._copy[granules], (COPY, BULK_COPY))
+        suspect = (writer != NOBODY) & ((writer != touch.who[:, None]) | copied)
         if counts is not None:
             suspect &= counts
         if not suspect.any():
@@ -233,39 +202,29 @@ class Shadow:
         rows, columns = np.nonzero(suspect)
         picked = granules[rows, columns]
         owners, times, is_copy = writer[rows, columns], self._write_time[picked], copied[rows, columns]
-        fine = np.zeros(len(rows), dtype=bool)
-        plain = ~is_copy
+        fine, plain = np.zeros(len(rows), dtype=bool), ~is_copy
         fine[plain] = ordering.is_ordered(lanes[rows[plain]], owners[plain], times[plain])
         if is_copy.any():
             kinds = self._copy[picked[is_copy]]
             fine[is_copy] = ordering.is_copied(lanes[rows[is_copy]], kinds, owners[is_copy], times[is_copy])
         pairs = Pairs(rows, picked, owners, self._write_step[picked], is_copy)
-        return self._conflict(pairs.of(~fine), ((is_strong | self._is_strong_write[picked]) & plain)[~fine])
+        return self._conflict(pairs.of(~fine), ((touch.is_strong | self._is_strong_write[picked]) & plain)[~fine])
 
-    def _against_reads(
-        self,
-        ordering: Ordering,
-        lanes: IntArray,
-        granules: IntArray,
-        changed: npt.NDArray[np.bool_],
-        *,
-        is_strong: bool,
-    ) -> Conflict | None:
+    def _against_reads(self, touch: Touch, changed: Mask) -> Conflict | None:
+        ordering, granules = touch.ordering, touch.granules
         reader, many = self._reader[granules], self._readers[granules]
-        who = ordering.in_grid(lanes)[:, None]
-        suspect = (reader != NOBODY) & ((reader != who) | (many != ONE)) & changed
+        suspect = (reader != NOBODY) & ((reader != touch.who[:, None]) | (many != ONE)) & changed
         if not suspect.any():
             return None
         rows, columns = np.nonzero(suspect)
-        picked, mine = granules[rows, columns], lanes[rows]
+        picked, mine = granules[rows, columns], touch.lanes[rows]
         others, times, kind = reader[rows, columns], self._read_time[picked], many[rows, columns]
-        same_block = others // ordering.threads == ordering.in_grid(mine) // ordering.threads
-        any_of_block = np.where(same_block, ordering.block_sync[mine], 0)
-        fine = times < np.where(kind == MANY, any_of_block, ordering.limit(mine, others, of_reads=True))
+        limit = ordering.limit(mine, others, of_reads=True)
+        fine = times < np.where(kind == MANY, ordering.limit_of_any(mine, others), limit)
         fine |= (kind == ONE) & (others == ordering.in_grid(mine))
         fine |= ordering.is_ordered_by_cluster(mine, others, times)
         pairs = Pairs(rows, picked, others, self._read_step[picked], np.zeros(len(rows), dtype=bool))
-        return self._conflict(pairs.of(~fine), (is_strong | self._is_strong_read[picked])[~fine])
+        return self._conflict(pairs.of(~fine), (touch.is_strong | self._is_strong_read[picked])[~fine])
 
     def _conflict(self, pairs: Pairs, is_strong: Array) -> Conflict | None:
         """Returns the race of pairs without a strong access; if all have one, a doubtful race unless they are flags."""
@@ -273,13 +232,6 @@ class Shadow:
             return _conflict(pairs.of(~is_strong))
         pairs = pairs.of(~self._is_signal[pairs.granules])
         return replace(_conflict(pairs), doubtful=pairs) if len(pairs.rows) else None
-
-    @staticmethod
-    def _same_warp(ordering: Ordering, one: IntArray, other: IntArray) -> npt.NDArray[np.bool_]:
-        threads = ordering.threads
-        same_block = one // threads == other // threads
-        result: npt.NDArray[np.bool_] = same_block & (one % threads // 32 == other % threads // 32)
-        return result
 
 
 def _conflict(pairs: Pairs) -> Conflict:

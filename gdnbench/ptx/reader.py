@@ -40,11 +40,11 @@ def read_operand(text: str) -> Operand:
 
 
 def _with_offset(text: str) -> Operand:
-    found = re.fullmatch(r"(.+?)\s*([+-])\s*(-?\w+)", text)
-    if found and not re.fullmatch(r"-?\d.*", text):
-        offset = read_number(found[3], "s64")
+    match = re.fullmatch(r"(.+?)\s*([+-])\s*(-?\w+)", text)
+    if match and not re.fullmatch(r"-?\d.*", text):
+        offset = read_number(match[3], "s64")
         if offset is not None:
-            return Operand(found[1], offset=-offset if found[2] == "-" else offset)
+            return Operand(match[1], offset=-offset if match[2] == "-" else offset)
     return Operand(text)
 
 
@@ -109,14 +109,14 @@ class _Module:
         self.kernels: dict[str, _Function] = {}
         self.functions: dict[str, _Function] = {}
         outside, position = [], 0
-        for found in _BODY.finditer(text):
-            end = _closing(text, found.end() - 1)
-            results = tuple(each.name for each in read_variables(found["results"] or ""))
+        for match in _BODY.finditer(text):
+            end = _closing(text, match.end() - 1)
+            results = tuple(each.name for each in read_variables(match["results"] or ""))
             function = _Function(
-                results, found["parameters"] or "", text[found.end() : end], _cluster(found["directives"])
+                results, match["parameters"] or "", text[match.end() : end], _cluster(match["directives"])
             )
-            (self.kernels if found["kind"] == "entry" else self.functions)[found["name"]] = function
-            outside.append(text[position : found.start()])
+            (self.kernels if match["kind"] == "entry" else self.functions)[match["name"]] = function
+            outside.append(text[position : match.start()])
             position = end + 1
         outside.append(text[position:])
         self.variables: dict[str, Variable] = {}
@@ -130,19 +130,18 @@ class _Module:
 
 def _cluster(directives: str) -> int:
     """Returns the blocks of a cluster, which lie side by side along x."""
-    found = _CLUSTER.search(directives)
-    if found and {found[2] or "1", found[3] or "1"} != {"1"}:
+    match = _CLUSTER.search(directives)
+    if match and {match[2] or "1", match[3] or "1"} != {"1"}:
         raise NotInterpretedError("clusters along y or z cannot be interpreted")
-    return int(found[1]) if found else 1
+    return int(match[1]) if match else 1
 
 
 def _closing(text: str, opening: int) -> int:
-    """Returns the position of the brace that closes the one at `opening`."""
     depth = 0
-    for found in re.finditer(r"[{}]", text[opening:]):
-        depth += 1 if found[0] == "{" else -1
+    for match in re.finditer(r"[{}]", text[opening:]):
+        depth += 1 if match[0] == "{" else -1
         if depth == 0:
-            return opening + found.start()
+            return opening + match.start()
     raise NotInterpretedError("the PTX ends inside a kernel", "was the file cut off?")
 
 
@@ -159,8 +158,6 @@ class _Scope:
 
 
 class _Body:
-    """Reads the statements between a kernel's braces."""
-
     def __init__(self, entry: str, module: _Module) -> None:
         self._entry, self._files, self._functions = entry, module.files, module.functions
         self._given: frozenset[str] = frozenset()
@@ -294,25 +291,25 @@ class _Body:
         """Removes a statement's leading `.loc` and `.pragma`, which end with their line, and records the source's."""
         while _SAYS_LINE.match(statement):
             directive, _, statement = statement.partition("\n")
-            if found := _LOC.match(directive):
+            if match := _LOC.match(directive):
                 inlined = _INLINED.search(directive)
                 outer = self._inlined(inlined) if inlined else None
-                self._at = PtxSourceLine(self._files.get(int(found[1]), ""), int(found[2]), outer)
+                self._at = PtxSourceLine(self._files.get(int(match[1]), ""), int(match[2]), outer)
             statement = statement.strip()
         return statement
 
-    def _inlined(self, found: re.Match[str]) -> PtxSourceLine:
-        line = int(found[2])
+    def _inlined(self, match: re.Match[str]) -> PtxSourceLine:
+        line = int(match[2])
         # Of nested calls, the place of the outer one is recorded with the line that makes the inner one.
-        return PtxSourceLine(self._files.get(int(found[1]), ""), line, self._outer.get(line))
+        return PtxSourceLine(self._files.get(int(match[1]), ""), line, self._outer.get(line))
 
     def _declare_label(self, name: str) -> None:
         self._labels[self._name(name)] = len(self._instructions)
 
     def _declare(self, statement: str) -> None:
-        if found := _REGISTERS.match(statement):
-            for name in found["names"].split(","):
-                self._declare_registers(name.strip(), found["type"])
+        if match := _REGISTERS.match(statement):
+            for name in match["names"].split(","):
+                self._declare_registers(name.strip(), match["type"])
         elif statement.startswith(".param"):
             self._name(read_variable(statement).name)
         elif statement.startswith((".local", ".shared")):
@@ -324,8 +321,8 @@ class _Body:
     def _declare_registers(self, name: str, kind: str) -> None:
         if kind not in WIDTHS:
             raise NotInterpretedError(f"registers of type {kind} cannot be interpreted")
-        found = _RANGE.fullmatch(name)
-        names = [f"{found['stem']}{number}" for number in range(int(found["count"]))] if found else [name]
+        match = _RANGE.fullmatch(name)
+        names = [f"{match['stem']}{number}" for number in range(int(match["count"]))] if match else [name]
         for each in names:
             self._registers[self._name(each)] = kind
 

@@ -3,94 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdnbench.ptx.grid import WARP, LaunchGrid
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import WIDTHS, PtxInstruction
+from gdnbench.ptx.numbers import Array, IntArray
+from gdnbench.ptx.program import WARP, WIDTHS, PtxInstruction
 
-_AXES = {"x": 0, "y": 1, "z": 2}
+if TYPE_CHECKING:
+    from gdnbench.ptx.machine import Machine
+
 _ALL_LANES = 0xFFFFFFFF
 
 
-@dataclass(frozen=True)
-class LanePositions:
-    """Where lanes are in a launch, after `now` instructions.
-
-    `block` and `thread`, shape (n,), are numbers in the grid and in the block; `shared_bytes` of a block are static and
-    dynamic; the `cluster` blocks of a cluster lie side by side along x.
-    """
-
-    grid: LaunchGrid
-    block: IntArray
-    thread: IntArray
-    shared_bytes: int
-    cluster: int
-    now: int
-
-    @property
-    def lane(self) -> IntArray:
-        """Each lane's number in its warp."""
-        return self.thread % WARP
-
-    def block_at(self, axis: str) -> IntArray:
-        """Returns the places of blocks along an axis of the grid."""
-        x, y, _ = self.grid.blocks
-        return {"x": self.block % x, "y": self.block // x % y, "z": self.block // (x * y)}[axis]
-
-    def cluster_at(self, axis: str) -> IntArray:
-        """Returns the places of the blocks' clusters along an axis of the grid."""
-        return self.block_at(axis) // (self.cluster if axis == "x" else 1)
-
-    def clusters(self, axis: str) -> int:
-        """Returns the number of clusters along an axis of the grid."""
-        return self.grid.blocks[_AXES[axis]] // (self.cluster if axis == "x" else 1)
+Read = Callable[["Machine", str], Array | int]
+"""Reads a special register in the running lanes, shape (n,), or one number for all; the text is the axis, if any."""
 
 
-def special(positions: LanePositions, name: str) -> Array | None:
+def special(machine: Machine, name: str) -> Array | None:
     """Returns a special register's value, shape (n,), or () if all lanes have the same; or None if it is unknown."""
     stem, _, axis = name.partition(".")
     read = _REGISTERS.get(stem)
-    return None if read is None else np.asarray(read(positions, axis))
+    return None if read is None else np.asarray(read(machine, axis))
 
 
-def _of_time(positions: LanePositions, _axis: str) -> int:
-    """Returns the instructions so far, which clocks count here."""
-    return positions.now
+def _block_at(machine: Machine, axis: str) -> IntArray:
+    """Returns the places of the lanes' blocks along an axis of the grid."""
+    block, (x, y, _) = machine.block[machine.lanes] + machine.first_block, machine.grid.blocks
+    return {"x": block % x, "y": block // x % y, "z": block // (x * y)}[axis]
 
 
-def _constant(value: int) -> Callable[[LanePositions, str], int]:
-    return lambda _positions, _axis: value
+def _clustered(read: Read) -> Read:
+    """Counts in clusters, whose blocks lie side by side along x."""
+    return lambda machine, axis: read(machine, axis) // (machine.program.cluster if axis == "x" else 1)
 
 
-_REGISTERS: dict[str, Callable[[LanePositions, str], Array | int]] = {
-    "%tid": lambda s, axis: s.thread if axis == "x" else 0,
-    "%ntid": lambda s, axis: s.grid.threads if axis == "x" else 1,
-    "%ctaid": LanePositions.block_at,
-    "%clusterid": LanePositions.cluster_at,
-    "%cluster_ctarank": lambda s, _axis: s.block_at("x") % s.cluster,
-    "%cluster_nctarank": lambda s, _axis: s.cluster,
-    "%cluster_ctaid": lambda s, axis: s.block_at("x") % s.cluster if axis == "x" else 0,
-    "%cluster_nctaid": lambda s, axis: s.cluster if axis == "x" else 1,
-    "%nctaid": lambda s, axis: s.grid.blocks[_AXES[axis]],
-    "%nclusterid": LanePositions.clusters,
-    "%laneid": lambda s, _axis: s.lane,
-    "%warpid": lambda s, _axis: s.thread // WARP,
-    "%nwarpid": lambda s, _axis: -(-s.grid.threads // WARP),
-    "%lanemask_eq": lambda s, _axis: np.left_shift(1, s.lane),
-    "%lanemask_lt": lambda s, _axis: np.left_shift(1, s.lane) - 1,
-    "%lanemask_le": lambda s, _axis: np.left_shift(2, s.lane) - 1,
-    "%lanemask_gt": lambda s, _axis: _ALL_LANES & ~(np.left_shift(2, s.lane) - 1),
-    "%lanemask_ge": lambda s, _axis: _ALL_LANES & ~(np.left_shift(1, s.lane) - 1),
-    "%dynamic_smem_size": lambda s, _axis: s.grid.shared_bytes,
-    "%total_smem_size": lambda s, _axis: s.shared_bytes,
-    **dict.fromkeys(("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"), _of_time),
-    **dict.fromkeys(("%clock_hi", "%globaltimer_hi"), _constant(0)),
-    **dict.fromkeys(("%smid", "%gridid"), _constant(0)),  # one multiprocessor
-    "%nsmid": _constant(1),
+def _rank(machine: Machine, _axis: str) -> IntArray:
+    return _block_at(machine, "x") % machine.program.cluster
+
+
+def _lane(machine: Machine) -> IntArray:
+    return machine.lane[machine.lanes]
+
+
+def _blocks(machine: Machine, axis: str) -> int:
+    return machine.grid.blocks["xyz".index(axis)]
+
+
+_REGISTERS: dict[str, Read] = {
+    "%tid": lambda m, axis: m.thread[m.lanes] if axis == "x" else 0,
+    "%ntid": lambda m, axis: m.grid.threads if axis == "x" else 1,
+    "%ctaid": _block_at,
+    "%nctaid": _blocks,
+    "%clusterid": _clustered(_block_at),
+    "%nclusterid": _clustered(_blocks),
+    "%cluster_ctarank": _rank,
+    "%cluster_nctarank": lambda m, _axis: m.program.cluster,
+    "%cluster_ctaid": lambda m, axis: _rank(m, axis) if axis == "x" else 0,
+    "%cluster_nctaid": lambda m, axis: m.program.cluster if axis == "x" else 1,
+    "%laneid": lambda m, _axis: _lane(m),
+    "%warpid": lambda m, _axis: m.thread[m.lanes] // WARP,
+    "%nwarpid": lambda m, _axis: -(-m.grid.threads // WARP),
+    "%lanemask_eq": lambda m, _axis: np.left_shift(1, _lane(m)),
+    "%lanemask_lt": lambda m, _axis: np.left_shift(1, _lane(m)) - 1,
+    "%lanemask_le": lambda m, _axis: np.left_shift(2, _lane(m)) - 1,
+    "%lanemask_gt": lambda m, _axis: _ALL_LANES & ~(np.left_shift(2, _lane(m)) - 1),
+    "%lanemask_ge": lambda m, _axis: _ALL_LANES & ~(np.left_shift(1, _lane(m)) - 1),
+    "%dynamic_smem_size": lambda m, _axis: m.grid.shared_bytes,
+    "%total_smem_size": lambda m, _axis: m.memory.shared_bytes,
+    # Clocks count instructions.
+    **dict.fromkeys(("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"), lambda m, _axis: m.ordering.now),
+    # There is one multiprocessor.
+    **dict.fromkeys(("%clock_hi", "%globaltimer_hi", "%smid", "%gridid"), lambda _m, _axis: 0),
+    "%nsmid": lambda _m, _axis: 1,
 }
 
 

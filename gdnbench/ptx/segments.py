@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gdnbench.ptx.findings import Traffic
-from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Program, PtxInstruction, Variable
-from gdnbench.ptx.races import Shadow
+from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
+from gdnbench.ptx.program import Program, PtxInstruction, PtxSourceLine
+from gdnbench.ptx.races import Conflict, Shadow
 
 FIRST_SHARED = 1024
 """First byte of a block's shared memory: Hopper and later reserve the first KiB, which exposes null pointers."""
@@ -49,7 +48,7 @@ class MemorySegment:
     name: str
     data: npt.NDArray[np.uint8]
     granule: int
-    written: npt.NDArray[np.bool_] | None = None
+    written: Mask | None = None
     shadow: Shadow | None = None
 
     def view(self, size: int) -> Array:
@@ -85,7 +84,7 @@ class Access:
         """Bytes of each lane."""
         return self.size * self.count
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> Access:
+    def of(self, rows: Mask) -> Access:
         """Returns the access of some of its lanes."""
         return self if rows.all() else replace(self, lanes=self.lanes[rows], addresses=self.addresses[rows])
 
@@ -93,20 +92,6 @@ class Access:
     def may_be_of_peers(self) -> bool:
         """Whether its addresses may lie in the shared memory of another block of the cluster."""
         return self.instruction.has("shared__cluster")
-
-    @property
-    def is_strong(self) -> bool:
-        """Whether its instruction is strong."""
-        return is_strong(self.instruction)
-
-
-def is_strong(instruction: PtxInstruction) -> bool:
-    """Returns whether an access is volatile, or orders others, as accesses to flags do.
-
-    Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
-    """
-    words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
-    return instruction.name != "mbarrier" and instruction.has(*words)
 
 
 @dataclass
@@ -133,7 +118,7 @@ class PendingRead:
     elements: IntArray
     values: Array
 
-    def of(self, rows: npt.NDArray[np.bool_]) -> PendingRead:
+    def of(self, rows: Mask) -> PendingRead:
         """Returns the read of some of its lanes."""
         if rows.all():
             return self
@@ -161,18 +146,10 @@ def text_at(tensors: Sequence[MemorySegment], address: int) -> str:
     return tensors[number].data[place:].tobytes().partition(b"\0")[0].decode(errors="replace")
 
 
-def shared_layout(program: Program, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
-    """Returns the byte at which each shared variable begins, after `FIRST_SHARED`, and the bytes of all."""
-    return _layout([each for each in program.variables.values() if each.space == "shared"], dynamic_bytes)
-
-
-def local_layout(program: Program) -> tuple[Mapping[str, int], int]:
-    """Returns the byte at which each local variable of a thread begins, and the bytes of all."""
-    return _layout([each for each in program.variables.values() if each.space == "local"], 0)
-
-
-def _layout(variables: Sequence[Variable], dynamic_bytes: int) -> tuple[dict[str, int], int]:
+def layout(program: Program, space: str, dynamic_bytes: int) -> tuple[Mapping[str, int], int]:
+    """Returns the byte at which each variable of a space, `shared` or `local`, begins, and the bytes of all."""
     places, end = {}, 0
+    variables = [each for each in program.variables.values() if each.space == space]
     for variable in sorted(variables, key=lambda each: each.nbytes == 0):  # dynamic shared memory is the last
         end = -(-end // variable.alignment) * variable.alignment
         places[variable.name] = end
@@ -183,35 +160,60 @@ def _layout(variables: Sequence[Variable], dynamic_bytes: int) -> tuple[dict[str
 SECTOR_BYTES = 32
 
 
-@dataclass
-class _Counts:
-    """Counts of one instruction, named as in `Traffic`."""
-
-    requests: int = 0
-    sectors: int = 0
-    least: int = 0
-
-
-@dataclass
 class SectorCounts:
-    """The counts of loads and stores, by the number of the instruction."""
+    """What loads and stores of global memory request, by the number of the instruction."""
 
-    _counts: dict[int, _Counts] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._counts: dict[int, IntArray] = {}  # requests, sectors and least sectors: see `Traffic`
 
     def add(self, access: Access, places: IntArray, warps: IntArray) -> None:
         """Counts an access to one tensor, from each lane's first byte in it and warp, both of shape (n,)."""
-        counts = self._counts.setdefault(access.step, _Counts())
         span = int(places.max()) // SECTOR_BYTES + 2
         sectors = np.unique(warps * span + places // SECTOR_BYTES)
         bytes_at = np.unique(warps * (span * SECTOR_BYTES) + places)
-        asked = np.bincount(np.searchsorted(np.unique(warps), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
-        counts.requests += len(asked)
-        counts.sectors += len(sectors)
-        counts.least += int(np.sum(-(-asked // SECTOR_BYTES)))
+        nbytes = np.bincount(np.searchsorted(np.unique(warps), bytes_at // (span * SECTOR_BYTES))) * access.nbytes
+        counts = np.array([len(nbytes), len(sectors), np.sum(-(-nbytes // SECTOR_BYTES))])
+        self._counts[access.step] = self._counts.get(access.step, 0) + counts
 
-    def told(self, instructions: Sequence[PtxInstruction]) -> Iterator[Traffic]:
-        """Yields each instruction's traffic."""
+    def traffic(self, instructions: Sequence[PtxInstruction]) -> tuple[Traffic, ...]:
+        """Returns the traffic of each source line."""
+        by_line: dict[tuple[PtxSourceLine, str], IntArray] = {}
         for step, counts in self._counts.items():
-            instruction = instructions[step]
-            verb = "stores" if instruction.name == "st" else "loads"
-            yield Traffic(instruction.at, verb, counts.requests, counts.sectors, counts.least)
+            key = instructions[step].at, "stores" if instructions[step].name == "st" else "loads"
+            by_line[key] = by_line.get(key, 0) + counts
+        return tuple(Traffic(*key, *map(int, counts)) for key, counts in by_line.items())
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A conflict with doubtful pairs, its access, and the verb for that in findings."""
+
+    conflict: Conflict
+    part: AccessPart
+    access: Access
+    verb: str
+
+    def settled(self) -> Conflict | None:
+        """Returns the pairs that are a race by what is known now, or None."""
+        shadow, pairs = self.part.segment.shadow, self.conflict.doubtful
+        return shadow.settled(pairs) if shadow is not None and pairs is not None else None
+
+
+class Doubts:
+    """The first unsettled doubt of each pair of instructions."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[int, int], Doubt] = {}
+
+    def add(self, doubt: Doubt) -> None:
+        """Keeps a doubt, unless an earlier one of the same instructions still seems a race."""
+        key = (doubt.access.step, doubt.conflict.other_step)
+        earlier = self._first.get(key)
+        if earlier is None or earlier.settled() is None:
+            self._first[key] = doubt
+
+    def races(self) -> Iterator[tuple[Conflict, Doubt]]:
+        """Yields, at the end of the run, the doubts that proved to be races."""
+        for doubt in self._first.values():
+            if conflict := doubt.settled():
+                yield conflict, doubt

@@ -16,12 +16,11 @@ import numpy as np
 
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Handler, Machine
-from gdnbench.ptx.matrices import PIECE_BYTES
-from gdnbench.ptx.numbers import BITS, Array
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import BITS, Array, IntArray
 from gdnbench.ptx.program import PtxInstruction, unknown
-from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.segments import Access
 from gdnbench.ptx.waiting import check_shown
+from gdnbench.ptx.warpgroups import PIECE_BYTES
 
 MAP_BYTES = 128
 _MOST = 5  # dimensions
@@ -99,14 +98,6 @@ class _Boxes:
         return sources, places ^ (places >> 7 & self.swizzled - 1) * PIECE_BYTES, there
 
 
-def _change(machine: Machine, instruction: PtxInstruction) -> int:
-    if instruction.modifiers[0] == "replace":
-        _replace(machine, instruction)
-    else:
-        _publish(machine, instruction)
-    return machine.step + 1
-
-
 def _replace(machine: Machine, instruction: PtxInstruction) -> None:
     """Sets a field of a map in shared memory, or one entry of a field that has one per dimension."""
     _, mode, name, space, whole, kind = (*instruction.modifiers, *[""] * 6)[:6]
@@ -120,7 +111,7 @@ def _replace(machine: Machine, instruction: PtxInstruction) -> None:
     if kind != f"b{8 * size}" or len(number) != len(field.shape):
         raise unknown(instruction)
     entry = int(number[0].text, 0) if number else 0
-    values = np.broadcast_to(machine.read(value, f"u{8 * size}"), machine.lanes.shape)
+    values = machine.spread(value, f"u{8 * size}")
     addresses = machine.addresses(place) + (offset + entry * size)
     access = Access(machine.lanes, addresses, size, 1, machine.step, instruction)
     machine.memory.store("shared", access, values.astype(BITS[size])[:, None])
@@ -129,6 +120,9 @@ def _replace(machine: Machine, instruction: PtxInstruction) -> None:
 def _publish(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes `tensormap.cp_fenceproxy`: a warp, recorded as its first lane, copies a map to global memory."""
     words = instruction.modifiers
+    if words[0] == "replace":
+        _replace(machine, instruction)
+        return
     if words[:3] != ("cp_fenceproxy", "global", "shared__cta") or words[-2:] != ("sync", "aligned"):
         raise unknown(instruction)
     target, source, size = instruction.operands
@@ -159,50 +153,52 @@ def copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
     boxes = _Boxes.read(machine.memory.load("global", of_maps).view(np.uint8))
     if boxes is None or len(coordinates.parts) != 2:
         raise unknown(instruction)
-    columns, rows = (
-        np.broadcast_to(machine.read(each, "s32"), lanes.shape).astype(np.int64) for each in coordinates.parts
-    )
-    targets, barriers = (machine.addresses(each) & ~np.int64(SHARED_WINDOW) for each in (target, barrier))
-    bad = int(np.count_nonzero(targets % _ALIGNMENT))
-    if bad:
-        text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
-        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
+    columns, rows = (machine.integers(each, "s32") for each in coordinates.parts)
+    targets, barriers = machine.shared_addresses(target), machine.shared_addresses(barrier)
+    text = f"copies a box to an address that is no multiple of {_ALIGNMENT}"
+    machine.fault(Fault.MISALIGNED, targets % _ALIGNMENT != 0, text)
     check_shown(machine, instruction, lanes, barriers)
-    for these in _one_a_block(machine.block[lanes]):
+    for these in one_a_block(machine.block[lanes], np.zeros_like(lanes)):
         pieces = boxes.of(these).pieces(targets[these], columns[these], rows[these])
-        _copy(machine, instruction, lanes[these], barriers[these], pieces)
-        for each in np.unique(barriers[these]):
-            named = machine.block[lanes[these]][barriers[these] == each]
-            machine.mbarrier(int(each)).expect(named, np.full(len(named), -boxes.nbytes))
+        copy_pieces(machine, instruction, lanes[these], barriers[these], pieces, PIECE_BYTES)
     machine.mbarriers_changed()
 
 
-def _copy(
+def copy_pieces(
     machine: Machine,
     instruction: PtxInstruction,
     lanes: IntArray,
     barriers: IntArray,
     pieces: tuple[IntArray, IntArray, IntArray],
+    nbytes: int,
 ) -> None:
-    """Copies the pieces of a box of each lane, which become one transaction of its mbarrier."""
-    phases = [
-        int(machine.mbarrier(int(each)).phase[machine.block[lane]]) for each, lane in zip(barriers, lanes, strict=True)
-    ]
-    begin = machine.ordering.begin_transaction
-    transactions = np.array([begin(int(each), phase) for each, phase in zip(barriers, phases, strict=True)])
-    sources, places, there = (each.ravel() for each in pieces)
-    count = len(sources) // len(lanes)
-    every = np.repeat(lanes, count)
-    reads, writes = (Access(every, each, 1, PIECE_BYTES, machine.step, instruction) for each in (sources, places))
-    machine.memory.copy_in(("global", reads), ("shared", writes), there, np.repeat(transactions, count))
+    """Copies pieces of `nbytes` bytes into shared memory: those of a lane are one transaction of its mbarrier.
+
+    `pieces` are their sources, their targets, and how many bytes to read of each; each array has the shape (lanes, k).
+    """
+    blocks, begin = machine.block[lanes], machine.ordering.begin_transaction
+    named = [(int(each), machine.mbarrier(int(each))) for each in barriers]
+    phases = (int(mbarrier.phase[block]) for (_, mbarrier), block in zip(named, blocks, strict=True))
+    transactions = np.array([begin(address, phase) for (address, _), phase in zip(named, phases, strict=True)])
+    count = pieces[0].shape[1]
+    every, (sources, targets, taken) = np.repeat(lanes, count), (each.ravel() for each in pieces)
+    reads, writes = (Access(every, each, 1, nbytes, machine.step, instruction) for each in (sources, targets))
+    machine.memory.copy_in(("global", reads), ("shared", writes), taken, np.repeat(transactions, count))
+    for each in np.unique(barriers):
+        of_barrier = blocks[barriers == each]
+        machine.mbarrier(int(each)).expect(of_barrier, np.full(len(of_barrier), -count * nbytes))
 
 
-def _one_a_block(blocks: IntArray) -> Iterator[IntArray]:
-    """Yields positions of copies that are made at once: of each block no more than one."""
+def one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
+    """Yields positions of bulk copies that are made together: of one size, and of each block no more than one.
+
+    Those of one block are made one after the other, so that overlaps are found.
+    """
     order = np.argsort(blocks, kind="stable")
-    turn = np.arange(len(order)) - np.searchsorted(blocks[order], blocks[order])
-    for number in range(int(turn.max()) + 1):
-        yield order[turn == number]
+    first = np.searchsorted(blocks[order], blocks[order])
+    _, group = np.unique(np.stack([np.arange(len(order)) - first, sizes[order]]), axis=1, return_inverse=True)
+    for number in range(int(group.max()) + 1):
+        yield order[group.ravel() == number]
 
 
-TENSOR_MAPS: dict[str, Handler] = {"tensormap": _change}
+TENSOR_MAPS: dict[str, Handler] = {"tensormap": _publish}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,15 @@ import numpy as np
 from gdnbench.ptx.arithmetic import compute
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import Machine
-from gdnbench.ptx.numbers import BITS, DTYPES, Array
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.numbers import BITS, DTYPES, Array, IntArray
 from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, PtxInstruction, unknown
-from gdnbench.ptx.segments import SHARED_WINDOW, Access
-from gdnbench.ptx.tensor_maps import copy_boxes
+from gdnbench.ptx.segments import Access
+from gdnbench.ptx.tensor_maps import copy_boxes, copy_pieces, one_a_block
 from gdnbench.ptx.waiting import arrive_after_copies, check_shown
 
 _SPACES = ("global", "shared", "local", "const", "param")
 LEAST_BULK_BYTES = 16
+_BULK_RULE = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
 
 
 def _space(instruction: PtxInstruction) -> str:
@@ -35,73 +35,57 @@ def _access(machine: Machine, instruction: PtxInstruction, operand: Operand, kin
     return Access(machine.lanes, addresses, WIDTHS[kind], count, machine.step, instruction)
 
 
-def _load(machine: Machine, instruction: PtxInstruction) -> int:
+def _load(machine: Machine, instruction: PtxInstruction) -> None:
     kind, count, space = instruction.types[-1], instruction.vector, _space(instruction)
     target, source = instruction.operands[:2]
     targets = target.parts or (target,)
     if space == "param":
-        width = WIDTHS[kind]
-        content = machine.parameter(source, width * count)
-        for place, each in enumerate(targets):
-            value = np.frombuffer(content, dtype=BITS[width], count=1, offset=place * width)[0]
-            machine.write(each, np.asarray(value), kind)
-        return machine.step + 1
+        content = machine.parameter(source, WIDTHS[kind] * count)
+        for each, value in zip(targets, np.frombuffer(content, dtype=BITS[WIDTHS[kind]]), strict=True):
+            machine.write(each, value, kind)
+        return
     values = machine.memory.load(space, _access(machine, instruction, source, kind, count))
+    dtype = DTYPES[kind] if kind[0] in "su" else BITS[WIDTHS[kind]]  # by whose sign the value is extended
     for place, each in enumerate(targets):
-        machine.write(each, np.ascontiguousarray(values[:, place]).view(_bits(kind)), kind)
-    return machine.step + 1
+        machine.write(each, np.ascontiguousarray(values[:, place]).view(dtype), kind)
 
 
-def _bits(kind: str) -> np.dtype[np.generic]:
-    """Returns the integer dtype by whose sign a loaded value is extended."""
-    return DTYPES[kind] if kind[0] in "su" else BITS[WIDTHS[kind]]
-
-
-def _store(machine: Machine, instruction: PtxInstruction) -> int:
+def _store(machine: Machine, instruction: PtxInstruction) -> None:
     kind, count, space = instruction.types[-1], instruction.vector, _space(instruction)
     target, source = instruction.operands[:2]
     if space == "param":
         raise unknown(instruction)
-    columns = [machine.read(each, f"u{8 * WIDTHS[kind]}") for each in source.parts or (source,)]
-    values = np.stack([np.broadcast_to(column, machine.lanes.shape) for column in columns], axis=1)
+    values = np.stack([machine.spread(each, f"u{8 * WIDTHS[kind]}") for each in source.parts or (source,)], axis=1)
     machine.memory.store(space, _access(machine, instruction, target, kind, count), values)
-    return machine.step + 1
 
 
-def _atomic(machine: Machine, instruction: PtxInstruction) -> int:
+def _atomic(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes `atom` and `red`: lanes take turns in their order, which a GPU does not guarantee."""
     kind = instruction.types[-1]
-    has_result = instruction.name == "atom"
-    target = instruction.operands[0] if has_result else None
-    place, *values = instruction.operands[1 if has_result else 0 :]
-    if instruction.vector > 1:
+    target, place, *values = instruction.operands if instruction.name == "atom" else (None, *instruction.operands)
+    if instruction.vector > 1 or place is None:
         raise unknown(instruction)
-    given = [np.broadcast_to(machine.read(each, kind), machine.lanes.shape) for each in values]
+    operands = [machine.spread(each, kind) for each in values if each is not None]
     function = _atomic_function(instruction, kind)
     bits = BITS[WIDTHS[kind]]
 
     def replace(old: Array, rows: IntArray) -> Array:
-        new = function(old.view(DTYPES[kind]), *(each[rows] for each in given))
+        new = function(old.view(DTYPES[kind]), *(each[rows] for each in operands))
         return np.ascontiguousarray(new).view(bits)
 
     old = machine.memory.update(_space(instruction), _access(machine, instruction, place, kind, 1), replace)
     if target is not None:
         machine.write(target, old, f"b{8 * WIDTHS[kind]}")
-    return machine.step + 1
 
 
-def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Array]:
+def _atomic_function(instruction: PtxInstruction, kind: str) -> Callable[..., Any]:
     name = next((word for word in instruction.modifiers if word in _ATOMICS), "")
     if name in {"add", "min", "max"} and kind in {"f16x2", "bf16x2", "bf16"}:
-        return lambda old, value: compute(_named(name, kind), kind, (old, value))
+        arithmetic = PtxInstruction(name, (kind,), (), None, NO_LINE)
+        return lambda old, value: compute(arithmetic, kind, (old, value))
     if not name:
         raise unknown(instruction)
-    function: Callable[..., Array] = _ATOMICS[name]
-    return function
-
-
-def _named(name: str, kind: str) -> PtxInstruction:
-    return PtxInstruction(name, (kind,), (), None, NO_LINE)
+    return _ATOMICS[name]
 
 
 _ATOMICS: dict[str, Callable[..., Any]] = {
@@ -118,13 +102,13 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _copy(machine: Machine, instruction: PtxInstruction) -> int:
+def _copy(machine: Machine, instruction: PtxInstruction) -> None:
     words = instruction.modifiers
     if "mbarrier" in words:
-        return arrive_after_copies(machine, instruction)
-    if "bulk" in words:
-        return _bulk(machine, instruction)
-    if "commit_group" in words:
+        arrive_after_copies(machine, instruction)
+    elif "bulk" in words:
+        _bulk(machine, instruction)
+    elif "commit_group" in words:
         machine.copies.commit(machine.lanes, machine.ordering.now)
     elif "wait_group" in words:
         machine.copies.wait(machine.lanes, int(instruction.operands[0].text))
@@ -134,7 +118,6 @@ def _copy(machine: Machine, instruction: PtxInstruction) -> int:
         machine.ordering.copies_done[machine.lanes] = machine.ordering.now
     else:
         _copy_lanes(machine, instruction)
-    return machine.step + 1
 
 
 def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
@@ -143,7 +126,7 @@ def _copy_lanes(machine: Machine, instruction: PtxInstruction) -> None:
     taken = _bytes_taken(machine, nbytes, more[:-1] if instruction.has("L2__cache_hint") else more)
     places = [machine.addresses(each) for each in (source, target)]
     text = f"copies {nbytes} bytes from or to an address that is no multiple of {nbytes}"
-    _check_multiples(machine, instruction, places, nbytes, text)
+    _check_multiples(machine, places, nbytes, text)
     accesses = [Access(machine.lanes, each, 1, nbytes, machine.step, instruction) for each in places]
     machine.memory.copy_in(("global", accesses[0]), ("shared", accesses[1]), taken, None)
 
@@ -157,21 +140,17 @@ def _bytes_taken(machine: Machine, nbytes: int, more: Sequence[Operand]) -> Arra
         raise unknown(machine.instruction)
     if machine.program.registers.get(more[0].text) == "pred":
         return np.where(machine.read(more[0], "pred"), 0, taken)
-    return np.broadcast_to(machine.read(more[0], "u32"), taken.shape).astype(np.int64)
+    return machine.integers(more[0])
 
 
-def _check_multiples(
-    machine: Machine, instruction: PtxInstruction, values: Sequence[Array], of: int, text: str
-) -> None:
-    bad = sum(int(np.count_nonzero(each % of)) for each in values)
-    if bad:
-        machine.findings.add(Fault.MISALIGNED, instruction.at, text, count=bad)
+def _check_multiples(machine: Machine, values: Sequence[Array], of: int, text: str) -> None:
+    machine.fault(Fault.MISALIGNED, np.concatenate(values) % of != 0, text)
 
 
-def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
+def _bulk(machine: Machine, instruction: PtxInstruction) -> None:
     words = instruction.modifiers
     if "prefetch" in words:
-        return machine.step + 1
+        return
     if "commit_group" in words:
         machine.stores.commit(machine.lanes, machine.ordering.now)
     elif "wait_group" in words:
@@ -185,51 +164,26 @@ def _bulk(machine: Machine, instruction: PtxInstruction) -> int:
         _bulk_out(machine, instruction)
     else:
         raise unknown(instruction)
-    return machine.step + 1
 
 
 def _bulk_in(machine: Machine, instruction: PtxInstruction) -> None:
     """Copies any number of bytes a lane into shared memory; an mbarrier's phase ends with the last byte."""
     target, source, size, barrier = instruction.operands[:4]
-    sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
-    targets, sources = machine.addresses(target) & ~np.int64(SHARED_WINDOW), machine.addresses(source)
-    barriers = machine.addresses(barrier) & ~np.int64(SHARED_WINDOW)
-    _check_bulk(machine, instruction, [targets, sources, sizes])
+    targets, sources, sizes = machine.shared_addresses(target), machine.addresses(source), machine.integers(size)
+    barriers = machine.shared_addresses(barrier)
+    _check_multiples(machine, [targets, sources, sizes], LEAST_BULK_BYTES, _BULK_RULE)
     check_shown(machine, instruction, machine.lanes, barriers)
-    for rows in _one_a_block(machine.block[machine.lanes], sizes):
-        lanes, nbytes = machine.lanes[rows], int(sizes[rows[0]])
-        blocks = machine.block[lanes]
-        given = [(int(each), int(block)) for each, block in zip(barriers[rows], blocks, strict=True)]
-        phases = [int(machine.mbarrier(each).phase[block]) for each, block in given]
-        begin = machine.ordering.begin_transaction
-        transactions = np.array([begin(each, phase) for (each, _), phase in zip(given, phases, strict=True)])
-        reads, writes = (Access(lanes, each[rows], 1, nbytes, machine.step, instruction) for each in (sources, targets))
-        machine.memory.copy_in(("global", reads), ("shared", writes), sizes[rows], transactions)
-        for each in np.unique(barriers[rows]):
-            named = blocks[barriers[rows] == each]
-            machine.mbarrier(int(each)).expect(named, np.full(len(named), -nbytes))
+    for rows in one_a_block(machine.block[machine.lanes], sizes):
+        pieces = sources[rows, None], targets[rows, None], sizes[rows, None]
+        copy_pieces(machine, instruction, machine.lanes[rows], barriers[rows], pieces, int(sizes[rows[0]]))
     machine.mbarriers_changed()
-
-
-def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Yields positions of bulk copies that are made at once: of one size, and of each block no more than one.
-
-    Those of one block are made one after the other, so that overlaps are found.
-    """
-    order = np.argsort(blocks, kind="stable")
-    first = np.searchsorted(blocks[order], blocks[order])
-    turns = np.stack([np.arange(len(order)) - first, sizes[order]], axis=1)
-    _, group = np.unique(turns, axis=0, return_inverse=True)
-    for number in range(int(group.max()) + 1):
-        yield order[group.ravel() == number]
 
 
 def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
     """Copies out of shared memory, one copy a lane; the asynchronous proxy reads until the lane waits for it."""
     target, source, size = instruction.operands[:3]
-    sizes = np.broadcast_to(machine.read(size, "u32"), machine.lanes.shape).astype(np.int64)
-    targets, sources = machine.addresses(target), machine.addresses(source) & ~np.int64(SHARED_WINDOW)
-    _check_bulk(machine, instruction, [targets, sources, sizes])
+    targets, sources, sizes = machine.addresses(target), machine.shared_addresses(source), machine.integers(size)
+    _check_multiples(machine, [targets, sources, sizes], LEAST_BULK_BYTES, _BULK_RULE)
     for row in range(len(machine.lanes)):
         one, nbytes = machine.lanes[row : row + 1], int(sizes[row])
         reads = Access(one, sources[row : row + 1], 1, nbytes, machine.step, instruction)
@@ -237,11 +191,6 @@ def _bulk_out(machine: Machine, instruction: PtxInstruction) -> None:
         values, pending = machine.memory.begin_read(reads)
         machine.pending_reads += pending
         machine.memory.store("global", writes, values)
-
-
-def _check_bulk(machine: Machine, instruction: PtxInstruction, values: Sequence[Array]) -> None:
-    text = f"a bulk copy's addresses and size are multiples of {LEAST_BULK_BYTES} bytes; one is not"
-    _check_multiples(machine, instruction, values, LEAST_BULK_BYTES, text)
 
 
 TRANSFERS = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "cp": _copy}

@@ -7,21 +7,48 @@ from collections.abc import Sequence
 import numpy as np
 
 from gdnbench.ptx.barriers import Mbarrier
-from gdnbench.ptx.clusters import cluster_barrier
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.grid import BARRIERS
-from gdnbench.ptx.machine import LaneState, Machine
-from gdnbench.ptx.numbers import Array
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, PtxSourceLine, unknown
-from gdnbench.ptx.segments import SHARED_WINDOW, Access
+from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
+from gdnbench.ptx.numbers import Array, IntArray
+from gdnbench.ptx.program import BARRIERS, Operand, PtxInstruction, PtxSourceLine, unknown
+from gdnbench.ptx.segments import PEER_BITS, Access
 from gdnbench.ptx.warps import synchronise_warp
 
 
+def _cluster_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
+    barrier, lanes = machine.ordering.clusters, machine.lanes
+    if instruction.has("arrive"):
+        text = "arrives at the cluster's barrier again without having waited there"
+        machine.fault(Fault.BARRIER, barrier.has_arrived(lanes), text)
+        barrier.arrive(lanes, machine.ordering.now, is_relaxed=instruction.has("relaxed"))
+        machine.cluster_barriers_changed()
+        return None
+    done = barrier.is_complete(lanes)
+    barrier.learn(lanes[done])
+    if done.all():
+        return None
+    machine.wait(lanes[~done], LaneState.AT_CLUSTER)
+    machine.pc[lanes[done]] = machine.step + 1
+    return APART
+
+
+def _map_address(machine: Machine, instruction: PtxInstruction) -> None:
+    """Executes `mapa.shared::cluster.u32`: puts the target block's rank, plus one, above a shared address's bits."""
+    if instruction.types != ("u32",) or not instruction.has("shared__cluster"):
+        raise unknown(instruction)
+    target, place, rank = instruction.operands
+    ranks = machine.integers(rank)
+    outside = ranks >= machine.program.cluster
+    text = f"names block {ranks[np.argmax(outside)]} of a cluster of {machine.program.cluster}"
+    machine.fault(Fault.OUT_OF_BOUNDS, outside, text)
+    ranks = np.where(outside, 0, ranks)
+    places = machine.read(place, "u32").astype(np.int64) & ((1 << PEER_BITS) - 1)
+    machine.write(target, (places | (ranks + 1) << PEER_BITS).astype(np.uint32), "u32")
+
+
 def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    """Executes `bar.sync`, `bar.arrive`, `bar.red`, `barrier.sync` and `bar.warp.sync`."""
     if instruction.has("cluster"):
-        return cluster_barrier(machine, instruction)
+        return _cluster_barrier(machine, instruction)
     if instruction.has("warp"):
         return synchronise_warp(machine, instruction)
     if instruction.has("red"):
@@ -29,16 +56,15 @@ def _barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
     number, *count = instruction.operands or (Operand("0"),)
     waits = not instruction.has("arrive")
     if not _arrive_at_barrier(machine, number, count, waits=waits) or not waits:
-        return machine.step + 1
+        return None
     machine.pc[machine.lanes] = machine.step + 1
-    return None
+    return APART
 
 
 def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operand], *, waits: bool) -> bool:
     """Makes lanes arrive; returns whether the barrier exists. Waiting lanes stop running; the caller sets the pc."""
     lanes = machine.lanes
-    numbers = np.broadcast_to(machine.read(number, "u32"), lanes.shape).astype(np.int64)
-    counts = np.broadcast_to(machine.read(count[0], "u32") if count else np.uint32(0), lanes.shape).astype(np.int64)
+    numbers, counts = machine.integers(number), machine.integers(count[0]) if count else np.zeros_like(lanes)
     if (numbers >= BARRIERS).any():
         text = f"a block has {BARRIERS} barriers, and this is none of them"
         machine.findings.add(Fault.BARRIER, machine.instruction.at, text)
@@ -52,23 +78,23 @@ def _arrive_at_barrier(machine: Machine, number: Operand, count: Sequence[Operan
     return True
 
 
-def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int | None:
+def _vote_at_barrier(machine: Machine, instruction: PtxInstruction) -> int:
     """Executes `bar.red` in two passes: to bring the predicate and, once all have met, to take what they brought."""
     target, number, *count, vote = instruction.operands
     lanes = machine.lanes
     met = machine.has_met[lanes] & (machine.came_to[lanes] == machine.step)
     if met.any():
-        machine.lanes, machine.is_whole = lanes[met], False
+        machine.select(lanes[met])
         machine.has_met[machine.lanes] = False
         _take_votes(machine, instruction, target, number)
         machine.pc[machine.lanes] = machine.step + 1
     if not met.all():
-        machine.lanes, machine.is_whole = lanes[~met], False
+        machine.select(lanes[~met])
         machine.votes[machine.lanes] = machine.read(vote, "pred")
         machine.pc[machine.lanes] = machine.step
         if not _arrive_at_barrier(machine, number, count, waits=True):
             machine.pc[machine.lanes] = machine.step + 1
-    return None
+    return APART
 
 
 def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, number: Operand) -> None:
@@ -83,18 +109,10 @@ def _take_votes(machine: Machine, instruction: PtxInstruction, target: Operand, 
 
 
 def _mbarrier(machine: Machine, instruction: PtxInstruction) -> int | None:
-    verb = instruction.modifiers[0]
-    handler = {
-        "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
-        "try_wait": _wait,
-    }.get(verb)  # fmt: skip
+    handler = _OF_MBARRIERS.get(instruction.modifiers[0])
     if handler is None:
         raise unknown(instruction)
     return handler(machine, instruction)
-
-
-def _addresses(machine: Machine, operand: Operand) -> Array:
-    return machine.addresses(operand) & ~np.int64(SHARED_WINDOW)
 
 
 def _by_barrier(machine: Machine, addresses: Array) -> list[tuple[int, Mbarrier, IntArray]]:
@@ -114,10 +132,10 @@ def _touch(machine: Machine, instruction: PtxInstruction, addresses: Array, *, w
         machine.memory.load("shared", access)
 
 
-def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
+def _initialise(machine: Machine, instruction: PtxInstruction) -> None:
     place, count = instruction.operands
-    addresses = _addresses(machine, place)
-    counts = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
+    addresses = machine.shared_addresses(place)
+    counts = machine.integers(count)
     _touch(machine, instruction, addresses, writes=True)
     for _, mbarrier, rows in _by_barrier(machine, addresses):
         lanes = machine.lanes[rows]
@@ -125,7 +143,6 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> int:
         mbarrier.initialise(blocks, counts[rows])
         mbarrier.maker[blocks], mbarrier.made_by[blocks] = machine.ordering.in_grid(lanes), machine.step
         mbarrier.made_at[blocks] = machine.ordering.now
-    return machine.step + 1
 
 
 def _is_of_library(at: PtxSourceLine | None) -> bool:
@@ -153,89 +170,85 @@ def check_shown(machine: Machine, instruction: PtxInstruction, lanes: IntArray, 
             machine.findings.add(Fault.RACE, instruction.at, text, count=int(np.count_nonzero(bad)))
 
 
-def _invalidate(machine: Machine, instruction: PtxInstruction) -> int:
-    for _, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
+def _invalidate(machine: Machine, instruction: PtxInstruction) -> None:
+    for _, mbarrier, rows in _by_barrier(machine, machine.shared_addresses(instruction.operands[0])):
         mbarrier.expected[machine.block[machine.lanes[rows]]] = 0
-    return machine.step + 1
 
 
-def _arrive(machine: Machine, instruction: PtxInstruction) -> int:
+def _arrive(machine: Machine, instruction: PtxInstruction) -> None:
     operands = [each for each in instruction.operands if not each.is_address]
     place = next(each for each in instruction.operands if each.is_address)
-    addresses = _addresses(machine, place)
+    addresses = machine.shared_addresses(place)
     _touch(machine, instruction, addresses, writes=False)
-    target, given = operands[0] if operands else Operand("_"), operands[1:]
+    target, counts = operands[0] if operands else Operand("_"), operands[1:]
     states = np.zeros(len(machine.lanes), dtype=np.uint64)
     expects = instruction.has("expect_tx")
-    amount = np.broadcast_to(machine.read(given[0], "u32") if given else np.uint32(1), addresses.shape).astype(np.int64)
+    amount = machine.integers(counts[0]) if counts else np.ones_like(machine.lanes)
     for address, mbarrier, rows in _by_barrier(machine, addresses):
         blocks = machine.block[machine.lanes[rows]]
         machine.ordering.bring(machine.lanes[rows], address)
         states[rows] = mbarrier.phase[blocks].astype(np.uint64)
         if expects:
             np.add.at(mbarrier.bytes, blocks, amount[rows])
-        mbarrier.arrive(blocks, np.ones(len(rows), dtype=np.int64) if expects else amount[rows])
+        mbarrier.arrive(blocks, np.ones_like(rows) if expects else amount[rows])
     machine.write(target, states, "b64")
     machine.mbarriers_changed()
-    return machine.step + 1
 
 
-def _expect(machine: Machine, instruction: PtxInstruction) -> int:
+def _expect(machine: Machine, instruction: PtxInstruction) -> None:
     place, count = instruction.operands
-    addresses = _addresses(machine, place)
+    addresses = machine.shared_addresses(place)
     _touch(machine, instruction, addresses, writes=False)
-    amount = np.broadcast_to(machine.read(count, "u32"), addresses.shape).astype(np.int64)
+    amount = machine.integers(count)
     for _, mbarrier, rows in _by_barrier(machine, addresses):
         np.add.at(mbarrier.bytes, machine.block[machine.lanes[rows]], amount[rows])
-    return machine.step + 1
 
 
 def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
     """Executes `test_wait`, and `try_wait`, which here waits until the phase is complete and so never fails."""
-    target, place, given = instruction.operands[:3]
-    addresses, lanes = _addresses(machine, place), machine.lanes
+    target, place, state = instruction.operands[:3]
+    addresses, lanes, by_parity = machine.shared_addresses(place), machine.lanes, instruction.has("parity")
     _touch(machine, instruction, addresses, writes=False)
-    asked = np.broadcast_to(machine.read(given, "u32" if instruction.has("parity") else "u64"), lanes.shape)
-    asked = asked.astype(np.int64)
+    awaited = machine.integers(state, "u32" if by_parity else "u64")
     done = np.zeros(len(lanes), dtype=bool)
-    phases, first = np.zeros(len(lanes), dtype=np.int64), np.zeros(len(lanes), dtype=np.int64)
     for address, mbarrier, rows in _by_barrier(machine, addresses):
         blocks = machine.block[lanes[rows]]
-        phases[rows], first[rows] = mbarrier.phase[blocks], mbarrier.first[blocks]
-        complete = phases[rows] & 1 != asked[rows] & 1 if instruction.has("parity") else phases[rows] > asked[rows]
-        done[rows] = complete
-        passed = rows[complete]
-        if instruction.has("parity"):
-            machine.ordering.learn_parity(lanes[passed], address, asked[passed], first[passed])
+        phases = mbarrier.phase[blocks]
+        done[rows] = phases & 1 != awaited[rows] & 1 if by_parity else phases > awaited[rows]
+        passed = rows[done[rows]]
+        if by_parity:
+            first = mbarrier.first[machine.block[lanes[passed]]]
+            machine.ordering.learn_parity(lanes[passed], address, awaited[passed], first)
         else:
-            machine.ordering.learn_phase(lanes[passed], address, asked[passed] + 1)
+            machine.ordering.learn_phase(lanes[passed], address, awaited[passed] + 1)
     if instruction.has("test_wait") or done.all():
         machine.write(target, done, "pred")
-        return machine.step + 1
-    waits = lanes[~done]
-    machine.state[waits], machine.pc[waits] = LaneState.AT_MBARRIER, machine.step
+        return None
+    machine.wait(lanes[~done], LaneState.AT_MBARRIER)
     if done.any():
-        ready = lanes[done]
-        is_whole, machine.lanes, machine.is_whole = machine.is_whole, ready, False
-        machine.write(target, np.ones(len(ready), dtype=bool), "pred")
-        machine.lanes, machine.is_whole = lanes, is_whole
-        machine.pc[ready] = machine.step + 1
-    return None
+        machine.select(lanes[done])
+        machine.write(target, np.ones(len(machine.lanes), dtype=bool), "pred")
+        machine.pc[machine.lanes] = machine.step + 1
+        machine.select(lanes)
+    return APART
 
 
-def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> int:
+def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes `cp.async.mbarrier.arrive`, which arrives at once, since copies are made at once here.
 
     Without `noinc` one more arrival is expected before it, so there is nothing to count.
     """
-    for address, mbarrier, rows in _by_barrier(machine, _addresses(machine, instruction.operands[0])):
+    for address, mbarrier, rows in _by_barrier(machine, machine.shared_addresses(instruction.operands[0])):
         lanes = machine.lanes[rows]
         blocks = machine.block[lanes]
         machine.ordering.arrive_after_copies(lanes, address, mbarrier.phase[blocks])
         if instruction.has("noinc"):
-            mbarrier.arrive(blocks, np.ones(len(rows), dtype=np.int64))
+            mbarrier.arrive(blocks, np.ones_like(rows))
     machine.mbarriers_changed()
-    return machine.step + 1
 
 
-WAITS = {"bar": _barrier, "barrier": _barrier, "mbarrier": _mbarrier}
+_OF_MBARRIERS: dict[str, Handler] = {
+    "init": _initialise, "inval": _invalidate, "arrive": _arrive, "expect_tx": _expect, "test_wait": _wait,
+    "try_wait": _wait,
+}  # fmt: skip
+WAITS: dict[str, Handler] = {"bar": _barrier, "barrier": _barrier, "mbarrier": _mbarrier, "mapa": _map_address}

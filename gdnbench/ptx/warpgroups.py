@@ -3,6 +3,12 @@
 Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64: of A as `mma` has a matrix of 16 x 16, and of the sums,
 for each 8 columns, as it has one of 16 x 8 (PTX ISA, "Register Fragments and Shared Memory Matrix Layouts"). A product
 sums over 32 bytes of each row of A and column of B: 16 numbers of 16 bits, or 32 of 8.
+
+Descriptors tell where a matrix lies in shared memory. Elements lie in pieces of 16 bytes, eight of 16 bits in each.
+With a swizzle of W pieces (8, 4 or 2), W pieces make a row, 8 rows make an atom, and a piece's number in its row is
+XORed with bits of its row's number: with bits 7 up of the address. Along a row go the elements that a product sums over
+("K-major") or, transposed, rows of A or columns of B ("MN-major", of 16-bit elements alone). See the PTX ISA, "Matrix
+Descriptor Format" and "Canonical Layouts".
 """
 
 from __future__ import annotations
@@ -14,19 +20,78 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.ptx.findings import Fault
-from gdnbench.ptx.grid import WARP
-from gdnbench.ptx.machine import Handler, LaneState, Machine
-from gdnbench.ptx.matrices import INNER_BYTES, Descriptors, as_doubles
-from gdnbench.ptx.numbers import Array, canonical
-from gdnbench.ptx.ordering import IntArray
-from gdnbench.ptx.program import Operand, PtxInstruction, unknown
+from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
+from gdnbench.ptx.numbers import Array, IntArray, canonical
+from gdnbench.ptx.program import WARP, Operand, PtxInstruction, unknown
 from gdnbench.ptx.segments import Access
+from gdnbench.ptx.warps import as_doubles
 from gdnbench.ptx.wgmma_registers import is_product, registers_of
 
 WARPS, ROWS = 4, 64
 GROUP = WARPS * WARP  # threads
 _TYPES = {"bf16": np.uint16, "f16": np.uint16, "e4m3": np.uint8, "e5m2": np.uint8}
 """The dtype that holds the bits of each type of A and B."""
+
+
+PIECE_BYTES = 16
+PIECE = 8  # elements of 16 bits
+INNER = 16  # elements of 16 bits that a product sums over
+INNER_BYTES = 32
+_ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """The descriptors of warpgroups, which agree in all but the addresses.
+
+    `start` and the dimension byte offsets `leading` and `stride` have shape (groups,), in bytes; `row_pieces` is the
+    pieces of a row, 1 without a swizzle.
+    """
+
+    start: IntArray
+    leading: IntArray
+    stride: IntArray
+    row_pieces: int
+
+    @classmethod
+    def read(cls, words: Array) -> Descriptors | None:
+        """Decodes 64-bit descriptors; returns None for what is unknown: base offsets, and several swizzles at once."""
+        words = words.astype(np.uint64)
+        start, leading, stride = (
+            (words >> np.uint64(first) & np.uint64(0x3FFF)).astype(np.int64) * PIECE_BYTES for first in (0, 16, 32)
+        )
+        base, modes = words >> np.uint64(49) & np.uint64(7), np.unique(words >> np.uint64(62))
+        if base.any() or len(modes) != 1:
+            return None
+        return cls(start, leading, stride, _ROW_PIECES[int(modes[0])])
+
+    def pieces(self, size: int, *, is_transposed: bool) -> IntArray | None:
+        """Returns addresses of a matrix's pieces, in bytes, or None if a row or an atom is entered at an unknown place.
+
+        Of shape (groups, size, 2): for each of `size` rows of A or columns of B, the two pieces to sum over. Transposed
+        (MN-major), of shape (groups, 16, size / 8): for each element to sum over, its pieces.
+        """
+        width, start = self.row_pieces, self.start[:, None, None]
+        leading, stride = self.leading[:, None, None], self.stride[:, None, None]
+        across = size // PIECE if is_transposed else INNER_BYTES // PIECE_BYTES
+        if width > 1 and not self._begins_well(min(across, width) if is_transposed else across):
+            return None
+        outer, inner = np.arange(INNER if is_transposed else size)[:, None], np.arange(across)
+        rows, groups = outer % 8 * (width * PIECE_BYTES), outer // 8
+        if is_transposed and width == 1:
+            places = inner * stride + rows + groups * leading
+        elif is_transposed:
+            places = inner % width * PIECE_BYTES + inner // width * leading + rows + groups * stride
+        else:
+            places = inner * (leading if width == 1 else PIECE_BYTES) + rows + groups * stride
+        addresses = start + places
+        swizzled: IntArray = addresses ^ (addresses >> 7 & width - 1) * PIECE_BYTES
+        return swizzled
+
+    def _begins_well(self, pieces: int) -> bool:
+        """Returns whether the first `pieces` pieces lie in the first row of an atom."""
+        row = self.row_pieces * PIECE_BYTES
+        return bool((self.start % (8 * row) + pieces * PIECE_BYTES <= row).all())
 
 
 @dataclass(frozen=True)
@@ -103,22 +168,22 @@ def _columns(shape: str, kinds: tuple[str, str]) -> int:
 def _multiply(machine: Machine, instruction: PtxInstruction) -> None:
     """Computes D = A B + D or A B for the running warpgroups; sums are rounded once, as those of `mma`."""
     product = _Product.of(instruction)
-    lanes, flights, now = machine.lanes, machine.flights, machine.ordering.now
-    flights.check_product(instruction, lanes, product.sums, product.a, product.shape)
+    lanes = machine.lanes
+    machine.flights.check_product(instruction, product.sums, product.a, product.shape)
     groups = len(lanes) // GROUP
     a, b = _left(machine, product), _right(machine, product)
     sums = np.matmul(product.sign * as_doubles(product.kinds[0], a), as_doubles(product.kinds[1], b))
     # For each 8 columns a lane has two neighbours in one of its warp's upper 8 rows, then two in one of the lower.
     apart = sums.reshape(groups, WARPS, 2, 8, product.columns // 8, 4, 2).transpose(4, 2, 6, 0, 1, 3, 5)
     held = np.ascontiguousarray(apart).reshape(product.columns // 2, len(lanes))
-    adds = np.broadcast_to(machine.read(product.adds, "pred"), lanes.shape)
+    adds = machine.spread(product.adds, "pred")
     if adds.any():
-        before = np.stack([np.broadcast_to(machine.read(each, "f32"), lanes.shape) for each in product.sums])
+        before = np.stack([machine.spread(each, "f32") for each in product.sums])
         held = held + np.where(adds, before, np.float32(0))
     rounded = canonical(held.astype(np.float32))
     for register, values in zip(product.sums, rounded, strict=True):
         machine.write(register, values, "f32")
-    flights.begin_product(machine.step, lanes, product.sums, product.a, product.shape, now)
+    machine.flights.begin_product(product.sums, product.a, product.shape)
 
 
 def _left(machine: Machine, product: _Product) -> Array:
@@ -127,7 +192,7 @@ def _left(machine: Machine, product: _Product) -> Array:
     if product.a_place is not None:
         matrix = _from_shared(machine, product.a_place, ROWS, product.kinds[0], is_transposed=product.is_a_transposed)
         return matrix.swapaxes(1, 2) if product.is_a_transposed else matrix
-    held = np.stack([np.broadcast_to(machine.read(each, "b32"), machine.lanes.shape) for each in product.a], axis=1)
+    held = np.stack([machine.spread(each, "b32") for each in product.a], axis=1)
     # Registers go down the columns of tiles of 8 rows of 16 bytes: upper and lower of the first, then of the next.
     parts = np.ascontiguousarray(held).view(_TYPES[product.kinds[0]]).reshape(groups, WARPS, 8, 4, 2, 2, -1)
     return np.ascontiguousarray(parts.transpose(0, 1, 5, 2, 4, 3, 6)).reshape(groups, ROWS, -1)
@@ -147,7 +212,7 @@ def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_t
     Each warp reads all of it, a lane every 32nd piece.
     """
     instruction, lanes = machine.instruction, machine.lanes
-    words = np.broadcast_to(machine.read(place, "u64"), lanes.shape).reshape(-1, GROUP)
+    words = machine.spread(place, "u64").reshape(-1, GROUP)
     if (words != words[:, :1]).any():
         raise unknown(instruction)
     descriptors = Descriptors.read(words[:, 0])
@@ -168,20 +233,14 @@ def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
     """Returns a handler that waits until all threads of a warpgroup have arrived, then calls `act`."""
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
-        lanes = machine.lanes
-        waiting = np.flatnonzero((machine.state == LaneState.AT_WARPGROUP) & (machine.pc == machine.step))
-        if len(waiting):
-            lanes = np.union1d(lanes, waiting)
-            machine.select(lanes)
-            machine.state[waiting] = LaneState.RUNS
-        group = _groups(machine)
+        machine.take_in(LaneState.AT_WARPGROUP)
+        lanes, group = machine.lanes, _groups(machine)
         here = np.bincount(group[lanes], minlength=int(group[-1]) + 1)
         alive = np.bincount(group[machine.state != LaneState.ENDED], minlength=len(here))
         ready = (here == alive)[group[lanes]]
-        late = lanes[~ready]
-        machine.state[late], machine.pc[late] = LaneState.AT_WARPGROUP, machine.step
+        machine.wait(lanes[~ready], LaneState.AT_WARPGROUP)
         if not ready.any():
-            return None
+            return APART
         is_full = ready & (here == GROUP)[group[lanes]]
         if (ready & ~is_full).any():
             text = f"threads of the warpgroup never come to `{instruction.opcode}`, which needs all {GROUP}"
@@ -190,11 +249,7 @@ def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
             machine.select(lanes[is_full])
             act(machine, instruction)
         machine.select(lanes[ready])
-        if ready.all():
-            return machine.step + 1
-        machine.pc[machine.lanes] = machine.step + 1
-        machine.progressed()
-        return None
+        return None if ready.all() else machine.go_on()
 
     return handle
 
@@ -222,10 +277,10 @@ def _execute(machine: Machine, instruction: PtxInstruction) -> int | None:
         machine.end_reads("wgmma", machine.flights.groups)
     else:
         raise unknown(instruction)
-    return machine.step + 1
+    return None
 
 
-def _fence(machine: Machine, instruction: PtxInstruction) -> int:
+def _fence(machine: Machine, instruction: PtxInstruction) -> None:
     """Executes fences: `fence.proxy.async` and `fence.mbarrier_init` for the asynchronous proxy, others for flags."""
     if instruction.has("proxy") and instruction.has("async") and not instruction.has("global"):
         machine.ordering.fence_proxy(machine.lanes)
@@ -233,7 +288,6 @@ def _fence(machine: Machine, instruction: PtxInstruction) -> int:
         machine.ordering.init_fence[machine.lanes] = machine.ordering.now
     elif instruction.name == "membar" or instruction.has("acq_rel", "sc"):
         machine.ordering.fence(machine.lanes)
-    return machine.step + 1
 
 
 def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> Handler:
@@ -246,9 +300,9 @@ def watched(machine: Machine, instruction: PtxInstruction, handler: Handler) -> 
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         if instruction.name == "mov":
-            machine.flights.move(machine.lanes, reads, writes)
+            machine.flights.move(reads, writes)
         else:
-            machine.flights.access(instruction, machine.lanes, reads, writes, machine.ordering.now)
+            machine.flights.access(instruction, reads, writes)
         return handler(machine, instruction)
 
     return handle

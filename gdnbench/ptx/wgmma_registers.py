@@ -11,15 +11,18 @@ product to the next of the same shape need none (PTX ISA, "wgmma.fence" and "wgm
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from gdnbench.ptx.barriers import Groups
-from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.ordering import IntArray
+from gdnbench.ptx.findings import Fault
+from gdnbench.ptx.numbers import IntArray, Mask
 from gdnbench.ptx.program import Operand, Program, PtxInstruction
+
+if TYPE_CHECKING:
+    from gdnbench.ptx.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -48,43 +51,39 @@ class Flights:
         fenced: shape (lanes,), step of the last `wgmma.fence`.
     """
 
-    def __init__(self, program: Program, threads: IntArray, blocks: IntArray, findings: FaultLog) -> None:
-        """Takes each lane's thread in its block and block in the grid, both of shape (lanes,)."""
-        self.tracked = _tracked(program)
-        self._program, self._findings = program, findings
-        self._threads, self._blocks = threads, blocks
-        count = len(threads)
+    def __init__(self, machine: Machine) -> None:
+        self.tracked = _tracked(machine.program)
+        self._machine, count = machine, len(machine.block)
         self.groups, self.fenced = Groups(count), np.zeros(count, dtype=np.int64)
         self._never = np.zeros(count, dtype=np.int64)
         self._unused = _Use(self._never, self._never)
         self._uses: dict[str, _Use] = {}
 
-    def access(
-        self, instruction: PtxInstruction, lanes: IntArray, reads: Sequence[str], writes: Sequence[str], now: int
-    ) -> None:
+    def access(self, instruction: PtxInstruction, reads: Sequence[str], writes: Sequence[str]) -> None:
         """Records and checks accesses to registers by an instruction that is neither `wgmma` nor `mov`."""
+        lanes, now = self._machine.lanes, np.full(len(self._never), self._machine.ordering.now, dtype=np.int64)
         for name in reads:
             use = self._uses.get(name)
             if use is not None and use.is_sum:
                 self._check_flight(instruction, lanes, use, "reads")
-                self._uses[name] = self._touched(use, lanes, now)
-        written = _Use(np.full(len(self._never), now, dtype=np.int64), self._never)
+                self._uses[name] = self._joined(use, replace(use, touched=now), lanes)
         for name in writes:
             use = self._uses.get(name, self._unused)
             self._check_flight(instruction, lanes, use, "writes")
-            self._uses[name] = self._joined(use, written, lanes)
+            self._uses[name] = self._joined(use, _Use(now, self._never), lanes)
 
-    def move(self, lanes: IntArray, sources: Sequence[str], targets: Sequence[str]) -> None:
+    def move(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Copies the state of a moved register; a constant counts as never accessed."""
         known = [self._uses.get(name, self._unused) for name in sources]
         use = max(known, key=lambda each: each.product, default=self._unused)
         for name in targets:
-            self._uses[name] = self._joined(self._uses.get(name, self._unused), use, lanes)
+            self._uses[name] = self._joined(self._uses.get(name, self._unused), use, self._machine.lanes)
 
     def check_product(
-        self, instruction: PtxInstruction, lanes: IntArray, sums: Iterable[Operand], a: Iterable[Operand], shape: str
+        self, instruction: PtxInstruction, sums: Iterable[Operand], a: Iterable[Operand], shape: str
     ) -> None:
         """Reports registers that a product may not use now."""
+        lanes = self._machine.lanes
         bad = self.fenced[lanes] == 0
         if bad.any():
             self._note(instruction, lanes, bad, "begins the kernel's first product with no `wgmma.fence` before it")
@@ -101,46 +100,36 @@ class Flights:
                 self._note(instruction, lanes, bad, text)
                 return
 
-    def begin_product(
-        self, number: int, lanes: IntArray, sums: Iterable[Operand], a: Iterable[Operand], shape: str, now: int
-    ) -> None:
-        """Marks registers as used by a product in flight, of instruction `number` and step `now`."""
-        issued = np.full(len(self._never), now, dtype=np.int64)
+    def begin_product(self, sums: Iterable[Operand], a: Iterable[Operand], shape: str) -> None:
+        """Marks registers as used by the current instruction, a product in flight from now on."""
+        issued = np.full(len(self._never), self._machine.ordering.now, dtype=np.int64)
         for operands, is_sum in ((sums, True), (a, False)):
             for operand in operands:
                 use = self._uses.get(operand.text, self._unused)
-                new = _Use(use.touched, issued, number, shape, is_sum)
-                self._uses[operand.text] = self._joined(use, new, lanes)
-
-    def _touched(self, use: _Use, lanes: IntArray, now: int) -> _Use:
-        touched = np.full(len(self._never), now, dtype=np.int64)
-        new = _Use(touched, use.issued, use.product, use.shape, use.is_sum)
-        return self._joined(use, new, lanes)
+                new = _Use(use.touched, issued, self._machine.step, shape, is_sum)
+                self._uses[operand.text] = self._joined(use, new, self._machine.lanes)
 
     def _joined(self, old: _Use, new: _Use, lanes: IntArray) -> _Use:
         """Returns the new use in `lanes` and the old one in the others."""
         if len(lanes) == len(self._never):
             return new
-        arrays = []
-        for before, after in ((old.touched, new.touched), (old.issued, new.issued)):
-            arrays.append(before if before is after else _replaced(before, after, lanes))
-        told = new if new.product else old
-        return _Use(arrays[0], arrays[1], told.product, told.shape, told.is_sum)
+        touched, issued = _replaced(old.touched, new.touched, lanes), _replaced(old.issued, new.issued, lanes)
+        return replace(new if new.product else old, touched=touched, issued=issued)
 
     def _check_flight(self, instruction: PtxInstruction, lanes: IntArray, use: _Use, verb: str) -> None:
         bad = use.issued[lanes] > self.groups.done[lanes]
         if bad.any():
             what = "a sum" if use.is_sum else "a register of A"
-            at = self._program.instructions[use.product].at
+            at = self._machine.program.instructions[use.product].at
             self._note(instruction, lanes, bad, f"{verb} {what} of the `wgmma` at {at} without waiting for it")
 
-    def _note(self, instruction: PtxInstruction, lanes: IntArray, bad: npt.NDArray[np.bool_], text: str) -> None:
-        lane = lanes[np.flatnonzero(bad)[0]]
-        who = f"thread {self._threads[lane]} of block {self._blocks[lane]}"
-        self._findings.add(Fault.RACE, instruction.at, f"{who} {text}", count=int(np.count_nonzero(bad)))
+    def _note(self, instruction: PtxInstruction, lanes: IntArray, bad: Mask, text: str) -> None:
+        self._machine.note(Fault.RACE, instruction, lanes[bad], text)
 
 
 def _replaced(before: IntArray, after: IntArray, lanes: IntArray) -> IntArray:
+    if before is after:
+        return before
     merged = before.copy()
     merged[lanes] = after[lanes]
     return merged

@@ -220,7 +220,7 @@ SOURCE = "source"
 def check_source(candidate: Candidate) -> ReadyCheck:
     """Applies every lint rule to every file of the kernel.
 
-    Raises BuildError for an unreadable source, MachineError if the machine lacks a tool for a rule that needs a build.
+    Raises BuildError for an unreadable source.
     """
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
     files = plural(len(result.files), "file")

@@ -33,9 +33,8 @@ def lint(
     Where no kernel is named, or all, the kernels of every op are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
     the op's largest workload, TF32 by default, sums in 16 bits, launches that CUDA
-    refuses, mistakes of autotuning. CUDA: barriers that some threads miss, shared
-    memory that nobody wrote, narrow loads, overflowing offsets, refused launches,
-    spills that __launch_bounds__ forces.
+    refuses, mistakes of autotuning. CUDA: pointers that lack const __restrict__,
+    overflowing offsets, refused launches.
     `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
     Exits with 1 if there is a finding.
     """

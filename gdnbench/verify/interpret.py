@@ -9,7 +9,7 @@ from torch import Tensor
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
-from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton, Watched
+from gdnbench.launch.interpret import InterpretedCuda, InterpretedRun, InterpretedTriton
 from gdnbench.launch.workspace import Workspace
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
@@ -48,7 +48,7 @@ class _Interpretation:
         self._task, self._channel, self._workspaces, self._case = task, channel, workspaces, case
         self._entry = workspaces.entry(case)
         self._interpreted: InterpretedCuda | InterpretedTriton
-        self._watched = Watched((), ())
+        self._watched = InterpretedRun((), ())
         self._contest_error: float | None = None
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:

@@ -1,42 +1,18 @@
-"""The rules of `gdnbench lint`, one a module."""
+"""The rules of `gdnbench lint`."""
 
 from __future__ import annotations
 
 from gdnbench.lint.finding import LintRule
-from gdnbench.lint.rules.autotune_in_place import AUTOTUNE_IN_PLACE
-from gdnbench.lint.rules.autotune_key import AUTOTUNE_KEY
-from gdnbench.lint.rules.cuda_launch import CUDA_LAUNCH
-from gdnbench.lint.rules.cuda_offset import CUDA_OFFSET
-from gdnbench.lint.rules.divergent_barrier import DIVERGENT_BARRIER
-from gdnbench.lint.rules.dot_inner_size import DOT_INNER_SIZE
-from gdnbench.lint.rules.dot_tf32 import DOT_TF32
-from gdnbench.lint.rules.forced_spills import FORCED_SPILLS
-from gdnbench.lint.rules.lane_count import LANE_COUNT
-from gdnbench.lint.rules.moved_load import MOVED_LOAD
-from gdnbench.lint.rules.narrow_loads import NARROW_LOADS
-from gdnbench.lint.rules.narrow_sum import NARROW_SUM
-from gdnbench.lint.rules.plain_pointer import PLAIN_POINTER
-from gdnbench.lint.rules.triton_launch import TRITON_LAUNCH
-from gdnbench.lint.rules.triton_offset import TRITON_OFFSET
-from gdnbench.lint.rules.unmasked_access import UNMASKED_ACCESS
-from gdnbench.lint.rules.unwritten_shared import UNWRITTEN_SHARED
+from gdnbench.lint.rules.autotune import autotune_in_place, autotune_key
+from gdnbench.lint.rules.moved_load import moved_load
+from gdnbench.lint.rules.offset import cuda_offset, triton_offset
+from gdnbench.lint.rules.plain_pointer import plain_pointer
+from gdnbench.lint.rules.precision import dot_tf32, narrow_sum
+from gdnbench.lint.rules.refused_launch import cuda_launch, triton_launch
+from gdnbench.lint.rules.unmasked_access import unmasked_access
 
 RULES: tuple[LintRule, ...] = (
-    UNMASKED_ACCESS,
-    DOT_INNER_SIZE,
-    DOT_TF32,
-    TRITON_OFFSET,
-    NARROW_SUM,
-    AUTOTUNE_KEY,
-    AUTOTUNE_IN_PLACE,
-    LANE_COUNT,
-    TRITON_LAUNCH,
-    MOVED_LOAD,
-    NARROW_LOADS,
-    DIVERGENT_BARRIER,
-    UNWRITTEN_SHARED,
-    PLAIN_POINTER,
-    CUDA_OFFSET,
-    FORCED_SPILLS,
-    CUDA_LAUNCH,
+    *(unmasked_access, dot_tf32, triton_offset, narrow_sum, autotune_key, autotune_in_place, triton_launch, moved_load),
+    *(plain_pointer, cuda_offset, cuda_launch),
 )
+"""Triton's, then CUDA's, by their codes."""

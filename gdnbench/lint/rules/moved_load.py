@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.finding import Places, lint_rule
 from gdnbench.lint.settings import at_words
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.lint.triton_value import EventsAtSetting, MemoryAccess
@@ -15,7 +15,9 @@ FEWEST_STAGES = 2
 """With one stage no load is issued ahead."""
 
 
-def _check(subject: TritonSubject) -> Iterator[tuple[SourcePlace, str]]:
+@lint_rule("T10", "moved-load", remedy="keep the value in registers, or take num_stages from that loop")
+def moved_load(subject: TritonSubject) -> Places:
+    """In a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store."""
     loops = [
         loop
         for function in subject.source.functions.values()
@@ -37,10 +39,10 @@ def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
     """Returns the `num_stages` of the loop's `tl.range`; 0 if absent or unknown."""
     if not isinstance(loop.iter, ast.Call):
         return 0
-    asked = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
-    value = asked.value if isinstance(asked, ast.Constant) else None
-    if isinstance(asked, ast.Name):
-        value = constants.get(asked.id)
+    option = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
+    value = option.value if isinstance(option, ast.Constant) else None
+    if isinstance(option, ast.Name):
+        value = constants.get(option.id)
     return value if isinstance(value, int) else 0
 
 
@@ -55,13 +57,3 @@ def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess
             yield event, stored[event.pointer.tensor]
         elif event.kind == "store":
             stored[event.pointer.tensor] = event
-
-
-MOVED_LOAD = LintRule(
-    code="T10",
-    name="moved-load",
-    language="triton",
-    bug="in a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store",
-    remedy="keep the value in registers, or take num_stages from that loop",
-    check=_check,
-)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gdnbench.lint.cuda_source import CudaFunction, text_of, walk
-from gdnbench.lint.cuda_subject import CudaSubject
-from gdnbench.lint.finding import LintRule, SourcePlace
+from gdnbench.lint.cuda_source import CudaFunction, CudaSubject, field, text_of, walk
+from gdnbench.lint.finding import Places, lint_rule
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
+@lint_rule(
+    "C4",
+    "plain-pointer",
+    remedy="declare it const T *__restrict__: loads may then go through the read-only path and past stores",
+)
+def plain_pointer(subject: CudaSubject) -> Places:
+    """A pointer parameter of a kernel is only read, and is not const __restrict__."""
     for function in subject.source.functions:
         if not function.is_kernel or not function.is_understood:
             continue
@@ -21,11 +25,8 @@ def _check(subject: CudaSubject) -> Iterator[tuple[SourcePlace, str]]:
             if not parameter.is_pointer or parameter.place is None or (parameter.is_const and parameter.is_restrict):
                 continue
             if _is_only_read(function, parameter.name):
-                lacking = [
-                    word
-                    for word, there in (("const", parameter.is_const), ("__restrict__", parameter.is_restrict))
-                    if not there
-                ]
+                has = {"const": parameter.is_const, "__restrict__": parameter.is_restrict}
+                lacking = [word for word, is_there in has.items() if not is_there]
                 yield parameter.place, f"{parameter.name} is only read, and its parameter lacks {' and '.join(lacking)}"
 
 
@@ -37,28 +38,16 @@ def _is_only_read(function: CudaFunction, name: str) -> bool:
 
 def _reads_element(name: Node) -> bool:
     parent = name.parent
-    if parent is None or parent.type != "subscript_expression" or parent.child_by_field_name("argument") != name:
+    if parent is None or parent.type != "subscript_expression" or field(parent, "argument") != name:
         return False
     outer = parent.parent
     if outer is None or outer.type in {"update_expression", "pointer_expression", "return_statement"}:
         return False
-    is_written = outer.type == "assignment_expression" and outer.child_by_field_name("left") == parent
+    is_written = outer.type == "assignment_expression" and field(outer, "left") == parent
     is_argument = outer.type == "argument_list" and not _is_conversion(outer)
     return not is_written and not is_argument and outer.type != "field_expression"
 
 
 def _is_conversion(arguments: Node) -> bool:
     """Whether the call certainly takes its argument by value: a conversion between number types."""
-    call = arguments.parent
-    called = call.child_by_field_name("function") if call is not None else None
-    return called is not None and text_of(called).startswith(("__bfloat16", "__half2", "__float2"))
-
-
-PLAIN_POINTER = LintRule(
-    code="C4",
-    name="plain-pointer",
-    language="cuda",
-    bug="a pointer parameter of a kernel is only read, and is not const __restrict__",
-    remedy="declare it const T *__restrict__: loads may then go through the read-only path and past stores",
-    check=_check,
-)
+    return text_of(field(arguments.parent, "function")).startswith(("__bfloat16", "__half2", "__float2"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdnbench.codegen.control import ScoreboardWait
-from gdnbench.codegen.sass import listing
+from gdnbench.codegen.sass import ScoreboardWait, listing
 from gdnbench.codegen.schedule import (
     EncodedInstruction,
     InstructionSchedule,

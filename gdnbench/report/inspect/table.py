@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.codegen.control import Control, OutstandingInstruction, ScoreboardWait
+from gdnbench.codegen.sass import Control, OutstandingInstruction, ScoreboardWait
 from gdnbench.codegen.schedule import (
     EncodedInstruction,
     InstructionSchedule,
