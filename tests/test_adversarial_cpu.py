@@ -1,4 +1,7 @@
-"""Kernels that cheat, on the CPU, all in one run: each gets its status, none a time, and the honest are measured."""
+"""Kernels that cheat, on the CPU, all in one run: each gets its status, none a time, and the honest are measured.
+
+Workers are forked here, as those of `score` are; test_adversarial_gpu.py has cheats in workers of their own.
+"""
 
 import pytest
 from cheats import HONEST, ON_CPU, read_table, rows_of, verdict, write_table
@@ -19,7 +22,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(folder):
-    bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"))
+    bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"), in_process=True)
     run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS)
     assert run.out, run.err
     return run
@@ -47,7 +50,7 @@ def test_the_table_has_a_row_for_each(done, folder):
 
 def test_those_in_cuda_compile_and_are_right_at_first(folder):
     """What they do later is for a GPU to show; a cheat that is no kernel at all would show nothing."""
-    bench = Gdnbench(folder / "cuda", (ADVERSARIAL / "gpu",))
+    bench = Gdnbench(folder / "cuda", (ADVERSARIAL / "gpu",), in_process=True)
     names = "test-value-cache-cuda,test-tires-cuda"
     verified = bench("verify", names, "--gpu", "cpu", "--shape", "B=1", "-q", "--json")
     assert verified.code == 0, verified.out + verified.err

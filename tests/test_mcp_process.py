@@ -65,7 +65,7 @@ def begin(client, tool, heard, arguments):
 
 
 def test_a_cancelled_call_ends_what_it_started_and_keeps_what_is_finished(project):
-    with connected(project) as client:
+    with connected(project, forks=False) as client:
         heard = []
         running = begin(client, "run", heard, LONG)
         wait_for(measured(project / "results", 3), "a few rounds")
@@ -173,7 +173,7 @@ class Talk:
 def by_hand(project):
     process = subprocess.Popen(
         server_command(project),
-        env={**os.environ, **environment(project)},
+        env={**os.environ, **environment(project, forks=False)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
