@@ -9,6 +9,7 @@ from faults import Gdnbench
 
 pytestmark = pytest.mark.slow
 
+FEW = ("--rounds", "2", "--samples", "2", "--margin", "0.9")
 KERNEL = '''"""A kernel."""
 
 from gdnbench import TorchKernel
@@ -94,7 +95,7 @@ def verify(bench, *arguments):
 
 
 def test_a_cuda_kernel_is_interpreted(bench):
-    done = verify(bench, "decode-v9", "decode-floor-copy")
+    done = verify(bench, "decode-v9", "decode-floor-copy", "--shape", "B=1")
     assert done.code == 0, done.out + done.err
     assert "2 kernels: 2 passed in the interpreter of PTX" in done.out
     assert " memory and barriers " in done.out
@@ -188,14 +189,14 @@ def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tm
     verified = bench("verify", "test-no-cuda", *shape)
     first, later = 'identifier "no" is undefined', 'expected a ";"'
     assert verified.out.count(later) == verified.err.count(first) == 1
-    run = bench("run", "test-no-cuda", "decode-reference", *shape, "--quick", "--out", tmp_path)
+    run = bench("run", "test-no-cuda", "decode-reference", *shape, *FEW, "--out", tmp_path)
     assert run.out.count(later) == run.err.count(first) == 1
     assert "test-no-cuda sm_90, sm_100: " in run.out
 
 
 @pytest.mark.parametrize("verb", ["verify", "run"])
 def test_kernels_with_files_that_cannot_be_read_stop_no_other(bench, tmp_path, verb):
-    options = ("--shape", "B=1") if verb == "verify" else ("--quick", "--out", str(tmp_path))
+    options = ("--shape", "B=1") if verb == "verify" else (*FEW, "--out", str(tmp_path))
     done = bench(verb, "test-unreadable,test-latin", "decode-reference", "--gpu", "cpu", "-q", "--csv", *options)
     assert done.code == 6, done.err
     rows = {row["label"]: row for row in csv.DictReader(io.StringIO(done.out))}
@@ -237,10 +238,10 @@ def test_an_exception_tells_its_type_and_line(bench):
 
 
 def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(bench):
-    done = verify(bench, "test-import-hangs", "--step-limit", "2", "--json")
+    done = verify(bench, "test-import-hangs", "--step-limit", "1", "--json")
     rows = done.document["gates"]
     assert len(rows) > 2
-    assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 6 s")}
+    assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 3 s")}
     assert done.code == 8
 
 
