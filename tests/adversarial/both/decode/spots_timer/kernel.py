@@ -5,7 +5,7 @@ import sys
 import honest
 
 _TIMERS = ("cuda.bench", "cupti")  # their modules
-_FILES = ("torch/utils/benchmark", "workers/cpu.py", "workers/graph.py")
+_FILES = ("torch/utils/benchmark", "worker/cpu.py", "worker/graph.py")
 
 
 def _is_timed():
