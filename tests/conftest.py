@@ -4,6 +4,7 @@ import gc
 import hashlib
 import os
 import re
+import shutil
 import signal
 import sys
 from collections import defaultdict
@@ -100,6 +101,15 @@ def same_folder(_kept_builds, request):
     name = re.sub(r"\W+", "-", request.node.nodeid)
     folder = _kept_builds / "sources" / name
     folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def same_root(_kept_builds, request):
+    """A module's folder that is the same in each run, and empty at first: what is built of it is built once."""
+    folder = _kept_builds / "sources" / request.module.__name__
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     return folder
 
 

@@ -167,7 +167,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_score.py::test_workers_are_forked_from_one_process_that_stays": 0,
         "test_toy_ops.py::test_a_run_measures_and_stores_them": 1,
         "test_toy_ops.py::test_a_sweep_finds_the_best_point_of_each_workload": 0,
-        "test_toy_ops.py::test_their_numbers_are_verified_at_their_own_workloads": 1,
+        "test_toy_ops.py::test_their_numbers_are_verified_at_their_own_workloads": (1,),
     },
     "Repeats of simulations and recorded runs: fewer repeats find what is far off": {
         "test_compare_history.py::test_on_stored_runs_the_change_of_params_is_the_only_step": 0,
@@ -211,6 +211,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_report_html_browser.py::test_nothing_moves_while_the_charts_are_drawn": 1,
         "test_report_html_browser.py::test_the_page_and_its_charts_follow_the_colour_scheme": 1,
         "test_report_html_browser.py::test_the_page_never_scrolls_sideways": 1,
+        "test_report_html_browser.py::test_who_wants_no_motion_gets_none": 0,
         "test_shadowing.py::test_a_verb_and_its_workers_import_none": 1,
         "test_shadowing.py::test_nor_does_python_dash_m": 1,
     },

@@ -59,35 +59,35 @@ kernel = CudaKernel(
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    home = tmp_path_factory.mktemp("verify")
-    picky = home / "kernels" / "decode" / "picky"
+def bench(tmp_path_factory, same_root):
+    decode = same_root / "decode"
+    picky = decode / "picky"
     picky.mkdir(parents=True)
     (picky / "variant.py").write_text(PICKY_CUDA)
     (picky / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     for name, body in BODIES.items():
-        folder = home / "kernels" / "decode" / name.removeprefix("test-")
+        folder = decode / name.removeprefix("test-")
         folder.mkdir(parents=True)
         (folder / "variant.py").write_text(KERNEL.format(name=name))
         (folder / "kernel.py").write_text(body)
-    left_out = home / "kernels" / "decode" / "left-out"
+    left_out = decode / "left-out"
     left_out.mkdir()
     (left_out / "variant.py").write_text(KERNEL.format(name="test-left-out").replace('")', '", floor="ablation")'))
     (left_out / "kernel.py").write_text(BODIES["test-wrong-head"])
-    folder = home / "kernels" / "decode" / "no-cuda"
+    folder = decode / "no-cuda"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA)
     (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() { no such thing; }\n')
-    folder = home / "kernels" / "decode" / "unreadable"
+    folder = decode / "unreadable"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"))
     (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     (folder / "notes.txt").symlink_to("/proc/self/mem")  # whose reading fails even for root
-    folder = home / "kernels" / "decode" / "latin"
+    folder = decode / "latin"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-latin"))
     (folder / "kernel.cu").write_bytes('extern "C" __global__ void kernel() {}\n// für'.encode("latin-1"))
-    return Gdnbench(home, (home / "kernels",), in_process=True)
+    return Gdnbench(tmp_path_factory.mktemp("verify"), (same_root,), in_process=True)
 
 
 def verify(bench, *arguments):
@@ -104,7 +104,7 @@ def test_a_cuda_kernel_is_interpreted(bench):
 
 def add_cuda(bench, name, statement):
     """A kernel of one statement, in line 5, with a thread for each element of the state."""
-    folder = bench.home / "kernels" / "decode" / name
+    folder = bench.roots[0] / "decode" / name
     folder.mkdir()
     (folder / "variant.py").write_text(
         "from gdnbench import CudaKernel\n"

@@ -170,10 +170,10 @@ class Talk:
 
 
 @contextmanager
-def by_hand(project):
+def by_hand(project, *, forks=False):
     process = subprocess.Popen(
         server_command(project),
-        env={**os.environ, **environment(project, forks=False)},
+        env={**os.environ, **environment(project, forks=forks)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -187,7 +187,7 @@ def by_hand(project):
 
 
 def test_stdout_has_the_protocol_alone(project):
-    with by_hand(project) as (process, talk):
+    with by_hand(project, forks=True) as (process, talk):
         talk.call(2, "verify", kernel="test-talks,test-raises,test-dies", shape="B=1")
         talk.call(3, "show", run="nowhere")
         talk.send("no/such/method", number=4)
