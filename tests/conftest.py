@@ -133,10 +133,10 @@ def _one_builder():
 @pytest.fixture(scope="session", autouse=True)
 def _forked_workers():
     """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
-    from forked_workers import forked_workers
+    from forked_workers import SUPERVISION, forked_workers
 
     with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdnbench.measure.supervision.Worker", make_worker)
+        patch.setattr(f"{SUPERVISION}.Worker", make_worker)
         yield
 
 

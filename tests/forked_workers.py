@@ -23,7 +23,8 @@ from gdnbench.process.worker import Worker
 FORKING = (Path(__file__).with_name("forked"), Path(__file__).parent)
 """Folders for the PYTHONPATH of a process whose commands fork their workers."""
 VARIABLE = "GDNBENCH_TESTS_FORK_FROM"
-"""Has such processes find the folder of sockets."""
+"""Has such processes find the folder of sockets and the module that starts workers."""
+SUPERVISION = "gdnbench.measure.supervision"
 IDLE_S = 240.0
 """If the tests are killed: what they leave behind ends then."""
 _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "MKL", "OMP", "TORCH", "TRITON")
@@ -72,7 +73,7 @@ class ForkedWorkers:
 def forked_workers() -> Iterator[ForkedWorkers]:
     """What makes them, until the end of the block; the processes that they are forked from end with it."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-tests-") as folder:
-        os.environ[VARIABLE] = folder
+        os.environ[VARIABLE] = f"{folder}:{SUPERVISION}"
         try:
             yield ForkedWorkers(Path(folder))
         finally:

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-_SUPERVISION = "gdnbench.measure.supervision"
+_FOLDER, _, _SUPERVISION = os.environ.get("GDNBENCH_TESTS_FORK_FROM", "").partition(":")
 
 
 class _Finder:
@@ -23,11 +23,11 @@ class _Finder:
             from forked_workers import ForkedWorkers
 
             load(module)
-            module.Worker = ForkedWorkers(Path(os.environ["GDNBENCH_TESTS_FORK_FROM"]))
+            module.Worker = ForkedWorkers(Path(_FOLDER))
 
         spec.loader.exec_module = load_and_patch
         return spec
 
 
-if os.environ.get("GDNBENCH_TESTS_FORK_FROM"):
+if _FOLDER:
     sys.meta_path.insert(0, _Finder())
