@@ -28,7 +28,7 @@ def run_with_files_of_at_most(bench, nbytes):
 
 
 def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
-    bench = Gdnbench(tmp_path, in_process=True, forks=True)
+    bench = Gdnbench(tmp_path, in_process=True)
     stopped = run_with_files_of_at_most(bench, LONGEST_FILE)
     assert stopped.returncode == 5, stopped.stderr
     assert stopped.stderr.startswith("error: ")
@@ -46,7 +46,7 @@ def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
 
 @pytest.mark.parametrize("room", [0, 1, 2000])
 def test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees(tmp_path, room):
-    bench = Gdnbench(tmp_path, forks=True)
+    bench = Gdnbench(tmp_path)
     stopped = run_with_files_of_at_most(bench, room)
     assert stopped.returncode
     assert "Traceback" not in stopped.stderr, stopped.stderr
