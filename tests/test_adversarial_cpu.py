@@ -1,7 +1,4 @@
-"""Kernels that cheat, on the CPU, all in one run: each gets its status, none a time, and the honest are measured.
-
-Workers are forked here, as those of `score` are; test_adversarial_gpu.py has cheats in workers of their own.
-"""
+"""Kernels that cheat, on the CPU, all in one run: each gets its status, none a time, and the honest are measured."""
 
 import pytest
 from cheats import HONEST, ON_CPU, read_table, rows_of, verdict, write_table
@@ -22,7 +19,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def done(folder):
-    bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"), in_process=True)
+    bench = Gdnbench(folder, (ADVERSARIAL / "both", ADVERSARIAL / "cpu"))
     run = bench.run(",".join([*ON_CPU, *HONEST]), *CPU, *ROUNDS)
     assert run.out, run.err
     return run

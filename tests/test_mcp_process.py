@@ -252,7 +252,7 @@ def test_without_the_extra_it_says_what_to_install(command_line, monkeypatch):
 
 
 def test_a_project_that_is_no_folder_is_refused(command_line, tmp_path):
-    code, out, err = command_line("mcp", "--project", tmp_path / "nowhere")
+    code, out, err = command_line("mcp", "--project", tmp_path / "nowhere", columns="500")
     assert code == 2
     assert out == ""
     assert "is no folder" in err
