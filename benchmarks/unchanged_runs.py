@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -26,6 +27,7 @@ from gdnbench.analyse.ratio import CompareSettings
 from gdnbench.analyse.run_change import RunPair
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.model.declaration import Params
+from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Verdict
@@ -81,8 +83,13 @@ def _case(row: _Row) -> tuple[str, str]:
     return row["label"], row["B"]
 
 
+@cache
+def _decode() -> Op:
+    return load_catalog().ops["decode"]
+
+
 def _figure(row: _Row, kernel_time: _Row | None) -> Figure:
-    workload = load_catalog().ops["decode"].workloads.workload({"B": int(row["B"])})
+    workload = _decode().workloads.workload({"B": int(row["B"])})
     kernel = KernelTime(time_us=float(kernel_time["mean_us"]), rounds_us=_rounds(kernel_time)) if kernel_time else None
     return Figure(
         op="decode",

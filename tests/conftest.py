@@ -4,6 +4,7 @@ import gc
 import hashlib
 import os
 import re
+import shutil
 import signal
 import sys
 from collections import defaultdict
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 from deep import KEPT, deep_places
 
+from gdnbench.catalog import catalog
 from gdnbench.machine.gpus import list_gpus
+from gdnbench.origin import bundled_kernels
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every command that a test starts would ignore Ctrl-C, too.
@@ -26,8 +29,25 @@ if not list_gpus():
     # Tests run on as many processes as there are cores. Torch's threads on top of that wait for each other, spinning.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-FEW_FILES = 100  # of fewer, or of single tests, only some may have been named
 GPU_PATIENCE_S = 900  # tests that run side by side take turns on the GPU, as gdnbench itself sees to
+
+
+def pytest_configure():
+    """The bundled ops and kernels are declared once in this process: most commands load them, a tenth of a second."""
+    bundled, kept = bundled_kernels(), {}
+
+    def once(load_folder):
+        def call(folder, *ops):
+            if bundled not in folder.parents:
+                return load_folder(folder, *ops)
+            key = (folder, *map(id, ops))
+            if key not in kept:
+                kept[key] = load_folder(folder, *ops), ops  # which keeps the ops' ids theirs
+            return kept[key][0]
+
+        return call
+
+    catalog.load_op, catalog.load_kernel = once(catalog.load_op), once(catalog.load_kernel)
 
 
 def pytest_collection_modifyitems(items):
@@ -43,17 +63,13 @@ def pytest_collection_modifyitems(items):
 
 
 def _mark_deep(items):
-    """Marks the cases that `make test` leaves to `make test-all`, and says where the table names a test that is not."""
+    """Marks the cases that `make test` leaves to `make test-all`."""
     cases = defaultdict(list)
     for item in items:
         cases[f"{item.path.name}::{item.originalname}"].append(item)
-    files = {item.path.name for item in items}
-    for name, kept in KEPT.items():
-        if name in cases:
-            for place in deep_places(len(cases[name]), kept):
-                cases[name][place].add_marker(pytest.mark.deep)
-        elif name.partition("::")[0] in files and len(files) > FEW_FILES:
-            raise pytest.UsageError(f"tests/deep.py: there is no {name}")
+    for name in KEPT.keys() & cases.keys():
+        for place in deep_places(len(cases[name]), KEPT[name]):
+            cases[name][place].add_marker(pytest.mark.deep)
 
 
 def pytest_collection():
@@ -88,6 +104,15 @@ def same_folder(_kept_builds, request):
     return folder
 
 
+@pytest.fixture(scope="module")
+def same_root(_kept_builds, request):
+    """A module's folder that is the same in each run, and empty at first: what is built of it is built once."""
+    folder = _kept_builds / "sources" / request.module.__name__
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def _hash_of_codegen():
     from gdnbench import codegen
 
@@ -108,10 +133,10 @@ def _one_builder():
 @pytest.fixture(scope="session", autouse=True)
 def _forked_workers():
     """Commands that run in this process fork their workers where there is no GPU: see `forked_workers`."""
-    from forked_workers import forked_workers
+    from forked_workers import SUPERVISION, forked_workers
 
     with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdnbench.workers.supervision.Worker", make_worker)
+        patch.setattr(f"{SUPERVISION}.Worker", make_worker)
         yield
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from forked_workers import FORKING
+
 from gdnbench.model.status import CLOCKS
 from gdnbench.verbs.app import main
 
@@ -42,12 +44,14 @@ class Gdnbench:
         in_process: whether commands run in the process of the tests, which saves each the imports of a start, up to a
             second; the workers that they start are processes all the same. Not for commands that are killed, or stopped
             by a signal.
+        forks: whether commands that are processes of their own fork their workers as those in this one do.
     """
 
     home: Path
     roots: tuple[Path, ...] = ()
     takes_turns: bool = False
     in_process: bool = False
+    forks: bool = False
 
     @property
     def limit_s(self) -> float:
@@ -67,7 +71,7 @@ class Gdnbench:
             **os.environ,
             **own_lock,
             "GDNBENCH_KERNELS": os.pathsep.join(map(str, self.roots)),
-            "PYTHONPATH": python_path(REPOSITORY, ADVERSARIAL),
+            "PYTHONPATH": python_path(REPOSITORY, ADVERSARIAL, *(FORKING if self.forks else ())),
             "COLUMNS": "500",  # messages in one line
             "OMP_NUM_THREADS": "1",  # threads that wait for each other on a busy machine make honest steps time out
         }

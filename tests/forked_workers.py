@@ -1,8 +1,9 @@
 """Workers that are forked from a process which has imported torch, for commands that run in the tests' own process.
 
 Each is a process of its own, with its asker's environment, folder and paths, as one that is started is; what is saved
-is the import of torch, more than a second of a core, some hundred times. Commands that tests start as processes start
-their workers themselves, so that tests of faults, of cheats and of what is left behind have them as users do.
+is the import of torch, more than a second of a core, some hundred times. A command that a test starts as a process
+forks its workers likewise if `FORKING` is on its path; those of tests of cheats, of full disks and of what is
+left behind have theirs as users do.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from warm_processes import end_warm_parents
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker
 
+FORKING = (Path(__file__).with_name("forked"), Path(__file__).parent)
+"""Folders for the PYTHONPATH of a process whose commands fork their workers."""
+VARIABLE = "GDNBENCH_TESTS_FORK_FROM"
+"""Has such processes find the folder of sockets and the module that starts workers."""
+SUPERVISION = "gdnbench.workers.supervision"
 IDLE_S = 240.0
 """If the tests are killed: what they leave behind ends then."""
 _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "MKL", "OMP", "TORCH", "TRITON")
@@ -68,7 +74,9 @@ class ForkedWorkers:
 def forked_workers() -> Iterator[ForkedWorkers]:
     """What makes them, until the end of the block; the processes that they are forked from end with it."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="gdnbench-tests-") as folder:
+        os.environ[VARIABLE] = f"{folder}:{SUPERVISION}"
         try:
             yield ForkedWorkers(Path(folder))
         finally:
+            del os.environ[VARIABLE]
             end_warm_parents(Path(folder))

@@ -1,4 +1,6 @@
-"""Run with TRITON_INTERPRET=1: every BV of the Triton kernels through all gates; prints one JSON line a variant.
+"""Run with TRITON_INTERPRET=1: Triton kernels through all gates; prints one JSON line a variant.
+
+Its arguments are a folder of more kernels and the values of BV.
 
 Then what arithmetic in bf16 gives and what it should, and conversions to fp8 likewise.
 """
@@ -26,10 +28,9 @@ class Lines:
             print(json.dumps([event.case, event.status, event.reason, scenarios, worst]))
 
 
-def main(extra_root):
+def main(extra_root, *blocks):
     roots = (default_roots()[0], extra_root)
     catalog = load_catalog(roots)
-    blocks = catalog.entries["decode-triton"].kernel.params["BV"].choices
     cases = tuple(
         Case(variant, workload)
         # A program takes 6 ms to interpret, so one head does for the many programs of a small block.
@@ -59,4 +60,4 @@ def main(extra_root):
         print(json.dumps([name, *converted_to(name)]))
 
 
-main(Path(sys.argv[1]))
+main(Path(sys.argv[1]), *sys.argv[2:])

@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from faults import ADVERSARIAL, LIMIT_S, REPOSITORY, Done, answer, finish, python_path, wait_for
+from faults import ADVERSARIAL, FORKING, LIMIT_S, REPOSITORY, Done, answer, finish, python_path, wait_for
 
 from gdnbench.remote.targets import trust
 
@@ -198,7 +198,7 @@ def ssh_laptop(folder: Path, **environment: str):
 
 def lab(**more: str) -> str:
     """The table of the target `lab`."""
-    python_paths = os.pathsep.join([str(ADVERSARIAL), os.environ.get("PYTHONPATH", "")])
+    python_paths = python_path(ADVERSARIAL, *FORKING)
     lines = "".join(f"{key} = {value}\n" for key, value in more.items())
     return f"""
 [targets.lab]

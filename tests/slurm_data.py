@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults import ADVERSARIAL, wait_for
+from faults import ADVERSARIAL, python_path, wait_for
 from remote_data import WORKDIR, Laptop
 
 # The first word that is no option is the program, as with srun's own: its options here carry their values.
@@ -145,8 +145,8 @@ def cluster_laptop(
 
 def cluster(workdir: Path, *options: str, login: str = "", tasks: int = 1, **environment: str) -> str:
     """The table of the target `cluster`."""
-    here = [str(ADVERSARIAL), str(ADVERSARIAL.parent), str(ADVERSARIAL.parent / "simulated")]
-    paths = os.pathsep.join([*here, os.environ.get("PYTHONPATH", "")])
+    tests = ADVERSARIAL.parent
+    paths = python_path(ADVERSARIAL, tests, tests / "simulated")
     own = ", ".join(f'{name} = "{value}"' for name, value in {"PYTHONPATH": paths, **environment}.items())
     words = ", ".join(f'"{word}"' for word in ("--gres=gpu:b200:1", *options))
     through = f'login = "{login}"' if login else ""

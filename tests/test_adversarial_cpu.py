@@ -47,7 +47,7 @@ def test_the_table_has_a_row_for_each(done, folder):
 
 def test_those_in_cuda_compile_and_are_right_at_first(folder):
     """What they do later is for a GPU to show; a cheat that is no kernel at all would show nothing."""
-    bench = Gdnbench(folder / "cuda", (ADVERSARIAL / "gpu",))
+    bench = Gdnbench(folder / "cuda", (ADVERSARIAL / "gpu",), in_process=True)
     names = "test-value-cache-cuda,test-tires-cuda"
     verified = bench("verify", names, "--gpu", "cpu", "--shape", "B=1", "-q", "--json")
     assert verified.code == 0, verified.out + verified.err

@@ -250,7 +250,7 @@ def test_no_verb_ends_well_in_silence(tmp_path, verb):
         )
     )
     words, told = VERBS[verb]
-    done = Gdnbench(tmp_path, (root,))(*words)
+    done = Gdnbench(tmp_path, (root,), forks=True)(*words)
     assert done.out.strip() or done.code, (done.code, done.err)
     assert told in done.out + done.err
     if verb == "list-json":

@@ -65,7 +65,7 @@ def test_a_check_of_a_declaration_that_ends_is_a_failure(tmp_path, end):
     assert done.out.strip() or done.code == 70
 
 
-MODULES = ("catalog/catalog", "catalog/load", "cli/app", "cli/outcome", "errors", "model/kernel", "report/catalog")
+MODULES = ("catalog/catalog", "catalog/load", "verbs/app", "verbs/outcome", "errors", "model/kernel", "report/catalog")
 CUTS = {"half": lambda size: size // 2, "header": lambda size: 16, "last": lambda size: size - 1}
 
 

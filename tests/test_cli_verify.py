@@ -9,6 +9,7 @@ from faults import Gdnbench
 
 pytestmark = pytest.mark.slow
 
+FEW = ("--rounds", "2", "--samples", "2", "--margin", "0.9")
 KERNEL = '''"""A kernel."""
 
 from gdnbench import TorchKernel
@@ -58,35 +59,35 @@ kernel = CudaKernel(
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    home = tmp_path_factory.mktemp("verify")
-    picky = home / "kernels" / "decode" / "picky"
+def bench(tmp_path_factory, same_root):
+    decode = same_root / "decode"
+    picky = decode / "picky"
     picky.mkdir(parents=True)
     (picky / "variant.py").write_text(PICKY_CUDA)
     (picky / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     for name, body in BODIES.items():
-        folder = home / "kernels" / "decode" / name.removeprefix("test-")
+        folder = decode / name.removeprefix("test-")
         folder.mkdir(parents=True)
         (folder / "variant.py").write_text(KERNEL.format(name=name))
         (folder / "kernel.py").write_text(body)
-    left_out = home / "kernels" / "decode" / "left-out"
+    left_out = decode / "left-out"
     left_out.mkdir()
     (left_out / "variant.py").write_text(KERNEL.format(name="test-left-out").replace('")', '", floor="ablation")'))
     (left_out / "kernel.py").write_text(BODIES["test-wrong-head"])
-    folder = home / "kernels" / "decode" / "no-cuda"
+    folder = decode / "no-cuda"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA)
     (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() { no such thing; }\n')
-    folder = home / "kernels" / "decode" / "unreadable"
+    folder = decode / "unreadable"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-unreadable"))
     (folder / "kernel.cu").write_text('extern "C" __global__ void kernel() {}\n')
     (folder / "notes.txt").symlink_to("/proc/self/mem")  # whose reading fails even for root
-    folder = home / "kernels" / "decode" / "latin"
+    folder = decode / "latin"
     folder.mkdir()
     (folder / "variant.py").write_text(BROKEN_CUDA.replace("test-no-cuda", "test-latin"))
     (folder / "kernel.cu").write_bytes('extern "C" __global__ void kernel() {}\n// für'.encode("latin-1"))
-    return Gdnbench(home, (home / "kernels",), in_process=True)
+    return Gdnbench(tmp_path_factory.mktemp("verify"), (same_root,), in_process=True)
 
 
 def verify(bench, *arguments):
@@ -94,7 +95,7 @@ def verify(bench, *arguments):
 
 
 def test_a_cuda_kernel_is_interpreted(bench):
-    done = verify(bench, "decode-v9", "decode-floor-copy")
+    done = verify(bench, "decode-v9", "decode-floor-copy", "--shape", "B=1")
     assert done.code == 0, done.out + done.err
     assert "2 kernels: 2 passed in the interpreter of PTX" in done.out
     assert " memory and barriers " in done.out
@@ -103,7 +104,7 @@ def test_a_cuda_kernel_is_interpreted(bench):
 
 def add_cuda(bench, name, statement):
     """A kernel of one statement, in line 5, with a thread for each element of the state."""
-    folder = bench.home / "kernels" / "decode" / name
+    folder = bench.roots[0] / "decode" / name
     folder.mkdir()
     (folder / "variant.py").write_text(
         "from gdnbench import CudaKernel\n"
@@ -188,14 +189,14 @@ def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tm
     verified = bench("verify", "test-no-cuda", *shape)
     first, later = 'identifier "no" is undefined', 'expected a ";"'
     assert verified.out.count(later) == verified.err.count(first) == 1
-    run = bench("run", "test-no-cuda", "decode-reference", *shape, "--quick", "--out", tmp_path)
+    run = bench("run", "test-no-cuda", "decode-reference", *shape, *FEW, "--out", tmp_path)
     assert run.out.count(later) == run.err.count(first) == 1
     assert "test-no-cuda sm_90, sm_100: " in run.out
 
 
 @pytest.mark.parametrize("verb", ["verify", "run"])
 def test_kernels_with_files_that_cannot_be_read_stop_no_other(bench, tmp_path, verb):
-    options = ("--shape", "B=1") if verb == "verify" else ("--quick", "--out", str(tmp_path))
+    options = ("--shape", "B=1") if verb == "verify" else (*FEW, "--out", str(tmp_path))
     done = bench(verb, "test-unreadable,test-latin", "decode-reference", "--gpu", "cpu", "-q", "--csv", *options)
     assert done.code == 6, done.err
     rows = {row["label"]: row for row in csv.DictReader(io.StringIO(done.out))}
@@ -237,10 +238,10 @@ def test_an_exception_tells_its_type_and_line(bench):
 
 
 def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(bench):
-    done = verify(bench, "test-import-hangs", "--step-limit", "2", "--json")
+    done = verify(bench, "test-import-hangs", "--step-limit", "1", "--json")
     rows = done.document["gates"]
     assert len(rows) > 2
-    assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 6 s")}
+    assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 3 s")}
     assert done.code == 8
 
 

@@ -18,6 +18,7 @@ PAGES += [ROOT / "profiles" / "README.md", ROOT / "kernels" / "decode" / "README
 NEEDS_GPU = {"step", "proton", "ncu"}
 PLANNED = "the plan is made"
 MAY_FAIL = ("--fail-on", "lint-c7-bad")  # a gate's answer is an answer
+GROUPS = {"exchange", "ledger", "runs", "targets"}
 OF_ONES_OWN = {"show", "history", "compare", "report", "runs"}  # runs by no name, a GPU's, or one of the reader's
 PLACEHOLDERS = re.compile(r"…|\b(FILE|ID|JOB|KERNEL|RUN|REV|HOST|MODEL|A B|X)\b|/path/to")
 COMMAND = re.compile(r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?")
@@ -25,16 +26,14 @@ ELSEWHERE = re.compile(r"\b(a|b|h200|b200)\.ncu-rep\b")  # reports that a reader
 
 
 def commands():
-    """Page, line and words of each command, of blocks and of the text between them."""
+    """Page, line, variables and words of each command, of blocks and of the text between them."""
     for page in PAGES:
         text = page.read_text()
         blocks = re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL)
         lines = [line for block in blocks for line in re.sub(r"\\\n\s*", "", block).splitlines()]
         lines += re.findall(r"`([^`\n]*\bgdnbench [^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
         for line in lines:
-            found = re.fullmatch(
-                r"(?:\$ )?(?P<set>(?:[A-Z_]+=\S+ )*)gdnbench (?P<rest>[^#]*?)\s*(?:  #.*)?", line.strip()
-            )
+            found = COMMAND.fullmatch(line.strip())
             words = shlex.split(found["rest"].replace("\\|", "|").partition("|")[0]) if found else []
             if words and not PLACEHOLDERS.search(line) and not words[-1].endswith(".") and not _is_mention(words):
                 yield page.name, line, found["set"].split(), words
@@ -48,6 +47,27 @@ def _is_mention(words):
 
 
 COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}
+EVERY_STEP = "decode-v*"
+SLOW = {  # and as test_cli_lint.py, test_cli_report.py, test_ready.py and test_cli_inspect.py have them
+    "lint.md lint --select T,C2",
+    "lint.md lint --op decode --ignore C1",
+    "README.md report decode-processes sweep-joint",
+    "reporting.md report results/evidence/*-main",
+    "verifying.md verify decode-v9 --ready --out results/evidence",
+    "verifying.md verify test-spilling --ready",
+    "README.md inspect decode-v* --fail-on spills,trips>8",
+}
+
+
+def cases():
+    """Their names; of commands of one verb that differ only in values `make test` runs the first."""
+    forms = set()
+    for name, (variables, words) in COMMANDS.items():
+        options = {word.partition("=")[0] for word in words if word.startswith("-")}
+        values = [word for word in words if not word.startswith("-")]
+        form = (*values[: 2 if words[0] in GROUPS else 1], min(len(values), 3), *sorted(options), bool(variables))
+        yield pytest.param(name, marks=pytest.mark.deep if form in forms or name in SLOW else ())
+        forms.add(form)
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +112,12 @@ def test_there_are_commands_to_try():
     assert len(COMMANDS) > 50
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if " doctor" not in name])
+@pytest.mark.parametrize("name", [case for case in cases() if " doctor" not in case.values[0]])
 def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
     variables, words = COMMANDS[name]
     for variable in variables:
         monkeypatch.setenv(*variable.split("=", 1))
-    words = list(_files(words))
+    words = ["decode-v1*" if word == EVERY_STEP else word for word in _files(words)]  # three do for them all
     if words[0] == "new":
         words += [] if "--to" in words else ["--to", str(tmp_path)]
     if words[0] in {"lint", "verify", "run", "inspect", "score"} and any(

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,10 +17,12 @@ from faults import Gdnbench
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
 from gdnbench.errors import ExitCode
+from gdnbench.exchange import export
 from gdnbench.exchange.schema import read_files
 from gdnbench.exchange.solution import OWN_KEY
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.status import Role, Status
+from gdnbench.process.command import Completed
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import measurement_row, read_measurements
 
@@ -31,6 +34,17 @@ REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     return Gdnbench(tmp_path_factory.mktemp("exchange"), (TOYS,), in_process=True)
+
+
+@pytest.fixture(autouse=True)
+def _inputs_are_drawn_here(monkeypatch):
+    """Not in a process that imports torch anew; `exported`, which is made before, has them drawn as users do."""
+
+    def draw(command, **_):
+        export.main(Path(command[-1]))
+        return Completed(0, "")
+
+    monkeypatch.setattr(export, "run_tool", draw)
 
 
 @pytest.fixture(scope="module")
@@ -362,12 +376,22 @@ def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, t
     assert "BV=32" in sources(read_files([tmp_path / "one"]), "decode-triton_BV32")["solution.py"]
 
 
+TOY_KERNELS = ("gemm-cuda", "gemm-triton", "gemm-torch")
+
+
+def test_the_golden_files_of_an_op_without_scalars_are_written_still(bench, tmp_path):
+    """Of which no inputs are drawn."""
+    assert bench("exchange", "export", *TOY_KERNELS, "--to", str(tmp_path)).code == 0
+    golden = tree(GOLDEN / "set")
+    assert tree(tmp_path) == {name: text for name, text in golden.items() if "gemm" in str(name)}
+
+
 def test_the_golden_files_are_written_still(bench, tmp_path):
     """Those that flashinfer-bench's own models have read: see `data/exchange/README.md`."""
     to = GOLDEN / "set" if REWRITE else tmp_path / "set"
     words = ("--suite", "contest", "--author", "gdnbench's tests", "--to", str(to))
     assert bench("exchange", "export", "decode-reference", *words).code == 0
     assert bench("exchange", "export", *words, "--run", RUN, "--out", str(RESULTS)).code == 0
-    assert bench("exchange", "export", "gemm-cuda", "gemm-triton", "gemm-torch", "--to", str(to)).code == 0
+    assert bench("exchange", "export", *TOY_KERNELS, "--to", str(to)).code == 0
     assert tree(to) == tree(GOLDEN / "set")
     assert ROOT in GOLDEN.parents

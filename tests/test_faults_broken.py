@@ -21,7 +21,7 @@ SOURCES = ADVERSARIAL / "broken" / "decode"
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    return Gdnbench(tmp_path_factory.mktemp("broken"), (ADVERSARIAL / "broken",))
+    return Gdnbench(tmp_path_factory.mktemp("broken"), (ADVERSARIAL / "broken",), in_process=True)
 
 
 @pytest.fixture(scope="module")

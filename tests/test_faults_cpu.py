@@ -50,7 +50,7 @@ HEALTHY = ("test-talks", "test-slow", "test-updates")
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    return Gdnbench(tmp_path_factory.mktemp("faults"), (ADVERSARIAL / "cpu",))
+    return Gdnbench(tmp_path_factory.mktemp("faults"), (ADVERSARIAL / "cpu",), in_process=True)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_the_stored_run_reads_back_as_it_was_printed(done, bench):
 @pytest.mark.slow
 def test_a_workload_larger_than_the_memory_costs_only_its_own_cases(tmp_path):
     """Without wrong numbers the exit code says partial; and `--plain` reaches the run's record and its worker."""
-    bench = Gdnbench(tmp_path)
+    bench = Gdnbench(tmp_path, in_process=True)
     done = bench.run("decode-reference", *CPU, *SHORT, "-q", "--shape", "B=1,2147483647", "--plain")
     assert done.code == 8
     assert done.info["settings"]["plain"] is True

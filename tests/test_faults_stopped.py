@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -103,7 +104,7 @@ def test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has
 
 
 def test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders(bench):
-    both = [bench.start_run("test-slow", *CPU, *SHORT) for _ in range(2)]
+    both = [replace(bench, forks=True).start_run("test-slow", *CPU, *SHORT) for _ in range(2)]
     done = [finish(process) for process in both]
     for each in done:
         assert_whole(each, rounds=3)

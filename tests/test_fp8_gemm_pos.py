@@ -8,7 +8,7 @@ import pytest
 import torch
 from changed_kernels import write_changed
 from faults import answer
-from verified_kernels import verify_together
+from verified_kernels import gate_statuses
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
@@ -322,8 +322,8 @@ KERNELS = {
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [(shape, kernel) for shape in KERNELS for kernel in KERNELS[shape]])
-def test_kernels_are_right_where_there_is_no_gpu(shape, kernel):
-    assert verify_together(KERNELS[shape], shape)[kernel] == {"ok"}
+def test_kernels_are_right_where_there_is_no_gpu(request, shape, kernel):
+    assert gate_statuses(request, kernel, shape) == {"ok"}
 
 
 SHARING = ("fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4", "fp8-gemm-pos-tma:BM=64:BN=64:PROGRAMS=4:KEEP=0:HALVES=1")
@@ -331,15 +331,15 @@ REFILLING = ("fp8-gemm-pos-v1:KEEP=0:BLOCKS=1", "fp8-gemm-pos-v2-wide:AHEAD=1:BL
 
 
 @pytest.mark.parametrize("kernel", SHARING)
-def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(kernel):
+def test_tiles_that_share_a_tile_of_the_table_are_all_made_once(request, kernel):
     """Fewer tiles than programs, and several tiles a program, of more than two periods of the table."""
-    assert verify_together(SHARING, "M=1,129,905 N=48 K=32 P=5")[kernel] == {"ok"}
+    assert gate_statuses(request, kernel, "M=1,129,905 N=48 K=32 P=5") == {"ok"}
 
 
 @pytest.mark.parametrize("kernel", REFILLING)
-def test_stages_are_filled_again_when_all_have_read_them(kernel):
+def test_stages_are_filled_again_when_all_have_read_them(request, kernel):
     """One block makes all tiles: one, or an odd number of them, more than its stages hold."""
-    assert verify_together(REFILLING, "M=1,905 N=48 K=160 P=5")[kernel] == {"ok"}
+    assert gate_statuses(request, kernel, "M=1,905 N=48 K=160 P=5") == {"ok"}
 
 
 BROKEN = {

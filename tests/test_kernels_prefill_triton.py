@@ -7,16 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from deep import cases_to_run
 from faults import REPOSITORY, python_path
 
 KERNELS = ("prefill-triton", "prefill-triton-segments")
 
 
 @pytest.fixture(scope="module")
-def told():
+def told(request):
     """What `interpreted_prefill.py` tells, by what it tells it of."""
+    gates = "test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens"
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("interpreted_prefill.py"), "small"],
+        [
+            *(sys.executable, Path(__file__).with_name("interpreted_prefill.py")),
+            "small" if cases_to_run(request, gates) else "inverses",
+        ],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
         capture_output=True,
         text=True,

@@ -65,7 +65,7 @@ def begin(client, tool, heard, arguments):
 
 
 def test_a_cancelled_call_ends_what_it_started_and_keeps_what_is_finished(project):
-    with connected(project) as client:
+    with connected(project, forks=False) as client:
         heard = []
         running = begin(client, "run", heard, LONG)
         wait_for(measured(project / "results", 3), "a few rounds")
@@ -170,10 +170,10 @@ class Talk:
 
 
 @contextmanager
-def by_hand(project):
+def by_hand(project, *, forks=False):
     process = subprocess.Popen(
         server_command(project),
-        env={**os.environ, **environment(project)},
+        env={**os.environ, **environment(project, forks=forks)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -187,7 +187,7 @@ def by_hand(project):
 
 
 def test_stdout_has_the_protocol_alone(project):
-    with by_hand(project) as (process, talk):
+    with by_hand(project, forks=True) as (process, talk):
         talk.call(2, "verify", kernel="test-talks,test-raises,test-dies", shape="B=1")
         talk.call(3, "show", run="nowhere")
         talk.send("no/such/method", number=4)
@@ -252,7 +252,7 @@ def test_without_the_extra_it_says_what_to_install(command_line, monkeypatch):
 
 
 def test_a_project_that_is_no_folder_is_refused(command_line, tmp_path):
-    code, out, err = command_line("mcp", "--project", tmp_path / "nowhere")
+    code, out, err = command_line("mcp", "--project", tmp_path / "nowhere", columns="500")
     assert code == 2
     assert out == ""
     assert "is no folder" in err

@@ -211,8 +211,8 @@ SPOILED = {
 
 
 @pytest.fixture(scope="module")
-def interpreted(tmp_path_factory):
-    return try_kernels("nvfp4-gemv", KERNELS, WORKLOADS, SPOILED, AT, tmp_path_factory.mktemp("kernels"))
+def interpreted(request, tmp_path_factory):
+    return try_kernels(request, "nvfp4-gemv", WORKLOADS, SPOILED, AT, tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

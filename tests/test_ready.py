@@ -23,8 +23,8 @@ ABLE = VARIANT.replace("    grid=", '    check=lambda workload: "too few rows" i
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kernels")
+def root(same_root):
+    folder = same_root
     write_op(folder)
     write_kernel(folder, "good")
     write_kernel(folder, "wrong", SOURCE.replace("float sum = 0.f;", "float sum = at == 5 ? 1.f : 0.f;"))

@@ -12,10 +12,9 @@ REFUSED = tuple(name for name in KERNELS if name not in GOOD)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kernels")
-    write_kernels(folder)
-    return folder
+def root(same_root):
+    write_kernels(same_root)
+    return same_root
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from committed import RESULTS
+from faults import FORKING, python_path
 from remote_data import SHORT, WORKDIR, Laptop
 from safetensors.torch import save_file
 
@@ -30,7 +31,7 @@ RUN = "20261121-101900-h200-decode-main"
 def laptop(tmp_path):
     home = tmp_path / "a project"
     home.mkdir()
-    laptop = Laptop(home, tmp_path / WORKDIR)
+    laptop = Laptop(home, tmp_path / WORKDIR, {"PYTHONPATH": python_path(*FORKING)})
     laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
     return laptop
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from faults import ADVERSARIAL, LONG, REPOSITORY, answer, python_path, wait_for
+from faults import ADVERSARIAL, FORKING, LONG, REPOSITORY, answer, python_path, wait_for
 from remote_data import SHORT, WORKDIR, Laptop, has_measured, is_alone
 
 from gdnbench.errors import UsageError
@@ -42,7 +42,7 @@ def service(tmp_path, monkeypatch):
 @pytest.fixture
 def laptop(service, tmp_path):
     (tmp_path / "project").mkdir()
-    python_paths = os.pathsep.join([str(ADVERSARIAL), os.environ["PYTHONPATH"]])
+    python_paths = python_path(ADVERSARIAL, *FORKING)
     environment = {name: os.environ[name] for name in ("PYTHONPATH", "MODAL_STAND_IN")}
     laptop = Laptop(tmp_path / "project", tmp_path / WORKDIR, environment)
     laptop.configure(

@@ -43,13 +43,16 @@ def scored(bench, kernel, *options, against="decode-reference"):
     return document, done
 
 
-def test_a_slow_kernel_is_slower_and_exits_with_1(bench):
+def test_a_slow_kernel_is_slower_and_exits_with_1_and_nothing_is_left_behind(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     document, done = scored(bench, "test-slow")
     assert (document["verdict"], done.code) == ("slower", 1)
     assert document["ratio"]["low"] <= document["ratio"]["estimate"] <= document["ratio"]["high"] < 1
     assert document["against"] == "decode-reference"
     assert document["time_us"] > 0
     assert document["seconds"]["all"] >= document["seconds"]["measure"] > 0
+    assert not list(tmp_path.iterdir())
+    assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
 
 
 def test_what_it_is_compared_with_may_be_slower(bench):
@@ -140,13 +143,6 @@ def test_fresh_workers_are_processes_of_their_own(tmp_path):
     document, _ = scored(bench, "test-wrong", "--fresh")
     assert document["verdict"] == "wrong-numbers"
     assert not list((tmp_path / "tmp").glob("gdnbench-warm-*"))
-
-
-def test_nothing_is_left_behind(bench, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    scored(bench, "test-slow")
-    assert not list(tmp_path.iterdir())
-    assert not list((bench.home / "tmp").glob("gdnbench-score-*"))
 
 
 def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from faults import answer
 from warm_processes import end_warm_parents
 
 TESTS = Path(__file__).parent
@@ -35,13 +36,8 @@ class Project:
             "TERM": "xterm",
         }
         self.environment.pop("XDG_RUNTIME_DIR", None)
-        self._run("new", "decode-mine", "--from", "decode-v9", "--to", str(home / "kernels"))
+        assert answer("new", "decode-mine", "--from", "decode-v9", "--to", home / "kernels").code == 0
         self.good = self.source.read_text()
-
-    def _run(self, *words):
-        subprocess.run(
-            [sys.executable, "-m", "gdnbench", *words], env=self.environment, check=True, capture_output=True
-        )
 
     def start(self, *options, **streams):
         words = ("score", "--watch", "decode-mine", "--against", "decode-v8", "--gpu", "b200", *options)
@@ -125,9 +121,6 @@ def test_so_many_turns_and_no_more(project):
 
 
 def test_a_kernel_that_is_not_there_is_refused(project):
-    done = project.start("--turns", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    done.communicate(timeout=LIMIT_S)
-    assert done.returncode == 0
     words = [sys.executable, "-m", "gdnbench", "score", "--watch", "nothing-such", "--gpu", "b200"]
     refused = subprocess.run(words, env=project.environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 2

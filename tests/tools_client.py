@@ -14,7 +14,7 @@ from typing import Any
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from committed import EVIDENCE, ROOT
-from faults import ADVERSARIAL, python_path
+from faults import ADVERSARIAL, FORKING, python_path
 from lint_data import SPECIMENS
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -88,11 +88,11 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
-def environment(project: Path) -> dict[str, str]:
+def environment(project: Path, *, forks: bool) -> dict[str, str]:
     """The server's: kernels that misbehave or have a mistake beside the bundled ones, and a lock of its own."""
     roots = (*(ADVERSARIAL / name for name in ("cpu", "both")), SPECIMENS)
     return {
-        "PYTHONPATH": python_path(ROOT, ADVERSARIAL),
+        "PYTHONPATH": python_path(ROOT, ADVERSARIAL, *(FORKING if forks else ())),
         "GDNBENCH_KERNELS": os.pathsep.join(map(str, roots)),
         "TMPDIR": str(project / "tmp"),
         "OMP_NUM_THREADS": "1",
@@ -105,10 +105,10 @@ def server_command(project: Path) -> list[str]:
 
 
 @contextmanager
-def connected(project: Path) -> Iterator[Client]:
-    """A session with a server that begins and ends with the block."""
+def connected(project: Path, *, forks: bool = True) -> Iterator[Client]:
+    """A session with a server that begins and ends with the block, and whose commands fork their workers."""
     program, *arguments = server_command(project)
-    parameters = StdioServerParameters(command=program, args=arguments, env=environment(project))
+    parameters = StdioServerParameters(command=program, args=arguments, env=environment(project, forks=forks))
 
     @asynccontextmanager
     async def session():

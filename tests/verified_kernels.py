@@ -3,6 +3,8 @@
 import json
 from functools import cache
 
+import pytest
+from deep import cases_to_run
 from faults import answer
 
 
@@ -21,3 +23,17 @@ def verify_together(kernels: tuple[str, ...], *shapes: str) -> dict[str, set[str
         found.setdefault(gate["label"], set()).add(gate["status"])
     assert found.keys() == set(kernels), done.err
     return found
+
+
+def gate_statuses(request: pytest.FixtureRequest, kernel: str, *shapes: str) -> set[str]:
+    """The statuses of a kernel's gates, verified with those of its test's cases that differ in `kernel` alone.
+
+    Args:
+        request: the test's; of its cases those that this run of the tests leaves out are not verified.
+        kernel: its label.
+        shapes: as `--shape` takes them.
+    """
+    case = request.node.callspec.params
+    cases = cases_to_run(request, request.node.originalname)
+    together = [other["kernel"] for other in cases if other | {"kernel": kernel} == case]
+    return verify_together(tuple(together), *shapes)[kernel]

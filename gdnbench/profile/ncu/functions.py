@@ -72,8 +72,9 @@ class Function:
 
     def stalls(self) -> dict[str, float]:
         """Returns cycles per instruction by warp state, the median over the launches, the largest first."""
-        reasons = dict.fromkeys(reason for profile in self.profiles for reason in stalls(profile))
-        medians = {reason: statistics.median(self.stall_values(reason)) for reason in reasons}
+        found = [stalls(profile) for profile in self.profiles]
+        reasons = dict.fromkeys(reason for cycles in found for reason in cycles)
+        medians = {reason: statistics.median(cycles.get(reason, 0.0) for cycles in found) for reason in reasons}
         return dict(sorted(medians.items(), key=lambda pair: -pair[1]))
 
     def unread(self) -> tuple[str, ...]:

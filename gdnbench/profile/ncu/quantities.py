@@ -276,9 +276,10 @@ def stalls(profile: LaunchProfile) -> dict[str, float]:
     Their sum is the warp's latency per instruction, so a state's share of the sum is its share of a warp's time. States
     without cycles are left out. Returns {} if ncu could not read one of them, for then there is no sum.
     """
-    if unread_stalls(profile):
+    values = _stall_values(profile)
+    if any(map(math.isnan, values.values())):
         return {}
-    found = ((reason, value) for reason, value in _stall_values(profile).items() if value > 0)
+    found = ((reason, value) for reason, value in values.items() if value > 0)
     return dict(sorted(found, key=lambda pair: -pair[1]))
 
 
