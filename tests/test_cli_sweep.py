@@ -10,7 +10,7 @@ import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_for, workers_of
 from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
 
-from gdnbench.model.sweep import Place
+from gdnbench.model.measurement import Place
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.sweep import read_sweep

@@ -16,7 +16,7 @@ from gdnbench.measure.analyse import analyse
 from gdnbench.measure.protocol import Examined, HostTimes, Sampled
 from gdnbench.measure.request import Settings
 from gdnbench.measure.rounds import Collected
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 

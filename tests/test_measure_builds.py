@@ -9,7 +9,7 @@ from run_data import case
 from gdnbench.errors import BuildError
 from gdnbench.measure.builds import Builds, build_rows, tell_serialized_products
 from gdnbench.measure.protocol import Examined
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 from gdnbench.model.kernel import CudaKernel, TorchKernel
 from gdnbench.model.status import Status
 

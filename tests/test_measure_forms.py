@@ -26,9 +26,9 @@ from gdnbench.measure.worker.forms import (
     count_samples,
     sample_interleaved,
 )
-from gdnbench.model.case import Build, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Param, Params
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape

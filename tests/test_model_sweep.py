@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, label_of
 
-from gdnbench.model.sweep import OneForAll
+from gdnbench.model.measurement import OneForAll
 
 
 def test_a_plateau_knows_its_own_points_fastest_first():

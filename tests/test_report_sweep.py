@@ -21,8 +21,8 @@ from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.measurement import OneForAll, Place
 from gdnbench.model.status import Role, Status
-from gdnbench.model.sweep import OneForAll, Place
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params
 from gdnbench.report.sweep import print_sweep

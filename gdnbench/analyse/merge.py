@@ -19,9 +19,8 @@ from gdnbench.measure.analyse import compare_cases, ratios_of
 from gdnbench.measure.conclude import one_for_all_of
 from gdnbench.measure.rounds import WorkloadTimes
 from gdnbench.model.case import Case, same_sources
-from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.measurement import Measurement, Plateau, Point, Sweep, Versus
 from gdnbench.model.status import CLOCKS, Clock
-from gdnbench.model.sweep import Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.store.builds import BuildRow, read_builds, read_launches, write_builds, write_launches
 from gdnbench.store.files import RunFolder, run_id_of

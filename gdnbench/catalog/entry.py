@@ -12,9 +12,8 @@ from gdnbench.errors import UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
-from gdnbench.model.nearest import nearest_workload
 from gdnbench.model.op import Op
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, nearest_workload
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
@@ -153,7 +152,7 @@ class CatalogEntry:
 
     def able_workload(self) -> Workload | None:
         """The first of its op's suites that the kernel can do, by its `check`; None where it can do none of them."""
-        return next((each for each in self.op.suite_workloads if not self.kernel.unable(each)), None)
+        return next((each for each in self.op.suite_workloads if not self.kernel.unsupported_reason(each)), None)
 
     def refuse_unable(self, label: str, workload: Workload, verb: str) -> None:
         """Refuses a workload that the kernel cannot do.
@@ -166,7 +165,7 @@ class CatalogEntry:
         Raises:
             UsageError: if that is so.
         """
-        if reason := self.kernel.unable(workload):
+        if reason := self.kernel.unsupported_reason(workload):
             able = self.able_workload()
             hint = f"ask for one that it can do: gdnbench {verb} {label} {' '.join(able.options)}" if able else ""
             raise UsageError(f"{label} cannot do {workload.titled}: {reason}", hint or f"see {self.folder}/variant.py")

@@ -13,8 +13,8 @@ from gdnbench.exchange.parse import read_text
 from gdnbench.exchange.reference import as_cpp, sizes_of
 from gdnbench.exchange.schema import ExtensionBinding, SourceFile
 from gdnbench.model.case import argument_names
+from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch
-from gdnbench.model.tensor import FACTS, TensorSpec
 
 BINDING_FILE = "solution.cu"
 

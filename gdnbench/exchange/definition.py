@@ -21,8 +21,8 @@ from gdnbench.exchange.schema import (
     TracedInput,
     TracedWorkload,
 )
+from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Workload
 
 

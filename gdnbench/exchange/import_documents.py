@@ -23,8 +23,7 @@ from gdnbench.exchange.match import (
 )
 from gdnbench.exchange.parse import check_path, safe_name
 from gdnbench.exchange.schema import DTYPE_NAMES, BuildSpec, DefinedTensor, Definition, Solution, Trace, as_lines
-from gdnbench.model.declaration import CONTEST_TOLERANCE, MOST_CHARACTERS
-from gdnbench.model.tensor import FACTS, Dtype
+from gdnbench.model.declaration import CONTEST_TOLERANCE, FACTS, MOST_CHARACTERS, Dtype
 from gdnbench.regular_file import read_regular
 
 _DTYPES: dict[str, Dtype] = {theirs: ours for ours, theirs in DTYPE_NAMES.items()}

@@ -20,8 +20,8 @@ from gdnbench.exchange.schema import (
     document_of,
 )
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import DtypeOf, TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Workload
 
 

@@ -12,8 +12,8 @@ from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.parse import read_text
 from gdnbench.exchange.reference import as_python, sizes_of
 from gdnbench.exchange.schema import SourceFile
+from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import TorchKernel, TritonKernel
-from gdnbench.model.tensor import FACTS, TensorSpec
 
 BINDING_FILE = "solution.py"
 _KERNEL_FILE = "kernel.py"

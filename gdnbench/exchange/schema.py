@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gdnbench.model.tensor import Dtype
+from gdnbench.model.declaration import Dtype
 
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 Size = Annotated[int, msgspec.Meta(ge=0)]

@@ -13,8 +13,8 @@ from gdnbench.measure.plausible import bridge_warning, implausible
 from gdnbench.measure.protocol import Examined
 from gdnbench.measure.request import Settings
 from gdnbench.measure.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
-from gdnbench.model.case import Build, Case
-from gdnbench.model.gpu import CPU
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import CPU, Build
 from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status

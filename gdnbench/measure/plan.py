@@ -111,7 +111,7 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
 
 def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
     """Returns why a kernel cannot be measured at a workload here, by its declaration; empty if it can."""
-    return unavailable(entry, gpu) or entry.kernel.unable(workload)
+    return unavailable(entry, gpu) or entry.kernel.unsupported_reason(workload)
 
 
 def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:

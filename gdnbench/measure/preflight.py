@@ -200,7 +200,7 @@ def _able_workloads(catalog: Catalog, cases: Sequence[Case]) -> dict[str, Worklo
     return {
         case.label: able
         for case, entry in entries.items()
-        if entry.kernel.unable(case.workload) and (able := entry.able_workload())
+        if entry.kernel.unsupported_reason(case.workload) and (able := entry.able_workload())
     }
 
 
@@ -230,7 +230,9 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
         catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked
     )
     run_concurrently(*([check] if others else []), *interpret)
-    refused = {case.id for case in rest if catalog.entries[case.variant.kernel].kernel.unable(case.workload)}
+    refused = {
+        case.id for case in rest if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
+    }
     compiled = frozenset(id_ for id_ in interpreted.keys() - refused if checked[id_].status is Status.UNSUPPORTED)
     for id_ in compiled:
         checked[id_] = replace(checked[id_], reason=f"{_COMPILES}: {checked[id_].reason}")

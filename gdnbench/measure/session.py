@@ -43,12 +43,12 @@ from gdnbench.measure.request import Settings, device_of
 from gdnbench.measure.rounds import Collected
 from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
 from gdnbench.measure.supervision import run_concurrently, worker_environment
-from gdnbench.model.case import Build, Case
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import Device
+from gdnbench.model.measurement import Sweep
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
-from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder

@@ -74,7 +74,7 @@ def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
     """Returns the command if nothing can be built: a suite whose workloads the kernel can all do, or its listing."""
     kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
     for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
-        if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
+        if not any(map(kernel.unsupported_reason, candidate.op.suite(name).workloads)):
             return ("gdnbench", "verify", candidate.label, "--ready", "--suite", name)
     return ("gdnbench", "list", candidate.label)
 
@@ -126,7 +126,9 @@ def verify_candidate(candidate: Candidate) -> Verification:
 def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyCheck:
     """Passes if every supported case is right; a case that cannot run here leaves the check without an answer."""
     kernels = candidate.catalog.entries
-    unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
+    unable = {
+        case: kernels[case.variant.kernel].kernel.unsupported_reason(case.workload) for case in verification.cases
+    }
     cases = [case for case, reason in unable.items() if not reason]
     if not cases:
         told = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"

@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import place_asked
 from gdnbench.report.charts.sweep import print_sweep_charts

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from gdnbench.codec import finite
 from gdnbench.errors import RunFormatError, ShapeError
 from gdnbench.model.declaration import Params
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.files import DAMAGED, read_document
 from gdnbench.store.info import read_axes

@@ -131,7 +131,7 @@ class Examination:
             raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
         if self._task.device not in kernel.devices:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
-        if reason := kernel.unable(self._case.workload):
+        if reason := kernel.unsupported_reason(self._case.workload):
             raise UnfitError(Status.UNSUPPORTED, reason)
 
     def _load(self) -> Binder:

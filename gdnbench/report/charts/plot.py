@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.model.sweep import Sweep
+from gdnbench.model.measurement import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
 from gdnbench.report.console import check_output_file, write_output_file

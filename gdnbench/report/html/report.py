@@ -16,9 +16,8 @@ from rich.text import Text
 from gdnbench.analyse.figure import FigureSource
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Role
-from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed

@@ -14,7 +14,8 @@ from rich.text import Text
 from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.measure.preflight import repeat_words, rerun_words
-from gdnbench.model.case import explain_short_lists, tell_serialized
+from gdnbench.model.case import explain_short_lists
+from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
@@ -360,7 +361,7 @@ def _build_cells(build: BuildRow | None) -> list[Text]:
 
 def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
     return [
-        Text(f"  {build.title} {build.arch}: {tell_serialized(build.serialized_because)}", style="yellow")
+        Text(f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}", style="yellow")
         for build in builds
         if build.serialized_because
     ]
