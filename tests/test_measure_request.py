@@ -3,8 +3,7 @@ from dataclasses import fields
 import pytest
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.catalog import default_roots, find_op, load_catalog
 from gdnbench.errors import ExitCode, ShapeError, UnknownNameError, UsageError
 from gdnbench.measure.request import QUICK, Settings, choose_settings, make_request, parse_workloads
 

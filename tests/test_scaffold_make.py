@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import folder_of, make_kernel, op_named_by
-from gdnbench.catalog.new_kernel_changes import entry_of, preset_of
+from gdnbench.catalog.new_kernel import entry_of, folder_of, make_kernel, op_named_by, preset_of
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError

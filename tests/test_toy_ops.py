@@ -314,7 +314,7 @@ def test_a_workload_is_called_by_the_name_that_its_suite_gives_it(tmp_path):
 @pytest.mark.parametrize(
     ("grid", "told"),
     [
-        ("name,M\na,16\nb,16\n", "grid.csv line 3: this workload stands in it twice"),  # a name makes no other of it
+        ("name,M\na,16\nb,16\n", "grid.csv line 3: duplicate workload"),  # a name makes no other of it
         (f"name,M\n{81 * 'x'},16\n", "grid.csv line 2: the workload's name"),
         ("name,M\na\x1b[1m,16\n", "grid.csv line 2: the workload's name"),
     ],

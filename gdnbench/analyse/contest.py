@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from gdnbench.analyse.suite import SuiteResult, judge_suite
-from gdnbench.catalog.resolve import op_option
+from gdnbench.catalog.select import op_option
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.measurement import Measurement

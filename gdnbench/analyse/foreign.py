@@ -28,8 +28,8 @@ from gdnbench.analyse.figure import (
     split_label,
 )
 from gdnbench.analyse.nvbench_json import read_nvbench
-from gdnbench.catalog.catalog import axes_of, op_named
-from gdnbench.catalog.resolve import DEFAULT_OP
+from gdnbench.catalog.catalog import op_named
+from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import gpu_slug
@@ -178,7 +178,7 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
         kernel=kernel,
         label=row["kernel"],
         params=params,
-        workload=read_axes({column: cell for column, cell in row.items() if cell}, axes_of(op)),
+        workload=read_axes({column: cell for column, cell in row.items() if cell}, op_named(op).workloads),
         role=role_by_name(kernel),
         timer=row.get("timer", ""),
         time_us=time_us,
@@ -204,11 +204,11 @@ def _microseconds(row: Mapping[str, str], column: str) -> float:
 
 
 def _warnings(columns: list[str], ops: Collection[str]) -> Iterator[str]:
-    known = {*REQUIRED, *OPTIONAL, *(name for op in ops for name in axes_of(op).names)}
+    known = {*REQUIRED, *OPTIONAL, *(name for op in ops for name in op_named(op).workloads.names)}
     ignored = [name for name in columns if name and name not in known]
     if ignored:
         yield f"columns that gdnbench does not know were ignored: {', '.join(ignored)}"
-    for assumed in filter(None, (assumed_sizes(columns, axes_of(op)) for op in sorted(ops))):
+    for assumed in filter(None, (assumed_sizes(columns, op_named(op).workloads) for op in sorted(ops))):
         yield f"the file does not give the workload in full: {assumed} is assumed"
 
 

@@ -31,8 +31,8 @@ from gdnbench.analyse.figure import (
     role_by_name,
     split_label,
 )
-from gdnbench.catalog.catalog import axes_of
-from gdnbench.catalog.resolve import DEFAULT_OP
+from gdnbench.catalog.catalog import op_named
+from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import RunFormatError, ShapeError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import gpu_slug
@@ -163,7 +163,7 @@ def _figures(states: Sequence[_State], *, several_gpus: bool) -> Iterator[Figure
 
 
 def _label_and_workload(benchmark: str, axes: Mapping[str, str]) -> tuple[str, Workload]:
-    known = axes_of(DEFAULT_OP)
+    known = op_named(DEFAULT_OP).workloads
     name, workload = read_case_id(benchmark, known) or (benchmark, read_axes(axes, known))
     params = {axis: parse_value(value) for axis, value in axes.items() if axis not in known.names}
     return join_label(name, Params(params)), workload
@@ -232,6 +232,6 @@ def _conditions(devices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _warnings(states: Sequence[_State]) -> Iterator[str]:
     yield "times are NVBench's means; those of gdnbench's runs leave slow samples out, and read up to 1 % less"
-    known = axes_of(DEFAULT_OP)
+    known = op_named(DEFAULT_OP).workloads
     if any(not known.case_id.fullmatch(state.benchmark) and assumed_sizes(dict(state.axes), known) for state in states):
         yield f"the file does not give workloads in full: missing axes are those of {known.default}"

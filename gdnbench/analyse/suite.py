@@ -17,7 +17,7 @@ import numpy as np
 
 from gdnbench.analyse.run_change import own_sd, process_by_workload
 from gdnbench.analyse.within_run import side_by_side
-from gdnbench.catalog.resolve import op_option
+from gdnbench.catalog.select import op_option
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.measure.analyse import ALARM
 from gdnbench.model.measurement import InputsEffect, Measurement

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
-from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.catalog import Catalog, default_roots, find_op, load_catalog
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.measure.analyse import Analysis
 from gdnbench.measure.plan import Plan, foresee, make_plan

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence

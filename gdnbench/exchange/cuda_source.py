@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.includes import included_headers
+from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.parse import read_text

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.ledger.entry import (

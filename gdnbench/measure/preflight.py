@@ -12,8 +12,7 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
-from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measure.builds import ARCHS_WITHOUT_GPU, build_cases

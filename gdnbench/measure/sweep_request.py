@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import UsageError
 from gdnbench.measure.plan import unavailable

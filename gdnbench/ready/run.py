@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import Broken, label_parts
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import find_broken, find_variant
+from gdnbench.catalog.select import find_broken, find_variant, resolve_op
 from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measure.preflight import Verification
 from gdnbench.ready import checks, stored

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measure.plan import Plan, make_plan, unavailable

@@ -6,8 +6,7 @@ import hashlib
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import label_parts
-from gdnbench.catalog.includes import include_path
+from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.select import find_broken
 from gdnbench.errors import UnknownNameError
 

@@ -59,8 +59,7 @@ def history(
         with_axes_of,
     )
     from gdnbench.analyse.runs import load_stored_runs
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.measure.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.report.console import message_console
     from gdnbench.report.history import SHOWN, print_histories

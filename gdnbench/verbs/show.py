@@ -176,8 +176,7 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
 
 def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
     from gdnbench.analyse.contest import contest_of_run, has_workloads
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.model.declaration import CONTEST_SUITE
     from gdnbench.report.contest import print_contest
     from gdnbench.store.find import find_run
