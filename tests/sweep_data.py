@@ -8,7 +8,7 @@ from run_data import case, failed, measured, store, versus
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Role, Status
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 
 KERNEL = "decode-x"
 

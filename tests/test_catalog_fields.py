@@ -135,7 +135,12 @@ NESTED = {
     ),
     "requirement": ("TorchKernel", "requires", "(Requirement(5),)", "requires.module: 5, expected text"),
     "requirement-as-text": ("TorchKernel", "requires", "'fla'", "requires: 'fla', expected tuple of Requirement"),
-    "param-doc": ("TorchKernel", "params", "{'P': Param(default=1, choices=(1,), doc=5)}", "params.doc: 5, expected text"),
+    "param-doc": (
+        "TorchKernel",
+        "params",
+        "{'P': Param(default=1, choices=(1,), doc=5)}",
+        "params.doc: 5, expected text",
+    ),
     "floor": ("TorchKernel", "floor", "'copied'", "floor: 'copied', expected one of '', 'empty', 'copy', 'ablation'"),
     "device": ("TorchKernel", "runs_on", "('gpu',)", "runs_on: ('gpu',), expected tuple of one of 'cuda', 'cpu'"),
     "target": ("CudaKernel", "target", "90", "target 90 is no architecture"),

@@ -15,10 +15,10 @@ from gdnbench.measure.opening import load_unfinished
 from gdnbench.measure.protocol import Examined, Sampled, encode
 from gdnbench.measure.request import Settings
 from gdnbench.model.status import Role, Status
-from gdnbench.store.builds import read_launches
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_launches
 
 CATALOG = load_catalog(default_roots()[:1])
 CASES = (case("decode-reference", Role.BASELINE), case("decode-v4", WARPS=8))

@@ -13,9 +13,9 @@ from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.tables import read_builds
 
 CATALOG = load_catalog(default_roots()[:1])
 GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)

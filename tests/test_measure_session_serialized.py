@@ -14,8 +14,8 @@ from gdnbench.measure.request import Settings, make_request
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
-from gdnbench.store.builds import read_builds
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_builds
 
 pytestmark = pytest.mark.slow
 

@@ -34,7 +34,7 @@ from gdnbench.step.plan import (
     parse_names,
 )
 from gdnbench.store.info import read_info
-from gdnbench.store.step import read_launch_ways, read_steps, write_steps
+from gdnbench.store.tables import read_launch_ways, read_steps, write_steps
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"

@@ -15,7 +15,7 @@ from gdnbench.store.files import RunFolder
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
 from gdnbench.store.info import write_info
 from gdnbench.store.samples import read_rounds
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 
 RUNS = (
     "20260101-000000-h200-decode",

@@ -20,7 +20,7 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimat
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import CaseRounds, processes_of, read_case_rounds
-from gdnbench.store.step import refuse_step
+from gdnbench.store.tables import refuse_step
 
 _SAME_SETTINGS = {"plain": False, "cold_tlb": False, "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""

@@ -22,7 +22,6 @@ from gdnbench.model.case import Case, same_sources
 from gdnbench.model.measurement import Measurement, Plateau, Point, Sweep, Versus
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.model.workload import Workload
-from gdnbench.store.builds import BuildRow, read_builds, read_launches, write_builds, write_launches
 from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import (
     RunInfo,
@@ -36,7 +35,15 @@ from gdnbench.store.info import (
 from gdnbench.store.measurements import merge_contest, read_clocks, read_measurements, write_measurements
 from gdnbench.store.samples import CaseRounds, merge_rounds, merge_samples, read_case_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument, MergedDocument
-from gdnbench.store.sweep import read_sweep, write_sweep
+from gdnbench.store.tables import (
+    BuildRow,
+    read_builds,
+    read_launches,
+    read_sweep,
+    write_builds,
+    write_launches,
+    write_sweep,
+)
 
 _MAY_DIFFER = ("seed",)
 """Settings in which parts may differ."""

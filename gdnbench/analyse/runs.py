@@ -20,10 +20,8 @@ from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.index import RunIndex, stamp_of
-from gdnbench.store.info import NAME as INFO
-from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import NAME as MEASUREMENTS
-from gdnbench.store.measurements import read_by_clock
+from gdnbench.store.info import INFO, RunInfo, read_info
+from gdnbench.store.measurements import MEASUREMENTS, read_by_clock
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 

@@ -18,7 +18,7 @@ from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import is_file, is_folder
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.step import refuse_step
+from gdnbench.store.tables import refuse_step
 from gdnbench.wording import first_of, plural
 
 _GIT = "git:"

@@ -37,10 +37,10 @@ from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import find_profiles
-from gdnbench.store.builds import read_launches
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_launches
 
 
 @dataclass(frozen=True)

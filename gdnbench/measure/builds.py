@@ -17,7 +17,7 @@ from gdnbench.model.gpu import Build, Gpu, format_serialized
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.store.builds import BuildRow
+from gdnbench.store.tables import BuildRow
 
 ARCHS_WITHOUT_GPU = DEFAULT_ARCHS
 

@@ -63,7 +63,7 @@ from gdnbench.store.info import (
 )
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations

@@ -13,6 +13,14 @@ from gdnbench.errors import DeclarationError, ParamError
 ParamValue = int | str
 
 
+def parse_value(text: str) -> ParamValue:
+    """A param's value from text: an integer if it is one."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
 @dataclass(frozen=True)
 class Param:
     """A compile-time constant that a user may set.

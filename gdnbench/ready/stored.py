@@ -24,7 +24,7 @@ from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_run
-from gdnbench.store.step import is_step
+from gdnbench.store.tables import is_step
 from gdnbench.wording import first_of, plural
 
 NAME = "suite"

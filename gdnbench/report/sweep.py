@@ -32,10 +32,9 @@ from gdnbench.report.run.table import build_table
 from gdnbench.report.run.text import control_lines, part_text
 from gdnbench.report.terminal_chart import OptionalCharts
 from gdnbench.report.units import count_text, next_words, params_text, percent, plus_minus, time_unit
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_builds, read_sweep
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:

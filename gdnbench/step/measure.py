@@ -30,7 +30,7 @@ from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.step import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
 
 LABEL = "step"
 _WORKER = "gdnbench.step.worker"

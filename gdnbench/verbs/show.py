@@ -110,8 +110,7 @@ def show(
     from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
-    from gdnbench.store.step import is_step
-    from gdnbench.store.sweep import read_sweep
+    from gdnbench.store.tables import is_step, read_sweep
 
     check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
     check_mode(ctx, "contest", (), _NO_CONTEST)

@@ -25,13 +25,12 @@ from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.report.console import check_output_file, data_console, message_console, write_output_file
 from gdnbench.report.html.content import HtmlPage
 from gdnbench.stats import FloatArray
-from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.files import is_stored
 from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import BuildRow, read_builds, read_sweep
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:

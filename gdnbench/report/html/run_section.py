@@ -39,7 +39,7 @@ from gdnbench.report.html.content import (
 from gdnbench.report.html.report import ReportedRun, lead_line
 from gdnbench.report.units import flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.stats import FloatArray
-from gdnbench.store.builds import BuildRow
+from gdnbench.store.tables import BuildRow
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."

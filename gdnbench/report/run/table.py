@@ -48,9 +48,9 @@ from gdnbench.report.units import (
     time_unit,
     traffic,
 )
-from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.tables import BuildRow, read_builds
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
 """Named rows, each with its kernel time, by the id of the case that they stand beneath."""
