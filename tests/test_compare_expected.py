@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gdnbench.analyse.expected import expect
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
-from gdnbench.analyse.foreign import find_published, load_published
+from gdnbench.analyse.sources import find_published, load_published
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.status import Role, Status
 

@@ -8,7 +8,7 @@ from committed import RESULTS
 from decode_workloads import decode_at
 
 from gdnbench.analyse.figure import SourceKind
-from gdnbench.analyse.foreign import PUBLISHED_COLUMNS, find_published, list_published, load_published
+from gdnbench.analyse.sources import PUBLISHED_COLUMNS, find_published, list_published, load_published
 from gdnbench.errors import RunFormatError, UnknownNameError
 
 TABLES = ["b200", "b200-cupti", "contest", "flashinfer", "flashqla", "nvfp4", "rtx3090", "rtx3090-bv"]

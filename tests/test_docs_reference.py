@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.analyse.foreign import PUBLISHED_COLUMNS as PUBLISHED
+from gdnbench.analyse.sources import PUBLISHED_COLUMNS as PUBLISHED
 from gdnbench.errors import ExitCode
 from gdnbench.store import measurements, samples
 from gdnbench.store.files import field_names

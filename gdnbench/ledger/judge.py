@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.analyse.figure import Figure
+from gdnbench.analyse.ratio import ratio_within_run
 from gdnbench.analyse.runs import load_run
-from gdnbench.analyse.within_run import ratio_within_run
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
 from gdnbench.ledger.entry import (

@@ -86,7 +86,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
     Raises UnknownNameError if there are no such figures.
     """
-    from gdnbench.analyse.foreign import PUBLISHED_NAME, find_published
+    from gdnbench.analyse.sources import PUBLISHED_NAME, find_published
 
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
         return Path(wanted)
@@ -95,7 +95,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 def load_figures(folder: Path) -> FigureSource:
     """Reads published figures; raises RunFormatError if they cannot be read."""
-    from gdnbench.analyse.foreign import load_published
+    from gdnbench.analyse.sources import load_published
 
     return load_published(folder)
 
