@@ -16,10 +16,18 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import Closed, EntryState, Expectation, LedgerEntry, Opened, parse_expectation
-from gdnbench.ledger.file import read_ledger
-from gdnbench.ledger.judge import decide, gate_of, gates_of, judge
-from gdnbench.ledger.sources import difference, pack, unpack
+from gdnbench.ledger.entry import (
+    Closed,
+    EntryState,
+    Expectation,
+    LedgerEntry,
+    Opened,
+    gate_of,
+    gates_of,
+    parse_expectation,
+)
+from gdnbench.ledger.events import decide, judge
+from gdnbench.ledger.file import difference, pack, read_ledger, unpack
 from gdnbench.stats.interval import Interval
 from gdnbench.store.measurements import read_measurements
 
@@ -455,7 +463,7 @@ import sys
 from pathlib import Path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.ledger.file import append_event
-from gdnbench.ledger.opening import opened_event, plan_try
+from gdnbench.ledger.events import opened_event, plan_try
 planned = plan_try(load_catalog(), "at once", "decode-v10", ["time <= 4us at B=1"])
 for _ in range(8):
     append_event(Path("ledger.jsonl"), lambda entries: opened_event(planned, entries))

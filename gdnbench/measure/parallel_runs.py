@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
-from gdnbench.measure.exit_code import gravest_code
+from gdnbench.measure.exit_code import worst_exit_code
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import PYTHON, describe_exit, kill, start
 from gdnbench.process.worker import python_path
@@ -87,7 +87,7 @@ def run_at_once(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str]
 
 def worst_code(outcomes: Iterable[RunOutcome], joint: ExitCode) -> ExitCode:
     """The gravest exit code of all runs and the joint table; a single run's A/A noise does not count."""
-    return gravest_code([joint, *(each.code for each in outcomes if each.code is not ExitCode.NOISY)])
+    return worst_exit_code([joint, *(each.code for each in outcomes if each.code is not ExitCode.NOISY)])
 
 
 class _Running:

@@ -11,7 +11,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, find_op
-from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
@@ -30,10 +29,8 @@ from gdnbench.measure.request import (
     trim_of,
     workloads_asked,
 )
-from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Timing
-from gdnbench.model.op import Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Verdict
@@ -54,8 +51,6 @@ class ScoreRequest:
         against: the rival; empty for the op's baseline.
         axes: `B=8 heads=qk4_v8`; empty for the op's default workload.
         suite: a suite, instead of one workload.
-        margin: relative difference that counts as none.
-        step_limit_s: time limit of a step of a kernel.
         seed: of inputs and order; None for a fresh one.
         profiles: timed distributions of inputs, `never,mixed-heads`; empty for the op's default.
     """
@@ -83,9 +78,15 @@ def plan_score(catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None) -> Plan:
     op = find_op(catalog, resolve_op(catalog, asked.op, named))
     entry, variant = find_variant(catalog, op.name, asked.kernel)
     rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
-    _refuse_floor(entry, variant)
+    if floor := entry.kernel.floor:
+        what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
+        raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
     captured = captured_asked(op, asked.inputs, asked.axes, asked.suite)
-    sizes = sizes_of(captured) or _workloads(op, asked)
+    sizes = sizes_of(captured)
+    if not sizes:
+        one = "a score is of one, or of a --suite"
+        several = bool(asked.suite)
+        sizes = workloads_asked(op, asked.axes, asked.suite) if several else (parse_workload(op, asked.axes, one),)
     if len(captured) > 1:
         raise UsageError(f"--inputs names {len(captured)} files, and a score is of one workload", "name one of them")
     only_checked = bool(unavailable(entry, gpu))
@@ -108,28 +109,10 @@ def plan_score(catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None) -> Plan:
     for case in plan.cases:
         if case.label == variant.label:
             catalog.entries[case.variant.kernel].refuse_unable(case.label, case.workload, "score")
-    return _without_comparison(plan, rival) if only_checked else plan
-
-
-def _refuse_floor(entry: CatalogEntry, variant: Variant) -> None:
-    """Refuses kernels that a run compares with nothing."""
-    floor = entry.kernel.floor
-    if not floor:
-        return
-    what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
-    raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
-
-
-def _without_comparison(plan: Plan, rival: str) -> Plan:
-    """Returns the plan with the kernel alone, which is only checked: it cannot run here, and nothing may stand in."""
-    own = tuple(case for case in plan.cases if case.role is Role.KERNEL)
-    return replace(plan, cases=own, baseline=rival, notes=())
-
-
-def _workloads(op: Op, asked: ScoreRequest) -> tuple[Workload, ...]:
-    if asked.suite:
-        return workloads_asked(op, asked.axes, asked.suite)
-    return (parse_workload(op, asked.axes, "a score is of one, or of a --suite"),)
+    if not only_checked:
+        return plan
+    # The kernel is only checked: it cannot run here, and nothing may stand in for it.
+    return replace(plan, cases=tuple(case for case in plan.cases if case.role is Role.KERNEL), baseline=rival, notes=())
 
 
 def _settings(asked: ScoreRequest, gpu: Gpu | None) -> Settings:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measure.builds import archs_of, build_cases
-from gdnbench.measure.exit_code import exit_code_of
+from gdnbench.measure.exit_code import exit_code_of_rows
 from gdnbench.measure.measure import find_forms, in_every_form
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, card_jobs, run_at_once, worst_code
 from gdnbench.measure.plan import Plan
@@ -106,4 +106,4 @@ def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> E
             print_run(folder, json=False, csv=False)
         return ExitCode.OK
     console.print(f"printed again by: {shlex.join(show_words(folders))}", markup=False, soft_wrap=True)
-    return exit_code_of(joint.measurements, interrupted=False)
+    return exit_code_of_rows(joint.measurements, interrupted=False)

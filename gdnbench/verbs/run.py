@@ -96,7 +96,7 @@ def run(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
-    from gdnbench.measure.exit_code import exit_code_of, refuse_nothing_measured
+    from gdnbench.measure.exit_code import exit_code_of_rows, refuse_nothing_measured
     from gdnbench.measure.opening import begin_session, resume_session
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measure.request import choose_settings, device_of, make_request
@@ -158,6 +158,6 @@ def run(
     # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named
     rows = analysis.rows if timer else analysis.measurements
-    code = exit_code_of(rows, interrupted=finished.interrupted, baseline_named=named)
+    code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)
     refuse_nothing_measured(code, rows, baseline_named=named)
     raise typer.Exit(code)
