@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.stats.interval import Comparison, Interval, Verdict, t_half_width
+from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict, t_half_width
 from gdnbench.stats.paired import PairedLogRatio, judge_paired, more_rounds_to_decide
 from gdnbench.stats.processes import Between
-from gdnbench.stats.variance import Variance
 
 CLOCK = np.array([1.0, 1.01, 0.99, 1.02, 0.98])  # what both sides share in each round
 WOBBLE = np.array([1.0, 1.0002, 0.9998, 1.0001, 0.9999])  # what they do not

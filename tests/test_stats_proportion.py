@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import binom
 
-from gdnbench.stats.variance import share_of
+from gdnbench.stats.interval import share_of
 
 
 @pytest.mark.parametrize(("count", "trials"), [(1, 20), (10, 20), (3, 72), (71, 72)])

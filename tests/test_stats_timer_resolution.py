@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gdnbench.stats.estimators import interpolated_median
-from gdnbench.stats.timer_resolution import infer_resolution_us
+from gdnbench.stats.estimators import infer_resolution_us, interpolated_median
 
 TICK_US = 0.032
 TICK_COUNTS = st.lists(st.integers(min_value=1, max_value=2000), min_size=1, max_size=60)

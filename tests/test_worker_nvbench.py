@@ -25,7 +25,7 @@ from gdnbench.measure.request import Settings
 from gdnbench.measure.rounds import Collected
 from gdnbench.measure.worker import cold, nvbench, placement
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.timer_resolution import infer_resolution_us
+from gdnbench.stats.estimators import infer_resolution_us
 
 DATA = Path(__file__).parent / "data" / "nvbench"
 RECORDED = np.load(DATA / "samples.npz")

@@ -35,11 +35,10 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.estimators import weighted_geomean
-from gdnbench.stats.interval import Comparison, Interval, Verdict
+from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict
 from gdnbench.stats.multiple import compare_unpaired, judge_family
 from gdnbench.stats.paired import PairedLogRatio, UnpairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
-from gdnbench.stats.variance import Variance
 from gdnbench.wording import plural
 
 Rounds = npt.NDArray[np.bool_]

@@ -36,10 +36,10 @@ from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats import IntArray
+from gdnbench.stats.interval import Variance
 from gdnbench.stats.paired import MeanTime, UnpairedLogRatio, mean_time, unpaired_log_ratio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
 from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, Spread, estimate_run_effect
-from gdnbench.stats.variance import Variance
 from gdnbench.store.samples import CaseRounds, processes_of
 
 LAUNCH_OF_A_HOST_US = 1.0

@@ -18,9 +18,8 @@ from gdnbench.measure.schedule import FixedRounds, Schedule, Segment, round_cost
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Role
-from gdnbench.stats.interval import Verdict, log_margin
+from gdnbench.stats.interval import Variance, Verdict, half_width_of, log_margin
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.stats.variance import Variance, half_width_of
 
 START_S = 2.0
 """Seconds for a forked worker to start: a CUDA context, and every case bound at its placements."""

@@ -22,8 +22,8 @@ import numpy as np
 
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.estimators import MAD_TO_SD
+from gdnbench.stats.interval import NO_VARIANCE, Variance
 from gdnbench.stats.processes import Between, ProcessEffects, estimate_effects, mean_launch_variance, process_means
-from gdnbench.stats.variance import NO_VARIANCE, Variance
 
 K = TypeVar("K", bound=Hashable)
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.variance import Variance
+from gdnbench.stats.interval import Variance
 
 PRIOR_DF = 4.0
 """The weight of the expected spreads in each of the three dispersions, in peers."""

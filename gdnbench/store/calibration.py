@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from gdnbench.errors import RunFormatError, UnreadableError
 from gdnbench.origin import calibrations_folder
-from gdnbench.stats.interval import Interval
-from gdnbench.stats.variance import share_of, sharing_design_effect
+from gdnbench.stats.interval import Interval, share_of, sharing_design_effect
 from gdnbench.store.files import read_document, write_document
 from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share, SmallCount, TextLine, Timestamp
 
