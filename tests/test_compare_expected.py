@@ -64,12 +64,6 @@ def test_the_studys_ratios_and_its_reason(study, label, told):
 
 
 @needs_results
-def test_every_kernel_of_the_study_is_bound_by_latency(study):
-    assert len(study) == 12
-    assert {expectation.bound for _, expectation in study.values()} == {"latency"}
-
-
-@needs_results
 def test_the_reason_in_full(study):
     assert study["decode-v4"][1].reason == (
         "1.33x slower on b200: 0.13 of 7.07 µs is traffic at peak bandwidth (1.13 of 5.33 on rtx3090); the rest, "
@@ -181,22 +175,6 @@ def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, r
     assert min(bandwidths, 1) * (1 - 1e-9) <= expectation.ratio <= max(bandwidths, 1) * (1 + 1e-9)
     assert expectation.residual * expectation.ratio == pytest.approx(right_us / left_us)
     assert "nan" not in expectation.reason
-
-
-@given(left_us=TIMES, right_us=TIMES, workload=WORKLOADS)
-def test_more_bandwidth_never_makes_the_expected_time_longer(left_us, right_us, workload):
-    left, right = figure(left_us, workload=workload), figure(right_us, workload=workload)
-    ratios = [between(left, right, "rtx3090", slug).ratio for slug in SLUGS[1:]]
-    assert ratios == sorted(ratios, reverse=True)
-
-
-@given(left_us=TIMES, floors=st.lists(TIMES, min_size=2, max_size=2, unique=True))
-def test_a_dearer_launch_never_makes_the_expected_time_shorter(left_us, floors):
-    low, high = sorted(floors)
-    ratios = [
-        between(figure(left_us), figure(6.0), others=([floor(2.0)], [floor(there)])).ratio for there in (low, high)
-    ]
-    assert ratios[0] <= ratios[1]
 
 
 @given(left_us=st.floats(3.0, 50.0), right_us=st.floats(3.0, 50.0))

@@ -103,16 +103,6 @@ def test_a_copy_of_a_gpu_kernel_compiles_elsewhere(tmp_path, monkeypatch, name):
     assert built.symbol == copy.kernel.entry
 
 
-def test_a_function_takes_the_new_name_in_all_files(tmp_path):
-    make_kernel("decode-new1", "decode-v4", tmp_path)
-    copy = load(tmp_path)
-    assert copy.kernel.entry == "gdn_decode_new1"
-    text = copy.source.read_text()
-    assert "gdn_decode_new1(" in text
-    assert "gdn_decode_v4" not in text
-    assert text.replace("gdn_decode_new1", "gdn_decode_v4") == CATALOG.entries["decode-v4"].source.read_text()
-
-
 def test_params_after_colons_become_the_defaults(tmp_path):
     make_kernel("decode-new1", "decode-triton:BV=16:WARPS=4", tmp_path)
     copy = load(tmp_path)

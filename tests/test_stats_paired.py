@@ -61,12 +61,6 @@ def test_a_speedup_worked_by_hand():
     assert math.log(4.0 / speedup.low) == pytest.approx(half_width, rel=1e-5)
 
 
-def test_the_margin_can_be_set():
-    kernel = 5.0 * CLOCK * WOBBLE * 0.98
-    assert compare_rounds(kernel, 5.0 * CLOCK, margin=0.05).verdict is Verdict.SAME
-    assert compare_rounds(kernel, 5.0 * CLOCK, margin=0.0).verdict is Verdict.FASTER
-
-
 @pytest.mark.parametrize(("kernel_us", "verdict"), [(4.0, Verdict.FASTER), (6.25, Verdict.SLOWER), (5.0, Verdict.SAME)])
 def test_rounds_without_any_spread_are_sure(kernel_us, verdict):
     comparison = compare_rounds(np.full(5, kernel_us), np.full(5, 5.0))

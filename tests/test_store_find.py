@@ -72,11 +72,6 @@ def test_a_whole_label_beats_one_that_begins_with_it(results):
     assert find_run(results, "before-lunch") == find_run(results, "lunch") == longer
 
 
-def test_the_latest_run_may_have_a_label(results):
-    latest = add(results, "20260106-000000-h200-decode-late")
-    assert find_run(results) == find_run(results, "h200") == latest
-
-
 def test_a_run_elsewhere_is_found_by_its_path(results, tmp_path_factory):
     assert find_run(tmp_path_factory.mktemp("none"), str(results / RUNS[0])) == results / RUNS[0]
 

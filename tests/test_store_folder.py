@@ -32,11 +32,6 @@ def test_a_runs_name_is_when_where_what_and_a_safe_label(label, tail):
     assert run_id_of(NOW, "h200", "decode", label) == "20260102-030405-h200-decode" + tail
 
 
-def test_names_sort_by_time():
-    later = NOW.replace(hour=13)
-    assert run_id_of(NOW, "h200", "decode", "z") < run_id_of(later, "a100", "decode", "")
-
-
 def test_a_run_is_hidden_until_it_is_finished(tmp_path):
     folder = RunFolder.create(tmp_path, "run")
     write_info(folder.path, info())

@@ -41,10 +41,3 @@ def test_a_run_that_goes_on_after_a_cut_off_line_loses_only_that_line(tmp_path):
     path.write_text(path.read_text()[:-2])
     write(tmp_path, "three", "four")
     assert list(read_journal(tmp_path)) == ["one", "three", "four"]
-
-
-def test_a_journal_whose_only_line_was_cut_off_is_empty(tmp_path):
-    (tmp_path / NAME).write_text('{"kind"')
-    assert list(read_journal(tmp_path)) == []
-    write(tmp_path, "one")
-    assert list(read_journal(tmp_path)) == ["one"]

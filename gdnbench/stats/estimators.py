@@ -1,4 +1,4 @@
-"""Estimators of location and scale: trimmed mean, median of quantised times, weighted geometric mean, Q_n.
+"""Estimators of location: trimmed mean, median of quantised times, weighted geometric mean; and a timer's tick.
 
 GPU event times are quantised: whole multiples of the timer's resolution, its tick (32 ns on an H200), stored as
 float32. A decode kernel lasts a hundred ticks or so, so a plain median moves in steps of half a percent unless it is
@@ -113,29 +113,6 @@ def median_known(values: Sequence[float] | FloatArray) -> float:
 
 MAD_TO_SD = 1.4826
 """The standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)."""
-
-QN_EFFICIENCY = 0.82
-"""Efficiency of Q_n on normal values: it is as precise as the standard deviation of this share of them."""
-
-_CONSISTENT = 2.2219
-_SMALL = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
-
-
-def robust_scale(values: FloatArray) -> float:
-    """The scale estimator Q_n: the standard deviation of the greater part of at least two finite values, in their unit.
-
-    It is 2.2219 times the k-th smallest distance between two of n values, `k = C(n // 2 + 1, 2)`, times a factor that
-    makes it unbiased for few normal values (Rousseeuw and Croux, Journal of the American Statistical Association 88,
-    1993).
-    """
-    count = len(values)
-    if count < 2 or not np.isfinite(values).all():
-        raise ValueError("a scale needs two values, and all of them finite")
-    distances = np.abs(values[:, None] - values[None, :])[np.triu_indices(count, 1)]
-    nearest = math.comb(count // 2 + 1, 2) - 1
-    factor = _SMALL.get(count) or count / (count + (1.4 if count % 2 else 3.8))
-    return _CONSISTENT * factor * float(np.partition(distances, nearest)[nearest])
-
 
 MIN_REPEATED_VALUES = 6
 """The fewest distinct repeated values that are evidence of a grid."""
