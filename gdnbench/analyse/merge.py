@@ -245,10 +245,10 @@ def _builds(folders: Sequence[Path]) -> list[BuildRow]:
         key = (row.label, row.series, row.launch, row.arch)
         if key not in found or (row.interpreter and not found[key].interpreter):
             found[key] = row
-    return [row for row in found.values() if not any(_tells_more(other, row) for other in found.values())]
+    return [row for row in found.values() if not any(_is_fuller(other, row) for other in found.values())]
 
 
-def _tells_more(row: BuildRow, other: BuildRow) -> bool:
+def _is_fuller(row: BuildRow, other: BuildRow) -> bool:
     """Whether a row is of the same build, with params in its label that the other's part did not need."""
     is_longer = row.label.startswith((f"{other.label}:", f"{other.label} "))
     return is_longer and replace(row, label=other.label, interpreter=other.interpreter) == other

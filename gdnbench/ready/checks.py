@@ -234,26 +234,26 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
     }
     cases = [case for case, reason in unable.items() if not reason]
     if not cases:
-        told = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
-        return unchecked(NUMBERS, told, verify_command(candidate), ExitCode.PARTIAL)
+        message = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
+        return unchecked(NUMBERS, message, verify_command(candidate), ExitCode.PARTIAL)
     wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
     if wrong:
         more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
-        told = f"{_told(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
-        return failed(NUMBERS, told, repeat_words(wrong[0], verification.seed), verification.exit_code)
+        message = f"{_status_text(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
+        return failed(NUMBERS, message, repeat_words(wrong[0], verification.seed), verification.exit_code)
     command = verify_command(candidate)
     left_out = [case for case in cases if verification.checked[case.id].status is not Status.OK]
     if left_out:
-        told = verification.checked[left_out[0].id].reason
+        message = verification.checked[left_out[0].id].reason
         code = verification.exit_code or ExitCode.PARTIAL
         return unchecked(
-            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {told}", command, code
+            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {message}", command, code
         )
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
-    told = f"right at {workloads}; {_where(verification)}"
+    message = f"right at {workloads}; {_where(verification)}"
     if refused := [reason for reason in unable.values() if reason]:
-        told += f"; it cannot do {len(refused)} more: {refused[0]}"
-    return passed(NUMBERS, told, command)
+        message += f"; it cannot do {len(refused)} more: {refused[0]}"
+    return passed(NUMBERS, message, command)
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
@@ -273,20 +273,22 @@ def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck
     cases = [case for case in found.cases if case.id in found.sanitized]
     if not cases:
         notes = [note for case in found.cases for note in found.checked[case.id].notes if note.startswith(PROGRAM)]
-        told = notes[0] if notes else f"no case can be launched under {PROGRAM}"
-        return unchecked(SANITIZER, told, command, ExitCode.PARTIAL)
+        message = notes[0] if notes else f"no case can be launched under {PROGRAM}"
+        return unchecked(SANITIZER, message, command, ExitCode.PARTIAL)
     for case in cases:
         verdict = found.checked[case.id]
         unsafe = any(not gate.passed for gate in verdict.gates)
         if unsafe or (verdict.status is not Status.OK and afresh[case.id].status is Status.OK):
             shown = (*repeat_words(case, found.seed), "--sanitize")
-            return failed(SANITIZER, f"{_told(found, case)}, at {case.workload}", shown, verdict.status.exit_code)
-    told = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
+            return failed(
+                SANITIZER, f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code
+            )
+    message = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
     if silent := _tools(found, cases, answered=False):
-        told += f"; {silent} gave no answer"
+        message += f"; {silent} gave no answer"
     if bad := next((status for case in cases if (status := found.checked[case.id].status) is not Status.OK), None):
-        return unchecked(SANITIZER, f"{told}: the kernel is {bad}", command, ExitCode.PARTIAL)
-    return passed(SANITIZER, told, command)
+        return unchecked(SANITIZER, f"{message}: the kernel is {bad}", command, ExitCode.PARTIAL)
+    return passed(SANITIZER, message, command)
 
 
 def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
@@ -304,7 +306,7 @@ def sanitize_command(candidate: Candidate) -> tuple[str, ...]:
     return (*verify_command(candidate), "--sanitize")
 
 
-def _told(verification: Verification, case: Case) -> str:
+def _status_text(verification: Verification, case: Case) -> str:
     verdict = verification.checked[case.id]
     return f"{verdict.status}: {verdict.reason}"
 
@@ -312,10 +314,10 @@ def _told(verification: Verification, case: Case) -> str:
 def _where(verification: Verification) -> str:
     """Describes what ran the candidate: `on NVIDIA H200, seed 7`, or an interpreter `without a GPU`."""
     if verification.interpreted:
-        told = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
+        message = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
     else:
-        told = f"on {verification.device}"
-    return f"{told}, seed {verification.seed}"
+        message = f"on {verification.device}"
+    return f"{message}, seed {verification.seed}"
 
 
 SOURCE = "source"
@@ -334,11 +336,11 @@ def check_source(candidate: Candidate) -> ReadyCheck:
         return passed(SOURCE, f"it loads; no findings in {files}{silenced}", command)
     first = result.findings[0]
     more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
-    told = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
-    return failed(SOURCE, told, command, result.exit_code)
+    message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
+    return failed(SOURCE, message, command, result.exit_code)
 
 
-def tell_broken(broken: Broken) -> ReadyCheck:
+def broken_check(broken: Broken) -> ReadyCheck:
     """Makes the check of a kernel whose folder does not load."""
     return failed(SOURCE, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
 

@@ -31,6 +31,7 @@ from gdnbench.ready.checks import (
     Readiness,
     ReadyCheck,
     ReadyOptions,
+    broken_check,
     check_build,
     check_memory,
     check_source,
@@ -41,7 +42,6 @@ from gdnbench.ready.checks import (
     lint_command,
     passed,
     sanitize_command,
-    tell_broken,
     unchecked,
     verify_candidate,
     verify_command,
@@ -76,7 +76,7 @@ def check_run(candidate: Candidate) -> ReadyCheck:
     runs = list(_runs_with(candidate))
     serving = [run.folder for run in runs if run.serves]
     judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
-    return judged or unchecked(SUITE, _tell_missing(candidate, runs), run_command(candidate), ExitCode.PARTIAL)
+    return judged or unchecked(SUITE, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL)
 
 
 def run_command(candidate: Candidate) -> tuple[str, ...]:
@@ -106,15 +106,15 @@ def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeStat
     return CodeState.together(catalog.code_state(name, info.sources.get(name, "")) for name in names)
 
 
-def _tell_missing(candidate: Candidate, runs: Sequence[CandidateRun]) -> str:
+def _missing_run_text(candidate: Candidate, runs: Sequence[CandidateRun]) -> str:
     """Describes the nearest run, newest first: one of this code that lacks workloads, one of other code, or none."""
     suite = candidate.suite
     if partial := next((run for run in runs if run.code is CodeState.CURRENT), None):
         lacking = first_of([workload.titled for workload in partial.lacking], _MOST_SUITED)
         return f"{suite.name}: no run of this code at every workload; {partial.folder.name} lacks {lacking}"
     if runs:
-        told = "is of other code" if runs[0].code is CodeState.CHANGED else "does not tell of which code it is"
-        return f"{suite.name}: no run of this code; {runs[0].folder.name} {told}"
+        message = "is of other code" if runs[0].code is CodeState.CHANGED else "does not tell of which code it is"
+        return f"{suite.name}: no run of this code; {runs[0].folder.name} {message}"
     return f"{suite.name}: no run of this code"
 
 
@@ -132,24 +132,24 @@ def _judge(candidate: Candidate, folder: Path) -> ReadyCheck:
     if untimed := [row for row in own if row.status is not Status.OK or row.timing is None]:
         return _untimed(candidate, named, untimed, shown)
     if not any(row.role is Role.BASELINE for row in rows):
-        told = f"{named}: the run has no baseline to compare with"
-        return unchecked(SUITE, told, run_command(candidate), ExitCode.PARTIAL)
+        message = f"{named}: the run has no baseline to compare with"
+        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
     result = suite_of_run(folder, info, rows, candidate.suite, ())
     row = next((row for row in result.rows if row.label == candidate.label), None) if result else None
     if result is None or row is None or not result.summed:
-        told = f"{named}: there is no workload at which it can be compared"
-        return unchecked(SUITE, told, run_command(candidate), ExitCode.PARTIAL)
+        message = f"{named}: there is no workload at which it can be compared"
+        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
     return _verdict(named, result, row, shown)
 
 
 def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], shown: Sequence[str]) -> ReadyCheck:
     first = next((row for row in rows if row.status.is_failure), rows[0])
     more = f" (and at {plural(len(rows) - 1, 'more workload')})" if len(rows) > 1 else ""
-    told = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
+    message = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
     code = gravest(row.status for row in rows)
     if not first.status.is_failure:
-        return unchecked(SUITE, told, run_command(candidate), code or ExitCode.PARTIAL)
-    return failed(SUITE, told, shown, code or ExitCode.PARTIAL)
+        return unchecked(SUITE, message, run_command(candidate), code or ExitCode.PARTIAL)
+    return failed(SUITE, message, shown, code or ExitCode.PARTIAL)
 
 
 def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> ReadyCheck:
@@ -158,14 +158,14 @@ def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str
     if row.comparison is None or row.worst is None:
         return passed(SUITE, f"{named}: {row.label} is the baseline{left_out}", shown)
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
-    told = (
+    message = (
         f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; reads slower at"
         f" {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}, worst"
         f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
     )
     if verdict is Verdict.SLOWER:
-        return failed(SUITE, told, shown, ExitCode.REGRESSION)
-    return passed(SUITE, told, shown)
+        return failed(SUITE, message, shown, ExitCode.REGRESSION)
+    return passed(SUITE, message, shown)
 
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
@@ -218,7 +218,7 @@ def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck])
 
 
 def _of_broken(name: str, broken: Broken, terms: ReadyOptions) -> Readiness:
-    first = tell_broken(broken)
+    first = broken_check(broken)
     rest = [
         unchecked(each, "not looked at: it does not load", first.command, first.code)
         for each in (BUILD, NUMBERS, SANITIZER, SUITE)

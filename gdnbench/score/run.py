@@ -78,17 +78,17 @@ _GRAVEST_FIRST = tuple(Status)
 
 
 def score_kernel(
-    catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
+    catalog: Catalog, request: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
 ) -> Score:
     """Scores a kernel on a GPU, or on the CPU if `gpu` is None; with `warm`, workers are forked from a running process.
 
     Raises UsageError for unknown names and contradictions; MachineError if the workers or the baseline cannot run here.
     """
-    if broken := broken_kernel(catalog, asked.kernel):
+    if broken := broken_kernel(catalog, request.kernel):
         op = broken.name.partition("/")[0]
-        return Score(asked.kernel, op, slug_of(gpu), asked.against, Status.BROKEN, broken.reason)
+        return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, broken.reason)
     phases = PhaseTimes(observer)
-    plan = plan_score(catalog, asked, gpu)
+    plan = plan_score(catalog, request, gpu)
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
         session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None

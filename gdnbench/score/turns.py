@@ -93,7 +93,7 @@ class ScoreHistory:
     `folder` is the kernel's; `gpu` is None for the CPU; with `warm`, workers are forked from a process that stays up.
     """
 
-    asked: ScoreRequest
+    request: ScoreRequest
     gpu: Gpu | None
     folder: Path
     warm: bool = True
@@ -115,7 +115,7 @@ class ScoreHistory:
         begun = datetime.now().astimezone()
         catalog = load_catalog()
         try:
-            score = score_kernel(catalog, self.asked, self.gpu, observer, warm=self.warm)
+            score = score_kernel(catalog, self.request, self.gpu, observer, warm=self.warm)
         except UsageError as error:
             if not self.done:
                 raise
@@ -128,8 +128,8 @@ class ScoreHistory:
         """Returns a score with the reason why the folder does not load, or else the error's message."""
         own = {self.folder, self.folder.parent}
         reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
-        asked = self.asked
-        return Score(asked.kernel, self.done[-1].score.op, slug_of(self.gpu), asked.against, Status.BROKEN, reason)
+        request = self.request
+        return Score(request.kernel, self.done[-1].score.op, slug_of(self.gpu), request.against, Status.BROKEN, reason)
 
     def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
         """Returns the builds at the first scored workload, from the cache; empty if there are none."""
@@ -137,7 +137,7 @@ class ScoreHistory:
             return ()
         workload = score.workloads[0].workload
         try:
-            _, variant = find_variant(catalog, score.op, self.asked.kernel)
+            _, variant = find_variant(catalog, score.op, self.request.kernel)
             entry, variant = catalog.at(variant, workload, self.gpu.slug if self.gpu else "")
             if isinstance(entry.kernel, TorchKernel):
                 return ()
