@@ -295,7 +295,6 @@ def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
 
 
 def _span(run: CardRun) -> tuple[int, int]:
-    """The numbers of processes and rounds of a run by its own timer, the largest over its cases."""
     own = [each for (_, clock), each in run.rounds.items() if clock is None]
     there = [np.isfinite(each.times_us) for each in own]
     processes = [len(np.unique(each.processes[known])) for each, known in zip(own, there, strict=True)]

@@ -147,14 +147,12 @@ def _bound(before: _Side, after: _Side) -> Regime:
 
 
 def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    """The growth of the other kernels' fixed parts between two sources, at a figure's workload and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
 
 
 def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
-    """The fixed part of every kernel beside a figure, microseconds, by label."""
     spec = spec_of(source.gpu)
     parts = {}
     place = figure.op, figure.workload, figure.timer
@@ -203,7 +201,6 @@ def _change(before_us: float, after_us: float) -> str:
 
 
 def _speed(ratio: float) -> str:
-    """A ratio of times in words, `1.33x slower`."""
     if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
         return "as fast"
     return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

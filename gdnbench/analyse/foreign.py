@@ -142,7 +142,6 @@ def _read_csv(path: Path, text: str) -> FigureSource:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and rows by column, cells stripped, without blank lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = [cell.strip() for cell in next(reader, [])]
@@ -302,14 +301,12 @@ def _states(benchmark: Mapping[str, Any]) -> Iterator[_State]:
 
 
 def _value(summary: Mapping[str, Any] | None) -> float:
-    """A summary's number, or NaN."""
     value = _stored(summary)
     number = math.nan if value is None else float(value)
     return number if math.isfinite(number) else math.nan
 
 
 def _stored(summary: Mapping[str, Any] | None) -> Any:
-    """A summary's number as it is stored, or None."""
     return next((datum["value"] for datum in (summary["data"] if summary else ()) if datum["name"] == "value"), None)
 
 

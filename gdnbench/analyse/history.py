@@ -1,7 +1,7 @@
 """One kernel's time at one workload over stored runs, and its steps. Pure functions of what was stored.
 
 A step is judged as `compare` judges two runs: by the change of the kernel's time, less the change of unchanged cases of
-other kernels, since a process and a host add a launch of their own (`compare.run_change`). The kernel's ratio to an
+other kernels, since a process and a host add a launch of their own (`run_change`). The kernel's ratio to an
 anchor of the same rounds is shown beside it: the floor that copies the state, or else the baseline.
 
 `choose_label`, `choose_op`, `choose_gpu` and `check_workloads` resolve what a user named among the stored runs.
@@ -103,7 +103,6 @@ def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload
 
 
 def _question(op: str, label: str, workload: Workload) -> str:
-    """The subject of a question, and what the op declares that answers depend on."""
     return f"{label} {workload.cells} {workload.inputs} {[own_sd(op, launches) for launches in (1, 2)]}"
 
 

@@ -224,7 +224,6 @@ def _write(folder: Path, info: RunInfo, parts: Sequence[StoredPart], rows: Seque
 
 
 def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Measurement]:
-    """The rows of all parts, those of the run's own timer first, in the order of the workloads."""
     own = [row for part in parts for row in read_measurements(part.folder)]
     clocks = [read_clocks(part.folder) for part in parts]
     further = [row for clock in CLOCKS for each in clocks for row in each.get(clock, [])]

@@ -321,7 +321,6 @@ class RunPair:
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
-    """The cases that both have with rounds, without the empty floor."""
     others = _with_rounds(right)
     pairs = ((one, others[case]) for case, one in _with_rounds(left).items() if case in others)
     return [pair for pair in pairs if not is_empty(pair[1])]

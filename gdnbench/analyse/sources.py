@@ -101,7 +101,6 @@ def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
 
 
 def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
-    """Whether they are two sources, and both have a time of some kernel at some workload."""
     return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
 
 

@@ -103,7 +103,6 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
 
 
 def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
-    """The files that `_find` runs."""
     ops: set[str] = set()
     for op_folder in chain.from_iterable(map(_folders, filter(is_folder, roots))):
         if isinstance(op_folder, Path) and os.path.lexists(op_folder / "op.py"):

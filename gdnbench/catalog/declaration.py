@@ -149,7 +149,6 @@ def _check_of_class(kind: Any) -> _Check:
 
 
 def _type_name(hint: Any) -> str:
-    """A type in words."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_type_name, arguments)))

@@ -293,7 +293,6 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
 
 
 def _has_rows(table: Mapping[str, Any]) -> bool:
-    """Whether rows stand in it, rather than tables of series."""
     return any(isinstance(value, dict) and _KERNEL in value for value in table.values())
 
 

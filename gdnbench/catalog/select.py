@@ -246,7 +246,6 @@ def _terms(texts: Iterable[str]) -> list[str]:
 
 
 def _labels(catalog: Catalog) -> dict[str, list[str]]:
-    """The names of kernels and presets, by op."""
     return {op: [variant.label for entry in catalog.of_op(op) for variant in entry.variants] for op in catalog.ops}
 
 

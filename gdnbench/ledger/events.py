@@ -321,7 +321,6 @@ def _interval(value: float, low: float, high: float) -> Interval:
 
 
 def _paired(folder: Path, row: Measurement, base: Measurement, confidence: float) -> Interval | None:
-    """The speedup by the rounds of a run that compared with another baseline."""
     source = load_run(folder)
     figures = {(each.label, each.workload): each for each in source.figures}
     kernel, against = (figures.get((each.case.variant.label, each.case.workload)) for each in (row, base))

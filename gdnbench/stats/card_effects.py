@@ -204,7 +204,6 @@ def _mean(values: FloatArray) -> Deviation:
 
 
 def _intercept(x: FloatArray, y: FloatArray) -> Deviation:
-    """The intercept of the least-squares line, with its standard error."""
     count = len(x)
     if count < 4 or x.max() < 1.5 * x.min():
         return UNKNOWN_DEVIATION

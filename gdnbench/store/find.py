@@ -186,7 +186,6 @@ def _entries(results: Path) -> list[Path]:
 
 
 def _label_in(run_id: str) -> str:
-    """The part of a run's name after date, time, GPU and op."""
     return "-".join(run_id.split("-")[4:])
 
 

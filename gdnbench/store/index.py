@@ -175,7 +175,6 @@ def _own_version() -> int:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Removes the indexes that nothing was added to for long."""
     with contextlib.suppress(OSError):
         for each in folder.iterdir():
             if time.time() - each.stat().st_mtime > _UNUSED_S:

@@ -75,8 +75,6 @@ def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """The fields of a row of `rounds.csv` that are read back."""
-
     case: TextLine
     timer: Timer
     round: RoundNumber
@@ -239,7 +237,6 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:
-    """The values as they are, or as many missing ones as there are times."""
     import numpy as np
 
     return np.asarray(values, float) if len(values) == len(times_us) else np.full(len(times_us), missing)
