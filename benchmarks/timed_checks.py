@@ -23,22 +23,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import parse_workloads
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import MachineError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measure.measure import TimingWorkers
-from gdnbench.measure.observer import alone_on
-from gdnbench.measure.protocol import BURN_IN, Event, Phase, Sampled, Task
-from gdnbench.measure.request import parse_workloads
-from gdnbench.measure.rounds import Collected, RoundTimes
+from gdnbench.machine.observer import alone_on
 from gdnbench.measure.schedule import FixedRounds, most_placed_bytes
-from gdnbench.measure.supervision import worker_environment
+from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock, Role
 from gdnbench.report.console import data_console, plain_table
+from gdnbench.store.journal import BURN_IN, Event, Sampled
 from gdnbench.verbs.progress import watch
+from gdnbench.workers.supervision import worker_environment
+from gdnbench.workers.task import Phase, Task
 
 OP = "decode"
 CONFIDENCE = 0.95

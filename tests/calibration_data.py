@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gdnbench.analyse.analysis import analyse
+from gdnbench.analyse.rounds import Collected
 from gdnbench.calibrate.measure import comparisons_of
 from gdnbench.calibrate.plan import TARGETS, chain_of, choose_subject
-from gdnbench.measure.analyse import analyse
-from gdnbench.measure.protocol import Examined, Sampled
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.session import Finished
+from gdnbench.measure.run import Finished
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates
+from gdnbench.store.journal import Examined, Sampled
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb0000", (9, 0), memory_bytes=150 << 30)
 TIMES_US = {1: 4.3, 8: 6.2, 64: 26.0}

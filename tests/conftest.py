@@ -111,7 +111,7 @@ def _forked_workers():
     from forked_workers import forked_workers
 
     with forked_workers() as make_worker, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gdnbench.measure.supervision.Worker", make_worker)
+        patch.setattr("gdnbench.workers.supervision.Worker", make_worker)
         yield
 
 

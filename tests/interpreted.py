@@ -12,9 +12,10 @@ from narrow_kernels import computed_in_bf16, converted_to
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.measure.protocol import Examined, Phase, Task
-from gdnbench.measure.worker.interpret import interpret_all
 from gdnbench.model.case import Case
+from gdnbench.store.journal import Examined
+from gdnbench.verify.interpret import interpret_all
+from gdnbench.workers.task import Phase, Task
 
 
 class Lines:

@@ -18,8 +18,9 @@ from changed_kernels import write_changed
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.measure.protocol import Examined, Phase, Task
 from gdnbench.model.case import Case
+from gdnbench.store.journal import Examined
+from gdnbench.workers.task import Phase, Task
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 Told = tuple[str, str]
@@ -96,7 +97,7 @@ class _Lines:
 
 
 def _main(op: str, more: str, *words: str) -> None:
-    from gdnbench.measure.worker.interpret import interpret_all
+    from gdnbench.verify.interpret import interpret_all
 
     roots = (default_roots()[0], Path(more))
     catalog = load_catalog(roots)

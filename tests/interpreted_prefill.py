@@ -15,9 +15,10 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.triton_rounding import round_to_nearest
-from gdnbench.measure.protocol import Examined, Phase, Task
-from gdnbench.measure.worker.interpret import interpret_all
 from gdnbench.model.case import Case
+from gdnbench.store.journal import Examined
+from gdnbench.verify.interpret import interpret_all
+from gdnbench.workers.task import Phase, Task
 
 SMALL = "prefill-triton:BV=16,prefill-triton:BV=32:PRODUCTS=bf16"
 SEGMENTS = (

@@ -3,13 +3,13 @@
 import numpy as np
 from decode_workloads import decode_at
 
-from gdnbench.measure.protocol import Examined, Sampled
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Timing, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.measurements import write_measurements
 
 TICK_US = 0.032

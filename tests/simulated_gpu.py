@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from gdnbench.measure.protocol import BURN_IN, Sampled
-from gdnbench.measure.race import START_S, Race
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
+from gdnbench.measure.interim import START_S, Race
 from gdnbench.measure.schedule import Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role
+from gdnbench.store.journal import BURN_IN, Sampled
 
 SAMPLES = 100
 FEW = 4  # are kept of each round: enough for its time

@@ -8,10 +8,11 @@ import zlib
 
 import numpy as np
 
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase
 
 GPU = Gpu(0, "NVIDIA B200", "GPU-b2000000-0000-0000-0000-000000000000", (10, 0), 148, 180 << 30)
 VARIABLE = "GDNBENCH_SIMULATED"

@@ -23,7 +23,7 @@ from benchmarks.gates.units import (
 )
 from gdnbench.launch import Workspace
 from gdnbench.model.workload import Shape
-from gdnbench.verify import check_outputs, consult_oracle
+from gdnbench.verify.check import check_outputs, consult_oracle
 
 VERIFICATIONS = 4
 OP, NUMERICS = decode_op()

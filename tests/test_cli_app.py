@@ -136,7 +136,7 @@ def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
         asked.append(plan.request.settings)
         raise MachineError("enough", "stop here")
 
-    monkeypatch.setattr("gdnbench.measure.opening.begin_session", stop)
+    monkeypatch.setattr("gdnbench.measure.start.begin_session", stop)
     code, _, _ = run("run", "--gpu", "cpu", "--kernel", "decode-reference", "--out", str(tmp_path), *options)
     assert code == ExitCode.ENVIRONMENT
     (settings,) = asked

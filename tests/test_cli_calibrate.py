@@ -8,9 +8,9 @@ from run_data import case, measured, store
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.provenance import host_name
-from gdnbench.measure.request import Settings
 from gdnbench.store.calibration import calibration_path, last_calibration, read_calibration, write_calibration
 from gdnbench.store.find import list_runs
+from gdnbench.store.settings import Settings
 
 ARGUMENTS = ("doctor", "--calibrate", "--shape", "B=1,8", "--runs", "3", "--rounds", "12")
 

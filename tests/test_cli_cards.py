@@ -145,7 +145,7 @@ def test_one_card_is_an_ordinary_run(cards, monkeypatch):
         begun.append(plan.gpu)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdnbench.measure.opening.begin_session", begin)
+    monkeypatch.setattr("gdnbench.measure.start.begin_session", begin)
     assert cards("--gpu", "all", gpus=GPUS[:1])[0] == ExitCode.INTERRUPTED
     assert begun == [GPUS[0]]
 

@@ -11,8 +11,8 @@ from faults import REPOSITORY, answer, python_path
 from test_catalog_catalog import PLAIN, add_kernel
 
 from gdnbench.errors import UsageError
-from gdnbench.measure.request import MOST_SAMPLES, Settings
 from gdnbench.process.command import LONGEST_LIMIT_S, run_tool
+from gdnbench.store.settings import MOST_SAMPLES, Settings
 from gdnbench.verbs import options
 
 ENDS = {

@@ -201,7 +201,7 @@ def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):
         observer.advance()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", stopped)
+    monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", stopped)
     code, out, err = command_line("verify", "decode-reference", "--gpu", "cpu")
     assert (code, out) == (ExitCode.INTERRUPTED, "")
     assert err.splitlines()[-1] == "stopped while checking, with 1 of 6 done"

@@ -11,11 +11,11 @@ from sanitizer_data import fake_sanitizer, said
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.select import find_variant
-from gdnbench.measure.preflight import Verification
-from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
+from gdnbench.store.journal import Examined
+from gdnbench.verify.preflight import Verification
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)
@@ -34,7 +34,7 @@ def verified(monkeypatch):
             7, H200.name, cases, {case.id: Examined(case.id, Status.OK, gates=(PASSED,)) for case in cases}, {}
         )
 
-    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", verify_variants)
+    monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", verify_variants)
     return asked
 
 

@@ -9,15 +9,15 @@ from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
 from launches_data import toys
 from test_diagnose_rules import CAUSES
 
+from gdnbench.catalog.request import make_request, parse_workloads
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.rules import RULES, rank
-from gdnbench.measure.request import choose_settings as settings_of_run
-from gdnbench.measure.request import make_request, parse_workloads
-from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.measure.plan import choose_sweep_settings, make_sweep_request
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import Gpu
+from gdnbench.store.settings import choose_settings as settings_of_run
 from gdnbench.verbs.app import app
 from gdnbench.verbs.options import joined, sizes, terms
 

@@ -11,7 +11,7 @@ from run_data import case, measured, store
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import BuildError, UnknownNameError, UsageError
 from gdnbench.inspect.compiled import FailedBuild
-from gdnbench.measure.observer import Observer
+from gdnbench.machine.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
 from gdnbench.profile.ncu.store import write_profiles

@@ -71,13 +71,13 @@ def call(command_line, clone, monkeypatch):
     trust(clone / "gdnbench.toml")
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
-    for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.opening"):
+    for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.start"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda *_: ())
     monkeypatch.setattr("gdnbench.remote.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
-    monkeypatch.setattr("gdnbench.measure.opening.begin_session", plan)
-    monkeypatch.setattr("gdnbench.measure.opening.open_sweep", plan)
-    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", plan)
+    monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
+    monkeypatch.setattr("gdnbench.measure.start.open_sweep", plan)
+    monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
     return command_line
 
 

@@ -8,8 +8,8 @@ import pytest
 from cheats import HONEST, ON_CPU, ON_GPU, read_table
 from faults import ADVERSARIAL
 
-from gdnbench.measure.protocol import MOST_CHECKED
-from gdnbench.measure.request import choose_settings
+from gdnbench.store.settings import choose_settings
+from gdnbench.workers.task import MOST_CHECKED
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "threats.md").read_text()
 CAUGHT = PAGE.partition("## What is caught\n")[2].partition("\n## ")[0]

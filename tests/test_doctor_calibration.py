@@ -7,16 +7,17 @@ from calibration_data import H200, calibration, equal
 from run_data import case, info, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Level
+from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import host_name
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.request import Settings, make_request
+from gdnbench.measure.start import begin_session
 from gdnbench.report.run.table import print_run
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info
+from gdnbench.store.settings import Settings
 
 DRIVER = calibration().driver
 

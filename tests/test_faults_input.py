@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 from decode_workloads import decode_at
 
-from gdnbench.measure.request import Settings
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
+from gdnbench.store.settings import Settings
 
 REFERENCE = Variant("decode-reference", "decode-reference")
 TIMING = Timing(

@@ -11,7 +11,7 @@ from torch import einsum
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.verify import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]

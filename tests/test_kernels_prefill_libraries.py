@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.declaration import Params
-from gdnbench.verify import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 PREFILL = CATALOG.ops["prefill"]

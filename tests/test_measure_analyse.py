@@ -9,16 +9,16 @@ from decode_workloads import decode_at
 from paired_rounds import compare_rounds
 from run_data import WORKLOAD, case, collect, healthy
 
+from gdnbench.analyse.analysis import analyse
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measure.analyse import analyse
-from gdnbench.measure.protocol import Examined, HostTimes, Sampled
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
 from gdnbench.model.gpu import Build
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.store.journal import Examined, HostTimes, Sampled
+from gdnbench.store.settings import Settings
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 BASELINE, CONTROL = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)

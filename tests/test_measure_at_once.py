@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.errors import ExitCode
-from gdnbench.measure.exit_code import worst_exit_code
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
 
 FAKE = """

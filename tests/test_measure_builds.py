@@ -6,12 +6,12 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case
 
+from gdnbench.codegen.builds import Builds, build_rows, tell_serialized_products
 from gdnbench.errors import BuildError
-from gdnbench.measure.builds import Builds, build_rows, tell_serialized_products
-from gdnbench.measure.protocol import Examined
 from gdnbench.model.gpu import Build
 from gdnbench.model.kernel import CudaKernel, TorchKernel
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined
 
 SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 ARCHS = ("sm_90", "sm_100")

@@ -10,15 +10,16 @@ import torch
 from faults import ADVERSARIAL, CPU, Gdnbench
 from safetensors.torch import load_file, save, save_file
 
+from gdnbench.catalog.captured import read_captured
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import captured_asked, make_request, parse_profiles
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.launch import load_numerics
 from gdnbench.launch.numerics import rearranged
-from gdnbench.measure.captured import read_captured
-from gdnbench.measure.protocol import Phase, Task
-from gdnbench.measure.request import Settings, captured_asked, make_request, parse_profiles
-from gdnbench.measure.worker.placement import Workspaces
 from gdnbench.model.declaration import captured_profile, is_captured
+from gdnbench.store.settings import Settings
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers.task import Phase, Task
 
 CATALOG = load_catalog(default_roots()[:1])
 SIZES = {

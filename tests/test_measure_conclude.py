@@ -8,14 +8,14 @@ from decode_workloads import decode_at
 from run_data import case, collect
 from simulated_gpu import SimulatedGpu
 
-from gdnbench.measure.conclude import conclude, simplicity
-from gdnbench.measure.protocol import BURN_IN
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected, Sampled
+from gdnbench.analyse.conclude import conclude, simplicity
+from gdnbench.analyse.rounds import Collected, Sampled
 from gdnbench.model.declaration import Param, Params
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.measurement import Place
 from gdnbench.model.status import Role
+from gdnbench.store.journal import BURN_IN
+from gdnbench.store.settings import Settings
 
 SMALL, LARGE, HUGE = decode_at(B=1), decode_at(B=8), decode_at(B=64)
 PARAMS = {"BV": Param(default=8, choices=(16, 8, 4, 2)), "WARPS": Param(default=4, choices=(1, 2, 4, 8))}

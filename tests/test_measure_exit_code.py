@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 from run_data import case, failed, measured, versus
 
+from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.measure.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
 from gdnbench.model.status import Role, Status
 
 BASELINE = measured(case("decode-fla", Role.BASELINE))

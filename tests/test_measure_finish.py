@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 from run_data import case, collect, failed, healthy, info
 
+from gdnbench.analyse.analysis import analyse
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
-from gdnbench.measure.analyse import analyse
-from gdnbench.measure.finish import write_run
-from gdnbench.measure.opening import load_unfinished
-from gdnbench.measure.protocol import Examined, Sampled, encode
-from gdnbench.measure.request import Settings
+from gdnbench.measure.start import load_unfinished
+from gdnbench.measure.write import write_run
 from gdnbench.model.status import Role, Status
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import read_info
+from gdnbench.store.journal import Examined, Sampled, encode
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.settings import Settings
 from gdnbench.store.tables import read_launches
 
 CATALOG = load_catalog(default_roots()[:1])

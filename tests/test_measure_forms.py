@@ -11,13 +11,21 @@ from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import make_request
+from gdnbench.codegen.builds import Builds, build_jobs
 from gdnbench.errors import BuildError
-from gdnbench.measure.builds import Builds, build_jobs
-from gdnbench.measure.measure import as_chosen, find_forms, forms_to_try, in_every_form
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, Phase, Task
-from gdnbench.measure.request import Settings, make_request
-from gdnbench.measure.worker.forms import (
+from gdnbench.measure.timing import as_chosen, find_forms, forms_to_try, in_every_form
+from gdnbench.model.case import Variant
+from gdnbench.model.declaration import Param, Params
+from gdnbench.model.gpu import Build, Gpu
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Shape
+from gdnbench.stats.estimators import GPU_TRIM
+from gdnbench.store.journal import Examined
+from gdnbench.store.settings import Settings
+from gdnbench.verify.forms import (
     CLEARLY,
     FEWEST_TRIAL_SAMPLES,
     MOST_TRIAL_SAMPLES,
@@ -26,13 +34,7 @@ from gdnbench.measure.worker.forms import (
     count_samples,
     sample_interleaved,
 )
-from gdnbench.model.case import Variant
-from gdnbench.model.declaration import Param, Params
-from gdnbench.model.gpu import Build, Gpu
-from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Shape
-from gdnbench.stats.estimators import GPU_TRIM
+from gdnbench.workers.task import Phase, Task
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]

@@ -8,15 +8,16 @@ import pytest
 import torch
 from run_data import case
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measure.protocol import Examined, Phase, Sampled, Task
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import Examined, Sampled
+from gdnbench.store.settings import Settings
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers.task import Phase, Task
 
 CATALOG = load_catalog()
 PREFILL, DECODE = CATALOG.ops["prefill"], CATALOG.ops["decode"]

@@ -7,18 +7,18 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case
 
+from gdnbench.analyse.analysis import analyse, contradictions
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import load_catalog
+from gdnbench.machine.observer import Observer
 from gdnbench.measure import measure
-from gdnbench.measure.analyse import analyse
-from gdnbench.measure.measure import TimingWorkers, isolated_groups, measure_groups, trusted_first
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.plausible import contradictions
-from gdnbench.measure.protocol import BURN_IN, Examined, Phase, Sampled, Task
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected, RoundTimes
 from gdnbench.measure.schedule import FixedRounds
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.measure.timing import TimingWorkers, isolated_groups, measure_groups, trusted_first
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import BURN_IN, Examined, Sampled
+from gdnbench.store.settings import Settings
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase, Task
 
 CATALOG = load_catalog()
 DECODE = CATALOG.ops["decode"]

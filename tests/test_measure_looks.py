@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from decode_workloads import decode_at
 
+from gdnbench.analyse.conclude import overall_ratio
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import op_named
-from gdnbench.measure.conclude import overall_ratio
 from gdnbench.measure.interim import START_S, UntilClear
-from gdnbench.measure.protocol import Examined, Sampled
-from gdnbench.measure.request import Settings, confidence_of_look
-from gdnbench.measure.rounds import Collected
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.paired import judge_paired
+from gdnbench.store.journal import Examined, Sampled
+from gdnbench.store.settings import Settings, confidence_of_look
 
 LOOKS, ROUNDS = 4, 8
 OWN_SD = op_named("decode").own_sd(launches=1)

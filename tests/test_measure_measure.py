@@ -3,14 +3,15 @@
 import pytest
 from run_data import case
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import MachineError
+from gdnbench.machine.observer import Observer
 from gdnbench.measure import measure as measure_module
-from gdnbench.measure.measure import TimingWorkers
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, StepBegun, Task
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, HostTimes, Sampled, StepBegun
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase, Task
 
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)

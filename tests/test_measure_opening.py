@@ -6,15 +6,16 @@ import pytest
 from dispatch_data import write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session, library_change, load_unfinished, resume_session, source_change
+from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, Sampled, encode
-from gdnbench.measure.request import Settings, make_request
+from gdnbench.measure.start import begin_session, library_change, load_unfinished, resume_session, source_change
 from gdnbench.model.status import Status
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import RunInfo, write_info
+from gdnbench.store.journal import Examined, Sampled, encode
+from gdnbench.store.settings import Settings
 
 
 def _describe(folder, complete=False, swept=None, **more):

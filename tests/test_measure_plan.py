@@ -7,13 +7,14 @@ from decode_workloads import decode_at
 from dispatch_data import H200_ROWS, write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.errors import ExitCode, MachineError, UnknownNameError
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.request import Settings, make_request
 from gdnbench.measure.schedule import memory_blocks, most_placed_bytes, placements_bytes, round_order, sample_count
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
+from gdnbench.store.settings import Settings
 
 CATALOG = load_catalog(default_roots()[:1])
 VARIANTS = [Variant(f"decode-{name}", f"decode-{name}") for name in "abcdefgh"]

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.errors import ExitCode
-from gdnbench.measure.plan import MOST_BUILDS, foresee, make_plan
-from gdnbench.measure.request import Settings, make_request
+from gdnbench.measure.plan import MOST_BUILDS, choose_sweep_settings, foresee, make_plan, make_sweep_request
 from gdnbench.measure.schedule import LONGEST_CALL_US, longest_round_s, round_cost_s, sample_count
-from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
 from gdnbench.model.gpu import Gpu
+from gdnbench.store.settings import Settings
 
 CATALOG = load_catalog(default_roots()[:1])
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-1", capability=(9, 0))

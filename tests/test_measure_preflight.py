@@ -7,12 +7,13 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.errors import MachineError
-from gdnbench.measure import preflight
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.preflight import Preflight, share_with_controls
-from gdnbench.measure.protocol import IMPORT_STEP, Examined, Phase, Started, StepBegun, Task
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.machine.observer import Observer
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import IMPORT_STEP, Examined, Started, StepBegun
+from gdnbench.verify import preflight
+from gdnbench.verify.preflight import Preflight, share_with_controls
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase, Task
 
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)

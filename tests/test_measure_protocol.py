@@ -5,21 +5,20 @@ import pytest
 from decode_workloads import decode_at
 from run_data import case
 
-from gdnbench.measure.protocol import (
+from gdnbench.model.status import GateResult, Role, Status
+from gdnbench.process.channel import Seal, make_key
+from gdnbench.store.journal import (
     EventChannel,
     Examined,
     HostTimes,
-    Phase,
     Refused,
     Sampled,
     Started,
     StepBegun,
-    Task,
     decode,
     encode,
 )
-from gdnbench.model.status import GateResult, Role, Status
-from gdnbench.process.channel import Seal, make_key
+from gdnbench.workers.task import Phase, Task
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
 EVENTS = [

@@ -8,11 +8,11 @@ from decode_workloads import decode_at
 from run_data import case
 from simulated_gpu import SAMPLES, SimulatedGpu
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.race import COARSE_ROUNDS, MOST_ROUNDS, START_S, check_budget
-from gdnbench.measure.rounds import Collected
+from gdnbench.measure.interim import COARSE_ROUNDS, MOST_ROUNDS, START_S, check_budget
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import Examined
 
 SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 

@@ -4,8 +4,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, find_op, load_catalog
+from gdnbench.catalog.request import make_request, parse_workloads
 from gdnbench.errors import ExitCode, ShapeError, UnknownNameError, UsageError
-from gdnbench.measure.request import QUICK, Settings, choose_settings, make_request, parse_workloads
+from gdnbench.store.settings import QUICK, Settings, choose_settings
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]

@@ -9,8 +9,8 @@ from faults import answer
 from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measure.plan import FEW_WORKLOADS, scenarios_to_verify
 from gdnbench.model.case import Case
+from gdnbench.verify.preflight import FEW_WORKLOADS, scenarios_to_verify
 
 OPS = load_catalog(default_roots()[:1]).ops
 DECODE, PREFILL = OPS["decode"], OPS["prefill"]

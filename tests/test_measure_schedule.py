@@ -3,13 +3,12 @@
 import pytest
 from run_data import case, collect
 
-from gdnbench.measure.interim import choose_schedule
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.race import Race
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
+from gdnbench.measure.interim import Race, choose_schedule
 from gdnbench.measure.schedule import FixedRounds
 from gdnbench.model.status import Role, Status
+from gdnbench.store.journal import Examined
+from gdnbench.store.settings import Settings
 
 CASES = (case("a"), case("b"), case("base", Role.BASELINE))
 IDS = [each.id for each in CASES]

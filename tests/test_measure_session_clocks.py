@@ -8,21 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gdnbench.analyse.exit_code import exit_code_of_rows
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.measure import measure, preflight
-from gdnbench.measure.exit_code import exit_code_of_rows
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session, resume_session
+from gdnbench.machine.observer import Observer
+from gdnbench.measure import timing as measure
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started, StepBegun
-from gdnbench.measure.request import Settings, make_request, parse_clocks
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.measure.start import begin_session, resume_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import read_info
+from gdnbench.store.journal import Examined, HostTimes, Sampled, Started, StepBegun
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import read_rounds, read_samples
+from gdnbench.store.settings import Settings, parse_clocks
+from gdnbench.verify import preflight
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase
 
 CATALOG = load_catalog(default_roots()[:1])
 GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
@@ -119,7 +122,7 @@ def machine(monkeypatch, tmp_path):
             shutil.rmtree(held)
             copied.rename(held)
             workers = self.employ(script)
-            monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
+            monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
             return resume_session(CATALOG, self.results, run, Notes()).run(), workers
 
     return Machine()

@@ -3,19 +3,21 @@
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measure import measure, preflight
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session, open_sweep, resume_session
-from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
-from gdnbench.measure.request import Settings, make_request
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
-from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
+from gdnbench.catalog.request import make_request
+from gdnbench.machine.observer import Observer
+from gdnbench.measure import timing as measure
+from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request
+from gdnbench.measure.start import begin_session, open_sweep, resume_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.store.info import read_info
+from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
 from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.settings import Settings
 from gdnbench.store.tables import read_builds
+from gdnbench.verify import preflight
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase
 
 CATALOG = load_catalog(default_roots()[:1])
 GPU = Gpu(0, "NVIDIA H200", "GPU-00000000-0000-0000-0000-000000000000", (9, 0), 132, 150 << 30)
@@ -79,7 +81,7 @@ def employ(monkeypatch):
 
     # A folder is held for as long as a process lives, and here one process stands in for several.
     monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
-    monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
+    monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
     return make
 
 

@@ -5,17 +5,20 @@ from pathlib import Path
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measure import measure, preflight
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session
+from gdnbench.catalog.request import make_request
+from gdnbench.machine.observer import Observer
+from gdnbench.measure import timing as measure
 from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
-from gdnbench.measure.request import Settings, make_request
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.measure.start import begin_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.settings import Settings
 from gdnbench.store.tables import read_builds
+from gdnbench.verify import preflight
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.task import Phase
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +51,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(measure, "supervise", work)
     monkeypatch.setattr(preflight, "supervise", work)
     monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
-    monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
+    monkeypatch.setattr("gdnbench.measure.start.select_gpu", lambda *_: GPU)
     settings = Settings(rounds=4, samples=20, processes=1)
     request = make_request(
         CATALOG, "decode", f"{SERIALIZED},{SOUND}", axes="B=1", baseline="decode-reference", settings=settings

@@ -8,19 +8,18 @@ import pytest
 from decode_workloads import decode_at
 from simulated_gpu import SimulatedGpu
 
+from gdnbench.analyse.conclude import conclude
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, UnknownNameError, UsageError
+from gdnbench.machine.observer import Observer
 from gdnbench.measure import session as session_module
-from gdnbench.measure.conclude import conclude
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import open_sweep
-from gdnbench.measure.plan import make_plan
-from gdnbench.measure.protocol import Examined, Sampled, encode
-from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request, parse_duration
+from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request, parse_duration
+from gdnbench.measure.start import open_sweep
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
 from gdnbench.store.files import Journal
 from gdnbench.store.info import read_info, write_info
+from gdnbench.store.journal import Examined, Sampled, encode
 from gdnbench.store.tables import read_sweep
 
 OP = default_roots()[0] / "decode" / "op.py"

@@ -6,15 +6,15 @@ import pytest
 from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.measure.protocol import Examined, Phase, Task
-from gdnbench.measure.worker import cold, placement
-from gdnbench.measure.worker.cold import ColdLaunches
-from gdnbench.measure.worker.device import CudaDevice
-from gdnbench.measure.worker.forms import TRIAL_PLACEMENTS, FormTrial
-from gdnbench.measure.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape
+from gdnbench.store.journal import Examined
+from gdnbench.verify.forms import TRIAL_PLACEMENTS, ColdLaunches, FormTrial
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers import cold, placement
+from gdnbench.workers.device import CudaDevice
+from gdnbench.workers.task import Phase, Task
 
 ROOT = REPOSITORY / "tests" / "floor_forms"
 FORM_US = {0: 5.0, 1: 4.9, 2: 4.96}
@@ -90,7 +90,7 @@ def gpu(monkeypatch):
 
         return noting_bind
 
-    monkeypatch.setattr("gdnbench.measure.worker.forms.load", noting_load)
+    monkeypatch.setattr("gdnbench.verify.forms.load", noting_load)
     return made
 
 

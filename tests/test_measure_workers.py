@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from gdnbench.codegen.cache import clean
-from gdnbench.measure.supervision import run_concurrently, worker_environment
 from gdnbench.model.gpu import Gpu
+from gdnbench.workers.supervision import run_concurrently, worker_environment
 
 LIMIT_S = 10
 

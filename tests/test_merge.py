@@ -11,17 +11,17 @@ from simulated_workers import GPU, install
 
 from gdnbench.analyse.merge import merge_parts
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import make_request
 from gdnbench.errors import UsageError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session
-from gdnbench.measure.plan import make_plan
-from gdnbench.measure.request import Settings, make_request
-from gdnbench.measure.sweep_request import make_sweep_request
+from gdnbench.machine.observer import Observer
+from gdnbench.measure.plan import make_plan, make_sweep_request
+from gdnbench.measure.start import begin_session
 from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import info_document, read_info, suite_of
 from gdnbench.store.measurements import read_by_clock
+from gdnbench.store.settings import Settings
 from gdnbench.store.tables import read_builds, read_sweep
 
 CATALOG = load_catalog(default_roots()[:1])

@@ -7,8 +7,8 @@ from decode_workloads import decode_at
 from run_data import measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.request import parse_workload, parse_workloads
 from gdnbench.errors import UsageError
-from gdnbench.measure.request import parse_workload, parse_workloads
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role

@@ -10,13 +10,13 @@ from sanitizer_data import CLEAN, HELP, LAUNCHES, TOOLS, commands, fake_sanitize
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.preflight import Verification
-from gdnbench.measure.protocol import Examined
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
 from gdnbench.profile.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
+from gdnbench.store.journal import Examined
+from gdnbench.verify.preflight import Verification
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)

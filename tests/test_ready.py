@@ -10,11 +10,11 @@ from ready_data import SOURCE, VARIANT, Stored, write_kernel, write_op
 from sanitizer_data import fake_sanitizer, said
 
 from gdnbench.errors import ExitCode
-from gdnbench.measure.preflight import Verification
-from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined
+from gdnbench.verify.preflight import Verification
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
@@ -74,7 +74,7 @@ def verified(monkeypatch):
         found = {case.id: Examined(case.id, Status.OK) for case in cases}
         return Verification(7, gpu.name if gpu else "cpu", cases, found, {})
 
-    monkeypatch.setattr("gdnbench.measure.preflight.verify_variants", all_right)
+    monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", all_right)
 
 
 def statuses(document):

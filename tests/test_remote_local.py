@@ -178,8 +178,8 @@ def test_resuming_here_what_began_elsewhere_says_where(laptop, monkeypatch):
     path = laptop.results / f".{RUN}.partial" / "run.json"
     info = json.loads(path.read_text())
     path.write_text(json.dumps({**info, "machine": {**info["machine"], "target": "lab"}}))
-    monkeypatch.setattr("gdnbench.measure.opening.source_change", lambda *_: "")
-    monkeypatch.setattr("gdnbench.measure.opening.list_gpus", lambda: ())
+    monkeypatch.setattr("gdnbench.measure.start.source_change", lambda *_: "")
+    monkeypatch.setattr("gdnbench.measure.start.list_gpus", lambda: ())
     done = laptop("run", "--resume", RUN)
     assert done.code == 5
     assert "it began elsewhere: --on lab" in done.err

@@ -12,10 +12,10 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.errors import ExitCode
-from gdnbench.measure.preflight import Verification
-from gdnbench.measure.protocol import Examined
 from gdnbench.model.status import GateResult, Status, WrongElements
 from gdnbench.report.verify import print_verdicts
+from gdnbench.store.journal import Examined
+from gdnbench.verify.preflight import Verification
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")

@@ -14,7 +14,7 @@ from simulated_workers import DOES_NOTHING
 from warm_processes import end_warm_parents
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measure.observer import Observer
+from gdnbench.machine.observer import Observer
 from gdnbench.model.status import Status
 from gdnbench.report.score.lines import next_command
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest

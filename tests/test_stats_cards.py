@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cards_data import KERNELS_US, simulate
 
-from gdnbench.measure.rounds import WorkloadTimes
+from gdnbench.analyse.rounds import WorkloadTimes
 from gdnbench.stats.card_effects import Deviation, common_deviations, estimate_card_effects, find_strays, within_cards
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 

@@ -14,10 +14,8 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.machine.observer import Observer
 from gdnbench.measure import opening
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import Examined, Sampled
-from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Status
 from gdnbench.report.step import explain
 from gdnbench.step.measure import StepPlan, measure_plan
@@ -34,7 +32,9 @@ from gdnbench.step.plan import (
     parse_names,
 )
 from gdnbench.store.info import read_info
+from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.tables import read_launch_ways, read_steps, write_steps
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"

@@ -11,9 +11,9 @@ from committed import RESULTS
 from compare_data import plant
 from faults import answer
 
-from gdnbench.measure.protocol import Tuned, decode, encode
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.worker.launched import TunerChoices
+from gdnbench.analyse.rounds import Collected
+from gdnbench.store.journal import Tuned, decode, encode
+from gdnbench.workers.launched import TunerChoices
 
 CASE = "decode-fla/HQ4_HV8_K128_V128_B1"
 CONFIGS = [triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((64, 2), (128, 4))]

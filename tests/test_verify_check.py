@@ -9,7 +9,7 @@ from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.numerics import load_file
 from gdnbench.model.status import Status
-from gdnbench.verify import check_copy, compare_launches, consult_oracle, verify_launcher
+from gdnbench.verify.check import check_copy, compare_launches, consult_oracle, verify_launcher
 
 CATALOG = load_catalog(default_roots()[:1])
 DECODE = CATALOG.ops["decode"]

@@ -5,11 +5,10 @@ import math
 import pytest
 import torch
 
-from gdnbench.measure.protocol import Examined, decode, encode
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, decode, encode
 from gdnbench.store.measurements import contest_errors, merge_contest
-from gdnbench.verify import Oracle
-from gdnbench.verify.check import contest_error
+from gdnbench.verify.check import Oracle, contest_error
 
 TOLERANCE = 1e-2
 

@@ -15,7 +15,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Shape
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.verify import check_outputs, consult_oracle
+from gdnbench.verify.check import check_outputs, consult_oracle
 from gdnbench.verify.gates import roundoff_gate
 
 GATE = RoundoffGate("y", limit=8.0)

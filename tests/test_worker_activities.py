@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gdnbench.errors import ProfilerError
-from gdnbench.measure.worker.activities import FILL, Activity, launch_times_us, split_cases, split_launches
+from gdnbench.workers.activities import FILL, Activity, launch_times_us, split_cases, split_launches
 
 PREFIX = "gdnbench_"
 

@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import pytest
 from run_data import case
 
-from gdnbench.measure.protocol import WARM_UPS, Examined, Phase, Refused, Sampled, StepBegun, Task
-from gdnbench.measure.worker import cold, cupti, graph
+from gdnbench.measure.worker import cupti, graph
 from gdnbench.measure.worker.__main__ import choose_timer
-from gdnbench.measure.worker.activities import FILL, Activity
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
+from gdnbench.workers import cold
+from gdnbench.workers.activities import FILL, Activity
+from gdnbench.workers.task import WARM_UPS, Phase, Task
 
 SHORT, LONG = case("short"), case("long")
 TRUE_US = {SHORT.id: (1.0,), LONG.id: (2.0, 3.0)}
@@ -136,7 +138,7 @@ def worker(monkeypatch):
             "gc": SimpleNamespace(disable=lambda: None),
         }.items():
             monkeypatch.setattr(module, name, stand_in)
-    monkeypatch.setattr("gdnbench.measure.worker.device.is_alive", lambda _device: True)
+    monkeypatch.setattr("gdnbench.workers.device.is_alive", lambda _device: True)
     monkeypatch.setattr(cold, "DitherAndScrub", lambda seed: DitherAndScrub(gpu, seed))
     monkeypatch.setattr(
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))

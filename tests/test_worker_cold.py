@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gdnbench.measure.worker import cold, harness_kernels, placement
-from gdnbench.measure.worker.cold import DitherAndScrub
+from gdnbench.workers import cold, placement
+from gdnbench.workers import cold as harness_kernels
+from gdnbench.workers.cold import DitherAndScrub
 
 
 def test_ranges_are_the_addresses_and_sizes_in_bytes(monkeypatch):

@@ -6,11 +6,12 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.measure.protocol import Examined, Phase, StepBegun, Task
-from gdnbench.measure.worker import examine as module
-from gdnbench.measure.worker.examine import LAUNCHES, examine_all
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined, StepBegun
+from gdnbench.verify import examine as module
+from gdnbench.verify.examine import LAUNCHES, examine_all
+from gdnbench.workers.task import Phase, Task
 
 WORKLOAD = decode_at(B=1, HQ=2, HV=4, K=32, V=16)
 HEADER = "import torch\nfrom gdnbench.launch.numerics import load_file\nfrom pathlib import Path\n"

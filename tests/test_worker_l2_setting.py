@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdnbench.measure.worker import launched as l2_setting
-from gdnbench.measure.worker.launched import PersistingL2
+from gdnbench.workers import launched as l2_setting
+from gdnbench.workers.launched import PersistingL2
 
 STREAM = 7
 OK, REFUSED = l2_setting.driver.CUresult.CUDA_SUCCESS, l2_setting.driver.CUresult.CUDA_ERROR_UNSUPPORTED_LIMIT

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gdnbench.measure.worker.activities import Activity
-from gdnbench.measure.worker.launched import COPIED, FILLED, UNKNOWN_FUNCTION, deviation, plain_name
+from gdnbench.workers.activities import Activity
+from gdnbench.workers.launched import COPIED, FILLED, UNKNOWN_FUNCTION, deviation, plain_name
 
 # As the linker has it, and as a demangler gives it.
 SAME = {

@@ -16,16 +16,18 @@ import pytest
 from decode_workloads import decode_at
 from run_data import TICK_US, case, healthy
 
+from gdnbench.analyse.analysis import analyse
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import MachineError
-from gdnbench.measure.analyse import analyse
-from gdnbench.measure.measure import read_record
-from gdnbench.measure.protocol import Examined, HostTimes, Phase, Refused, Sampled, StepBegun, Task
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.worker import cold, nvbench, placement
+from gdnbench.measure.timing import read_record
+from gdnbench.measure.worker import nvbench
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import infer_resolution_us
+from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
+from gdnbench.store.settings import Settings
+from gdnbench.workers import cold, placement
+from gdnbench.workers.task import Phase, Task
 
 DATA = Path(__file__).parent / "data" / "nvbench"
 RECORDED = np.load(DATA / "samples.npz")

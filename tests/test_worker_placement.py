@@ -10,10 +10,11 @@ from run_data import case
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.bind import load
-from gdnbench.measure import protocol
-from gdnbench.measure.protocol import Phase, Task
-from gdnbench.measure.worker import placement
-from gdnbench.measure.worker.placement import Rotation, Workspaces, bind_cases, place
+from gdnbench.verify.rotation import Rotation, Workspaces, bind_cases
+from gdnbench.workers import placement
+from gdnbench.workers import task as protocol
+from gdnbench.workers.placement import place
+from gdnbench.workers.task import Phase, Task
 
 CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
 TASK = Task(

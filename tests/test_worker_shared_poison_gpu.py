@@ -36,7 +36,7 @@ def probe():
     import torch
     from cuda.core import Device
 
-    from gdnbench.measure.worker.harness_kernels import SHARED_POISON, OwnKernel
+    from gdnbench.workers.cold import SHARED_POISON, OwnKernel
 
     properties = Device(torch.cuda.current_device()).properties
     nbytes = properties.max_shared_memory_per_block_optin
@@ -49,7 +49,7 @@ def probe():
 
 
 def test_every_word_of_every_sm_holds_nan(stream):
-    from gdnbench.measure.worker.harness_kernels import SharedMemoryPoison
+    from gdnbench.workers.cold import SharedMemoryPoison
 
     poison = SharedMemoryPoison()
     for _ in range(20):
@@ -62,7 +62,7 @@ def test_every_word_of_every_sm_holds_nan(stream):
 def test_it_costs_well_under_a_millisecond(stream):
     import torch
 
-    from gdnbench.measure.worker.harness_kernels import SharedMemoryPoison
+    from gdnbench.workers.cold import SharedMemoryPoison
 
     poison = SharedMemoryPoison()
     poison()

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from gdnbench.launch import Workspace
-from gdnbench.measure.worker import cpu, device, examine
-from gdnbench.measure.worker.tampering import FunctionSnapshot, told
-from gdnbench.verify import gates
+from gdnbench.measure.worker import cpu
+from gdnbench.verify import examine, gates
+from gdnbench.workers import device
+from gdnbench.workers.device import FunctionSnapshot, told
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +29,9 @@ def test_nothing_is_replaced_by_what_kernels_import(snapshot):
 
 
 REPLACED = {
-    "gdnbench.measure.worker.examine.verify_kernel": (examine, "verify_kernel"),
+    "gdnbench.verify.examine.verify_kernel": (examine, "verify_kernel"),
     "gdnbench.measure.worker.cpu.bind": (cpu, "bind"),
-    "gdnbench.measure.worker.device.CpuDevice.time_us": (device.CpuDevice, "time_us"),
+    "gdnbench.workers.device.CpuDevice.time_us": (device.CpuDevice, "time_us"),
     "gdnbench.launch.workspace.Workspace.reset_all": (Workspace, "reset_all"),
     "torch.isfinite": (torch, "isfinite"),
     "torch.cuda.streams.Event.elapsed_time": (torch.cuda.Event, "elapsed_time"),

@@ -13,11 +13,11 @@ from run_data import case
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.launch.bind import load
 from gdnbench.launch.workspace import is_poison
-from gdnbench.measure.protocol import Phase, Task
-from gdnbench.measure.worker import timed_checks
-from gdnbench.measure.worker.placement import Workspaces
-from gdnbench.measure.worker.renewal import RenewedPlacements
-from gdnbench.measure.worker.timed_checks import CheckedPlacements, TimedChecks, WrongWhenTimedError
+from gdnbench.verify import rotation as timed_checks
+from gdnbench.verify.rotation import CheckedPlacements, TimedChecks, Workspaces
+from gdnbench.workers.device import WrongWhenTimedError
+from gdnbench.workers.placement import RenewedPlacements
+from gdnbench.workers.task import Phase, Task
 
 CASE = case("decode-reference", workload=decode_at(B=2, HQ=1, HV=2, K=8, V=8))
 TASK = Task(Phase.MEASURE, "cpu", (str(default_roots()[0]),), "decode", (CASE,), seed=1, step_limit_s=30.0)

@@ -15,7 +15,7 @@ from gdnbench.launch import Numerics, Workspace, load_numerics
 from gdnbench.model.declaration import RoundoffGate
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-from gdnbench.verify import Oracle, check_outputs, consult_oracle
+from gdnbench.verify.check import Oracle, check_outputs, consult_oracle
 from gdnbench.verify.gates import roundoff_gate
 
 from .honest import Outputs, Step, honest_outputs

@@ -16,7 +16,7 @@ from gdnbench.calibrate.plan import CalibrationSubject, choose_subject, pilot_pl
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state
-from gdnbench.measure.opening import begin_session
+from gdnbench.measure.start import begin_session
 from gdnbench.report.console import data_console, message_console
 from gdnbench.verbs.progress import watch
 

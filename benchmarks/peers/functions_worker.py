@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from gdnbench.measure.worker.device import CudaDevice
 from gdnbench.process.worker import die_with_parent
+from gdnbench.workers.device import CudaDevice
 
 from .bound import Call, Kernels
 from .task import Answer, Task

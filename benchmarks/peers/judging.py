@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Protocol
 
 from gdnbench.calibrate.plan import KERNEL
-from gdnbench.measure.request import Settings
-from gdnbench.measure.session import Finished
+from gdnbench.measure.run import Finished
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.stats.interval import Verdict
+from gdnbench.store.settings import Settings
 
 from .nvbench_record import NvbenchRecord
 from .peers import ONE_NUMBER, OWN, Peer

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from cuda import bench
 
-from gdnbench.measure.worker.device import CudaDevice
 from gdnbench.process.worker import die_with_parent
+from gdnbench.workers.device import CudaDevice
 
 from .bound import Call, Kernels
 from .peers import NVBENCH_TIMEOUT_S

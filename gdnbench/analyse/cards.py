@@ -15,6 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+from gdnbench.analyse.analysis import (
+    compare_cases,
+    floors_of,
+    interval_warnings,
+    outlier_warnings,
+    ratios_of,
+    run_warnings,
+)
 from gdnbench.analyse.card_run import (
     CardRun,
     PooledTimes,
@@ -25,16 +33,8 @@ from gdnbench.analyse.card_run import (
     read_card_run,
     shared_cases,
 )
+from gdnbench.analyse.rounds import LOW_CLOCK, WorkloadTimes
 from gdnbench.errors import UsageError
-from gdnbench.measure.analyse import (
-    compare_cases,
-    floors_of,
-    interval_warnings,
-    outlier_warnings,
-    ratios_of,
-    run_warnings,
-)
-from gdnbench.measure.rounds import LOW_CLOCK, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Clock, Role

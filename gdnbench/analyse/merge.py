@@ -11,13 +11,13 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gdnbench.analyse.analysis import compare_cases, ratios_of
 from gdnbench.analyse.card_run import pool_times
+from gdnbench.analyse.conclude import one_for_all_of
+from gdnbench.analyse.rounds import WorkloadTimes
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import UsageError
-from gdnbench.measure.analyse import compare_cases, ratios_of
-from gdnbench.measure.conclude import one_for_all_of
-from gdnbench.measure.rounds import WorkloadTimes
 from gdnbench.model.case import Case, same_sources
 from gdnbench.model.measurement import Measurement, Plateau, Point, Sweep, Versus
 from gdnbench.model.status import CLOCKS, Clock

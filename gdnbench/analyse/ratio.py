@@ -24,11 +24,11 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gdnbench.analyse.analysis import ALARM
 from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.grid import GridEntry, GridRow
 from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind, is_empty, own_sd
 from gdnbench.errors import UsageError
-from gdnbench.measure.analyse import ALARM
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU
 from gdnbench.model.status import Role, Status

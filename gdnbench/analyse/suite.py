@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from gdnbench.analyse.analysis import ALARM
 from gdnbench.analyse.ratio import move_rounds
 from gdnbench.analyse.run_change import own_sd, process_by_workload
 from gdnbench.catalog.select import op_option
 from gdnbench.errors import UnknownNameError, UsageError
-from gdnbench.measure.analyse import ALARM
 from gdnbench.model.measurement import InputsEffect, Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status

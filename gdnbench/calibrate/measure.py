@@ -10,13 +10,13 @@ from pathlib import Path
 
 import scipy
 
+from gdnbench.analyse.analysis import Analysis
 from gdnbench.calibrate.plan import KERNEL, CalibrationSubject, Chains, chain_of, choose_chains, pilot_plan, run_plan
+from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import host_name, read_state
-from gdnbench.measure.analyse import Analysis
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import Plan
-from gdnbench.measure.session import Finished
+from gdnbench.measure.run import Finished
+from gdnbench.measure.start import begin_session
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload

@@ -15,16 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
+from gdnbench.analyse.analysis import Analysis
 from gdnbench.catalog.catalog import Catalog, default_roots, find_op, load_catalog
+from gdnbench.catalog.request import Request, parse_workloads
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.measure.analyse import Analysis
 from gdnbench.measure.plan import Plan, foresee, make_plan
-from gdnbench.measure.request import Request, Settings, choose_settings, parse_workloads
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.store.settings import Settings, choose_settings
 
 PLANTED_ROOT = Path(__file__).resolve().parent / "planted"
 """Catalog root of the planted kernel, which no other verb loads."""

@@ -10,6 +10,7 @@ from statistics import median_low
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence
@@ -25,8 +26,7 @@ from gdnbench.inspect.compiled import (
     launches_of,
 )
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.request import parse_workload
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel

@@ -19,7 +19,7 @@ from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, ScheduleSummary, read_schedule, summarize
 from gdnbench.errors import BuildError, DeclarationError, GdnbenchError, UsageError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measure.observer import Observer
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of

@@ -12,6 +12,7 @@ from gdnbench.analyse.ratio import ratio_within_run
 from gdnbench.analyse.runs import load_run
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
@@ -31,7 +32,6 @@ from gdnbench.ledger.entry import (
 )
 from gdnbench.ledger.file import Entries, pack, read_sources
 from gdnbench.machine.provenance import git_state
-from gdnbench.measure.request import parse_workload
 from gdnbench.model.case import same_sources
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Op

@@ -12,8 +12,8 @@ from subprocess import PIPE, Popen
 import anyio
 from anyio import CancelScope, create_task_group, move_on_after, sleep, to_thread, wait_readable
 
+from gdnbench.machine.observer import PHASES
 from gdnbench.mcp.result import Ended
-from gdnbench.measure.observer import PHASES
 from gdnbench.model.status import Status
 from gdnbench.process.channel import decode
 from gdnbench.process.command import PYTHON, kill, start

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gdnbench.analyse.analysis import bridge_warning, implausible
+from gdnbench.analyse.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.machine.gpus import GpuSpec
-from gdnbench.measure.plausible import bridge_warning, implausible
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Build
 from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
@@ -23,7 +21,9 @@ from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import process_means
+from gdnbench.store.journal import Examined
 from gdnbench.store.samples import RoundRow
+from gdnbench.store.settings import Settings
 from gdnbench.wording import half_interval
 
 WIDE = 0.03  # relative half-width of a time's interval above which a warning is given

@@ -10,13 +10,13 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Build, Gpu, format_serialized
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
+from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
 from gdnbench.store.tables import BuildRow
 
 ARCHS_WITHOUT_GPU = DEFAULT_ARCHS

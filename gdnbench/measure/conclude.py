@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from gdnbench.analyse.analysis import ALARM
+from gdnbench.analyse.conclude import RaceGroup, group_cases, judge_groups, survivors
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.measure.analyse import ALARM
-from gdnbench.measure.race import RaceGroup, group_cases, judge_groups, survivors
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected, RoundTimes
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import Kernel
@@ -21,6 +20,7 @@ from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import BestComparison, compare_with_best
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
+from gdnbench.store.settings import Settings
 
 TriedValues = dict[str, dict[str, list[str | int]]]
 

@@ -10,8 +10,8 @@ from statistics import median
 
 import numpy as np
 
-from gdnbench.measure.analyse import Analysis
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.analysis import Analysis
+from gdnbench.analyse.rounds import Collected
 from gdnbench.model.status import Clock
 from gdnbench.store.files import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info

@@ -12,11 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.errors import MachineError
-from gdnbench.measure.measure import TimingWorkers
-from gdnbench.measure.protocol import Examined, Task
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected, RoundTimes
+from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
 from gdnbench.model.op import Op
@@ -25,6 +23,9 @@ from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
+from gdnbench.store.journal import Examined
+from gdnbench.store.settings import Settings
+from gdnbench.workers.task import Task
 
 ROUNDS = 8
 """Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""

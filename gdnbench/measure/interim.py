@@ -10,16 +10,16 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gdnbench.measure.conclude import Weights, overall_ratio
-from gdnbench.measure.race import Race
-from gdnbench.measure.request import Settings
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.conclude import Weights, overall_ratio
+from gdnbench.analyse.rounds import Collected
+from gdnbench.measure.interim import Race
 from gdnbench.measure.schedule import FixedRounds, Schedule, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Role
 from gdnbench.stats.interval import Variance, Verdict, half_width_of, log_margin
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
+from gdnbench.store.settings import Settings
 
 START_S = 2.0
 """Seconds for a forked worker to start: a CUDA context, and every case bound at its placements."""

@@ -28,20 +28,21 @@ from pathlib import Path
 
 import numpy as np
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError
-from gdnbench.measure.builds import Builds
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import Event, Examined, PreflightVerdicts, Sampled, StepBegun, Task
-from gdnbench.measure.rounds import Collected
+from gdnbench.machine.observer import Observer
 from gdnbench.measure.schedule import FixedRounds, round_order
-from gdnbench.measure.supervision import supervise
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.process.warm import WarmParent
+from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
+from gdnbench.workers.supervision import supervise
+from gdnbench.workers.task import Task
 
 _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gdnbench.machine.lock import gpu_lock
-from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.store.journal import Examined
 
 PHASES = {
     "build": "building",

@@ -9,19 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gdnbench.analyse.analysis import is_of_times
+from gdnbench.analyse.rounds import Collected
+from gdnbench.catalog.captured import document_of, find_again
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import slug_of
 from gdnbench.codec import convert
 from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
-from gdnbench.measure.analyse import is_of_times
-from gdnbench.measure.captured import document_of, find_again
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.plan import Plan
-from gdnbench.measure.protocol import BURN_IN, Event, Examined, Sampled, decode
-from gdnbench.measure.request import Settings, slug_of
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.session import Session
+from gdnbench.measure.run import Session
 from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
@@ -29,7 +28,9 @@ from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, case_documents, part_of, read_info, suite_document, write_info
+from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled, decode
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
+from gdnbench.store.settings import Settings
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:

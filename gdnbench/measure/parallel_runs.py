@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
-from gdnbench.measure.exit_code import worst_exit_code
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import PYTHON, describe_exit, kill, start
 from gdnbench.process.worker import python_path

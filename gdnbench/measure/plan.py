@@ -15,14 +15,14 @@ from itertools import islice
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import Request, device_of, slug_of
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.ahead import build_processes, count_builds
+from gdnbench.codegen.builds import archs_of, build_jobs
 from gdnbench.errors import MachineError
-from gdnbench.measure.builds import archs_of, build_jobs
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
-from gdnbench.measure.measure import find_forms, in_every_form
-from gdnbench.measure.request import Request, device_of, slug_of
 from gdnbench.measure.schedule import LONGEST_CALL_US, START_S, longest_round_s
+from gdnbench.measure.timing import find_forms, in_every_form
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import Device, TorchKernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gdnbench.measure.rounds import LeastWork, WorkloadTimes
+from gdnbench.analyse.rounds import LeastWork, WorkloadTimes
 from gdnbench.model.case import Case
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role

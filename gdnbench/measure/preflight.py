@@ -12,15 +12,13 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
+from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog, find_op
+from gdnbench.catalog.request import captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
 from gdnbench.catalog.select import select_variants
+from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.measure.builds import ARCHS_WITHOUT_GPU, build_cases
-from gdnbench.measure.exit_code import exit_code_of_statuses
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
-from gdnbench.measure.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
-from gdnbench.measure.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
@@ -29,6 +27,10 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import command_origin
 from gdnbench.process.warm import WarmParent
+from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun
+from gdnbench.store.settings import Settings
+from gdnbench.workers.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
+from gdnbench.workers.task import Phase, Task
 
 
 @dataclass

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.errors import UsageError
-from gdnbench.measure.request import trim_of
-from gdnbench.measure.rounds import Collected, RoundTimes
 from gdnbench.measure.schedule import START_S, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
@@ -24,6 +23,7 @@ from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Verdict
 from gdnbench.stats.multiple import BestComparison, compare_with_best
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
+from gdnbench.store.settings import trim_of
 
 COARSE_ROUNDS = 7
 FEWEST_ROUNDS = 2  # an interval needs two

@@ -28,7 +28,7 @@ from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 MOST_SAMPLES = 1_000_000
 
 if TYPE_CHECKING:
-    from gdnbench.measure.captured import CapturedFile
+    from gdnbench.catalog.captured import CapturedFile
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> t
         raise UsageError(f"--shape {axes}: captured inputs are of one workload a file", "leave --shape out")
     given = dict(chain.from_iterable(sizes[0].items() for sizes in settings))
 
-    from gdnbench.measure.captured import read_captured  # numpy comes with it
+    from gdnbench.catalog.captured import read_captured  # numpy comes with it
 
     return read_captured(op, inputs, given)
 

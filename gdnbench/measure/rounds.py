@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gdnbench.measure.protocol import BURN_IN, Event, Examined, HostTimes, Sampled, Tuned
 from gdnbench.model.case import Case, key_of
 from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
@@ -26,6 +25,7 @@ from gdnbench.stats.estimators import (
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
+from gdnbench.store.journal import BURN_IN, Event, Examined, HostTimes, Sampled, Tuned
 from gdnbench.store.samples import RoundRow
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Protocol, TypeVar
 
-from gdnbench.measure.protocol import MOST_PLACED_BYTES, WARM_UPS, window_count, window_size
-from gdnbench.measure.rounds import Collected
+from gdnbench.analyse.rounds import Collected
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.workers.task import MOST_PLACED_BYTES, WARM_UPS, window_count, window_size
 
 T = TypeVar("T")
 

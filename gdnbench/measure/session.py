@@ -10,16 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from gdnbench.analyse.analysis import Analysis, analyse, contradictions, own_sds_of, with_clocks, without_verdicts
+from gdnbench.analyse.conclude import conclude
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import device_of
+from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.measure.analyse import Analysis, analyse, own_sds_of, with_clocks, without_verdicts
-from gdnbench.measure.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
-from gdnbench.measure.conclude import conclude
-from gdnbench.measure.finish import write_run
+from gdnbench.machine.observer import Observer, alone_on
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measure.interim import choose_schedule
-from gdnbench.measure.measure import (
+from gdnbench.measure.interim import MOST_ROUNDS_A_SEGMENT, choose_schedule
+from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
+from gdnbench.measure.timing import (
     Forms,
     TimingWorkers,
     as_chosen,
@@ -33,16 +36,7 @@ from gdnbench.measure.measure import (
     tell_forms,
     trusted_first,
 )
-from gdnbench.measure.observer import Observer, alone_on
-from gdnbench.measure.plan import scenarios_to_verify
-from gdnbench.measure.plausible import contradictions
-from gdnbench.measure.preflight import Preflight, interpreter_of, interpreting, share_with_controls
-from gdnbench.measure.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, Tuned, encode
-from gdnbench.measure.race import MOST_ROUNDS_A_SEGMENT
-from gdnbench.measure.request import Settings, device_of
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
-from gdnbench.measure.supervision import run_concurrently, worker_environment
+from gdnbench.measure.write import write_run
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import Device
@@ -61,9 +55,14 @@ from gdnbench.store.info import (
     suite_of,
     write_info,
 )
+from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, encode
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
+from gdnbench.store.settings import Settings
 from gdnbench.store.tables import write_sweep
+from gdnbench.verify.preflight import Preflight, interpreter_of, interpreting, scenarios_to_verify, share_with_controls
+from gdnbench.workers.supervision import run_concurrently, worker_environment
+from gdnbench.workers.task import Phase, Task
 
 Record = Callable[[Event], None]
 MEMORY_SHARE = 0.6  # share of the GPU's memory for tensors; the rest is for libraries and kernels' allocations

@@ -15,13 +15,13 @@ from typing import Protocol
 
 from gdnbench.codegen.cache import byte_code_folder
 from gdnbench.errors import MachineError
-from gdnbench.measure.protocol import KINDS, Event, Examined, Refused, StepBegun
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.command import GRACE_S
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
+from gdnbench.store.journal import KINDS, Event, Examined, Refused, StepBegun
 
 GPU_WORKER_THREADS = "4"
 

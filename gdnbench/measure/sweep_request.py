@@ -11,24 +11,16 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import Request, captured_asked, device_of, parse_workloads, sizes_of, timed_at
 from gdnbench.catalog.select import choose_bases, grid_axes, grid_points, parse_params
 from gdnbench.errors import UsageError
+from gdnbench.measure.interim import COARSE_ROUNDS, check_budget
 from gdnbench.measure.plan import unavailable
-from gdnbench.measure.race import COARSE_ROUNDS, check_budget
-from gdnbench.measure.request import (
-    Request,
-    Settings,
-    captured_asked,
-    device_of,
-    parse_workloads,
-    sizes_of,
-    timed_at,
-    trim_of,
-)
 from gdnbench.model.case import Part, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import Device
+from gdnbench.store.settings import Settings, trim_of
 
 _DURATION = re.compile(r"(?:(?P<minutes>\d+(?:\.\d+)?)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s?)?")
 

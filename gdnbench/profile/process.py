@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gdnbench.catalog.catalog import Catalog, find_op, op_named
+from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import GdnbenchError, MachineError, ProfilerError, ProfilerTimedOutError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measure.request import parse_workload
-from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import PYTHON, Completed, run_tool
+from gdnbench.workers.supervision import worker_environment
 
 DOMAIN = "gdnbench"
 PROFILED = "profiled"  # the start/end range by which a profiler filters

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken
+from gdnbench.catalog.request import repeat_words
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspect.compiled import (
@@ -24,10 +26,7 @@ from gdnbench.inspect.compiled import (
 from gdnbench.inspect.quantities import Rule, exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
-from gdnbench.measure import preflight
-from gdnbench.measure.exit_code import worst_exit_code
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.preflight import Verification, repeat_words
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
@@ -35,6 +34,8 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
 from gdnbench.model.status import Status
 from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
+from gdnbench.verify import preflight
+from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
 

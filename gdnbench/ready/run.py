@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gdnbench.analyse.exit_code import gravest
 from gdnbench.analyse.suite import SuiteResult, SuiteRow, suite_of_run
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import Broken, label_parts
 from gdnbench.catalog.select import broken_kernel, find_variant, resolve_op
 from gdnbench.errors import ExitCode, GdnbenchError
-from gdnbench.measure.exit_code import gravest
-from gdnbench.measure.preflight import Verification
 from gdnbench.model.case import Case, CodeState
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
@@ -51,6 +50,7 @@ from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_run
 from gdnbench.store.tables import is_step
+from gdnbench.verify.preflight import Verification
 from gdnbench.wording import first_of, plural
 
 SUITE = "suite"

@@ -8,12 +8,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import Examined
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 from gdnbench.origin import command_origin
 from gdnbench.process.channel import encode
+from gdnbench.store.journal import Examined
 
 VARIABLE = "GDNBENCH_EVENTS"
 """The descriptor that a command writes its progress to."""

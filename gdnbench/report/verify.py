@@ -10,12 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gdnbench.catalog.request import inputs_words, repeat_words
 from gdnbench.errors import ExitCode
-from gdnbench.measure.preflight import Verification, inputs_words, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
 from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
+from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter

@@ -11,29 +11,26 @@ from enum import StrEnum
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, find_op
-from gdnbench.catalog.select import find_variant, resolve_op
-from gdnbench.diagnose.evidence import Cause
-from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.measure.plan import Plan, make_plan, unavailable
-from gdnbench.measure.request import (
-    GPU_CLOCKS,
+from gdnbench.catalog.request import (
     Request,
-    Settings,
     captured_asked,
-    confidence_of_look,
     device_of,
     parse_profiles,
     parse_workload,
     sizes_of,
     timed_at,
-    trim_of,
     workloads_asked,
 )
+from gdnbench.catalog.select import find_variant, resolve_op
+from gdnbench.diagnose.evidence import Cause
+from gdnbench.errors import ExitCode, MachineError, UsageError
+from gdnbench.measure.plan import Plan, make_plan, unavailable
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Timing
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Verdict
+from gdnbench.store.settings import GPU_CLOCKS, Settings, confidence_of_look, trim_of
 
 ROUNDS = 8
 """Rounds of a process: enough for an interval, few enough that a second process follows soon."""

@@ -10,20 +10,19 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
+from gdnbench.analyse.conclude import overall_ratio
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import slug_of
 from gdnbench.catalog.select import broken_kernel
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.conclude import overall_ratio
-from gdnbench.measure.observer import Observer, PassingObserver
-from gdnbench.measure.opening import begin_session
+from gdnbench.machine.observer import Observer, PassingObserver
 from gdnbench.measure.plan import Plan
-from gdnbench.measure.request import slug_of
-from gdnbench.measure.rounds import Collected
-from gdnbench.measure.session import Finished, Session
-from gdnbench.measure.supervision import worker_environment
+from gdnbench.measure.run import Finished, Session
+from gdnbench.measure.start import begin_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
@@ -42,6 +41,7 @@ from gdnbench.score.plan import (
 )
 from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
+from gdnbench.workers.supervision import worker_environment
 
 
 class PhaseTimes(PassingObserver):

@@ -12,15 +12,14 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import include_path, label_parts
+from gdnbench.catalog.request import slug_of
 from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.codegen.cubin import read_source_lines
 from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
 from gdnbench.inspect.outline import choose_lines, main_file
-from gdnbench.measure.observer import Observer, PassingObserver
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.request import slug_of
+from gdnbench.machine.observer import Observer, PassingObserver
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
@@ -28,6 +27,7 @@ from gdnbench.model.status import Status
 from gdnbench.origin import is_file
 from gdnbench.score.plan import Score, ScoreRequest
 from gdnbench.score.run import score_kernel
+from gdnbench.store.journal import Examined
 
 Place = tuple[Path, int]
 _NAMED = re.compile(r"(?P<path>/[^\s:]+|[\w./-]+\.\w+):(?P<line>\d+)")

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gdnbench.measure.protocol import Examined
-from gdnbench.measure.rounds import Collected, RoundTimes, WorkloadTimes
+from gdnbench.analyse.rounds import Collected, RoundTimes, WorkloadTimes
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import LaunchCase, Quantity, StepCase, StepSettings
+from gdnbench.store.journal import Examined
 from gdnbench.store.tables import LaunchWayRow, StepRow
 
 AGAINST_ITSELF = "itself"

@@ -10,16 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
+from gdnbench.codegen.builds import build_cases
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
+from gdnbench.machine.observer import Observer, alone_on
 from gdnbench.machine.provenance import describe_machine, git_state
-from gdnbench.measure.builds import build_cases
-from gdnbench.measure.observer import Observer, alone_on
-from gdnbench.measure.protocol import BURN_IN, Event, Examined, Sampled
-from gdnbench.measure.rounds import Collected
 from gdnbench.measure.schedule import round_share
-from gdnbench.measure.supervision import WorkerOutcome, supervise, worker_environment
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
@@ -27,10 +25,12 @@ from gdnbench.step.analyse import analyse_launches, analyse_steps
 from gdnbench.step.plan import StepCase, StepSettings, StepTask, launch_cases
 from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, write_info
+from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.workers.supervision import WorkerOutcome, supervise, worker_environment
 
 LABEL = "step"
 _WORKER = "gdnbench.step.worker"

@@ -14,10 +14,10 @@ from msgspec import to_builtins
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.request import parse_near_default
 from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.codec import convert
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.measure.request import parse_near_default
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.workload_spec import WorkloadSpec

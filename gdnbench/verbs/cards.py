@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from gdnbench.analyse.exit_code import exit_code_of_rows
 from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.request import device_of
+from gdnbench.codegen.builds import archs_of, build_cases
 from gdnbench.errors import ExitCode, GdnbenchError
-from gdnbench.measure.builds import archs_of, build_cases
-from gdnbench.measure.exit_code import exit_code_of_rows
-from gdnbench.measure.measure import find_forms, in_every_form
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, card_jobs, run_at_once, worst_code
 from gdnbench.measure.plan import Plan
-from gdnbench.measure.request import device_of
+from gdnbench.measure.timing import find_forms, in_every_form
 from gdnbench.model.gpu import Gpu
 from gdnbench.origin import on_option, out_option
 from gdnbench.report.cards import print_joint, show_words

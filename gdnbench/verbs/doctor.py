@@ -63,11 +63,11 @@ def doctor(
 
 def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     """Calibrates, by the verb's parameters; gives the exit code."""
+    from gdnbench.analyse.exit_code import exit_code_of_statuses
     from gdnbench.calibrate.measure import calibrate
     from gdnbench.calibrate.plan import choose_subject
     from gdnbench.errors import MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measure.exit_code import exit_code_of_statuses
     from gdnbench.report.machine import plan_line, print_calibration
     from gdnbench.verbs.progress import watch
 

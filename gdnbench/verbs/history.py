@@ -58,7 +58,7 @@ def history(
     )
     from gdnbench.analyse.runs import load_stored_runs
     from gdnbench.catalog.catalog import find_op, load_catalog
-    from gdnbench.measure.request import in_profiles, parse_profiles, parse_workloads
+    from gdnbench.catalog.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.report.console import message_console
     from gdnbench.report.history import SHOWN, print_histories
     from gdnbench.wording import plural

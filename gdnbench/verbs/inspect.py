@@ -73,11 +73,11 @@ def inspect(
     exit is there, by blocks and loops, with live registers and source lines.
     """
     from gdnbench.catalog.catalog import find_op, load_catalog
+    from gdnbench.catalog.request import parse_near_default
     from gdnbench.inspect.compiled import build_subjects, choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.inspect.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.measure.request import parse_near_default
     from gdnbench.report.budget import DEFAULT_BUDGET
     from gdnbench.report.inspect.for_model import print_for_model
     from gdnbench.report.inspect.output import (

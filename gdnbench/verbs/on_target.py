@@ -139,7 +139,7 @@ def _inputs_files(inputs: Path) -> list[Path]:
     Raises:
         UsageError: if one cannot be read, or there is none.
     """
-    from gdnbench.measure.captured import captured_files  # numpy comes with it
+    from gdnbench.catalog.captured import captured_files  # numpy comes with it
 
     files = captured_files(inputs)
     if strange := [file for file in files if not os.access(file, os.R_OK)]:

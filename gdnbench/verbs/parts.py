@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gdnbench.catalog.catalog import find_op, load_catalog
+from gdnbench.catalog.request import workloads_asked
 from gdnbench.catalog.select import resolve_op
 from gdnbench.errors import ExitCode
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, gdnbench_command, worst_code
-from gdnbench.measure.request import workloads_asked
 from gdnbench.model.case import Part
 from gdnbench.origin import out_option
 from gdnbench.remote.job import GivenOption, words_that_travel

@@ -11,11 +11,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from gdnbench.measure.observer import PHASES, Observer
-from gdnbench.measure.protocol import Examined
+from gdnbench.machine.observer import PHASES, Observer
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
 from gdnbench.report.console import message_console
+from gdnbench.store.journal import Examined
 
 
 @contextmanager

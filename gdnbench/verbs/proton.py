@@ -121,7 +121,7 @@ _STORED = "`gdnbench proton --import FILE` shows what is stored"
 
 def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -> list[Path]:
     """Collects the stamps of CUDA kernels; gives their files."""
-    from gdnbench.measure.observer import alone_on
+    from gdnbench.machine.observer import alone_on
     from gdnbench.profile.phases.collect import collect_stamps
     from gdnbench.profile.process import choose_gpu
     from gdnbench.verbs.progress import watch
@@ -146,7 +146,7 @@ def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -
 
 def _trace(catalog: Catalog, case: Case, params: Mapping[str, Any]) -> Path:
     """Records a trace of a kernel that is not in CUDA; gives its file."""
-    from gdnbench.measure.observer import alone_on
+    from gdnbench.machine.observer import alone_on
     from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment
     from gdnbench.profile.proton.recording import limit_launches, record_trace
     from gdnbench.verbs.progress import watch

@@ -94,15 +94,16 @@ def run(
     them into one table whose intervals hold what cards differ by; `gdnbench show`
     with these runs prints it again.
     """
+    from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.request import device_of, make_request
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
-    from gdnbench.measure.exit_code import exit_code_of_rows, refuse_nothing_measured
-    from gdnbench.measure.opening import begin_session, resume_session
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
-    from gdnbench.measure.request import choose_settings, device_of, make_request
+    from gdnbench.measure.start import begin_session, resume_session
     from gdnbench.model.case import parse_part
     from gdnbench.report.outlook import print_outlook
     from gdnbench.report.run.table import print_run
+    from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
 
     catalog = load_catalog()

@@ -155,9 +155,9 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
         UsageError: if they are not all parts of one run.
         MachineError: if nothing that was asked for could be measured.
     """
+    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.analyse.merge import merge_parts
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.measure.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.report.charts.plot import draw_sweep
     from gdnbench.report.run.table import print_run
     from gdnbench.report.sweep import print_sweep

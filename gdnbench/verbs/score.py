@@ -74,7 +74,7 @@ def score(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measure.sweep_request import parse_duration
+    from gdnbench.measure.plan import parse_duration
     from gdnbench.report.score.lines import print_score
     from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.run import score_kernel

@@ -66,10 +66,10 @@ def step(
     the L2 before each step; `persisting` sets a part of it aside for the states, by
     access policy windows.
     """
+    from gdnbench.analyse.exit_code import exit_code_of_statuses
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measure.exit_code import exit_code_of_statuses
     from gdnbench.report.step import print_step
     from gdnbench.step.measure import StepPlan, measure_plan
     from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names

@@ -73,13 +73,12 @@ def sweep(
     The answer is a plateau: the points that tie, and the simplest of them. Stopped
     at any moment, the same command goes on with the points it has.
     """
+    from gdnbench.analyse.exit_code import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.request import device_of
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measure.exit_code import exit_code_of_sweep, refuse_nothing_measured
-    from gdnbench.measure.opening import open_sweep
-    from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
-    from gdnbench.measure.request import device_of
-    from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
+    from gdnbench.measure.plan import choose_sweep_settings, foresee, make_plan, make_sweep_request, refuse_impossible
+    from gdnbench.measure.start import open_sweep
     from gdnbench.model.case import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.report.outlook import print_outlook

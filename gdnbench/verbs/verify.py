@@ -103,10 +103,10 @@ def verify(
         raise typer.Exit(_check_ready(name, ctx.params))
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.measure.preflight import verify_variants
     from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
     from gdnbench.report.verify import print_verdicts
     from gdnbench.verbs.progress import watch
+    from gdnbench.verify.preflight import verify_variants
 
     sanitizer = need_sanitizer_on(gpu) if sanitize else None
     catalog = load_catalog()

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.protocol import EventChannel, Phase, Refused, Started, StepBegun, Task
 from gdnbench.process.worker import die_with_parent
+from gdnbench.store.journal import EventChannel, Refused, Started, StepBegun
+from gdnbench.workers.task import Phase, Task
 
 START_LIMIT_S = 180.0  # torch from a cold network disk
 
@@ -67,11 +68,11 @@ def _no_collection() -> Iterator[None]:
 def _work(task: Task, channel: EventChannel) -> None:
     match task.phase:
         case Phase.EXAMINE:
-            from gdnbench.measure.worker.examine import examine_all
+            from gdnbench.verify.examine import examine_all
 
             examine_all(task, channel)
         case Phase.INTERPRET:
-            from gdnbench.measure.worker.interpret import interpret_all
+            from gdnbench.verify.interpret import interpret_all
 
             interpret_all(task, channel)
         case Phase.MEASURE:

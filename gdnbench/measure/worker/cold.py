@@ -11,10 +11,10 @@ import torch
 from cuda.bindings import driver
 
 from gdnbench.machine.gpus import open_nvml
-from gdnbench.measure.protocol import Task
-from gdnbench.measure.worker.device import CudaDevice
-from gdnbench.measure.worker.harness_kernels import BlockingKernel, EmptyKernel, L2Scrubber
-from gdnbench.measure.worker.placement import Rotation
+from gdnbench.verify.rotation import Rotation
+from gdnbench.workers.cold import BlockingKernel, EmptyKernel, L2Scrubber
+from gdnbench.workers.device import CudaDevice
+from gdnbench.workers.task import Task
 
 _CACHES = 2  # size of the fill in L2 sizes: with one, the L2's hashing leaves some lines
 _MOST_DITHER = 8  # exclusive limit of the empty launches before a sample

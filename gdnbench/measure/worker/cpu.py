@@ -13,14 +13,14 @@ from timeit import Timer
 import torch
 
 from gdnbench.launch.bind import Launcher, bind
-from gdnbench.measure.protocol import BUILD_STEPS, BURN_IN, EventChannel, Sampled, StepBegun, Task
 from gdnbench.measure.schedule import CPU_CALLS_PER_SAMPLE
-from gdnbench.measure.worker.device import BeginStep, CpuDevice, report_failure
-from gdnbench.measure.worker.placement import Workspaces
-from gdnbench.measure.worker.renewal import RenewedPlacements
-from gdnbench.measure.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
+from gdnbench.store.journal import BUILD_STEPS, BURN_IN, EventChannel, Sampled, StepBegun
+from gdnbench.verify.rotation import CheckedPlacements, TimedChecks, Workspaces
+from gdnbench.workers.device import BeginStep, CpuDevice, report_failure
+from gdnbench.workers.placement import RenewedPlacements
+from gdnbench.workers.task import Task
 
 WARM_UPS = CPU_CALLS_PER_SAMPLE - 1
 PLACE = 0  # a single placement: a warm cache holds tensors at any address

@@ -10,8 +10,9 @@ from __future__ import annotations
 import gc
 from contextlib import ExitStack
 
-from gdnbench.measure.protocol import EventChannel, Refused, Sampled, StepBegun, Task
-from gdnbench.measure.worker.activities import (
+from gdnbench.store.journal import EventChannel, Refused, Sampled, StepBegun
+from gdnbench.verify.rotation import Rotation, bind_cases
+from gdnbench.workers.activities import (
     CASE,
     CHECKS,
     END,
@@ -22,12 +23,10 @@ from gdnbench.measure.worker.activities import (
     split_cases,
     split_launches,
 )
-from gdnbench.measure.worker.cold import L2Flush, SmClock, choose_between, raise_clock
-from gdnbench.measure.worker.device import BeginStep, CudaDevice, report_failure
-from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
-from gdnbench.measure.worker.launched import deviation, function_times_us
-from gdnbench.measure.worker.placement import Rotation, bind_cases
-from gdnbench.measure.worker.timed_checks import WrongWhenTimedError
+from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between, raise_clock
+from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError, report_failure
+from gdnbench.workers.launched import deviation, function_times_us
+from gdnbench.workers.task import Task
 
 COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
 

@@ -14,14 +14,13 @@ import torch
 
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
-from gdnbench.measure.protocol import EventChannel, Examined, StepBegun
-from gdnbench.measure.worker.launched import graph_nodes, list_launched
-from gdnbench.measure.worker.tampering import FunctionSnapshot, told
-from gdnbench.measure.worker.timed_checks import WrongWhenTimedError
 from gdnbench.model.status import Status
+from gdnbench.store.journal import EventChannel, Examined, StepBegun
+from gdnbench.workers.device import FunctionSnapshot, WrongWhenTimedError, told
+from gdnbench.workers.launched import graph_nodes, list_launched
 
 if TYPE_CHECKING:
-    from gdnbench.measure.worker.launched import PersistingL2
+    from gdnbench.workers.launched import PersistingL2
 
 
 TimedCall = Callable[[], object]
@@ -198,7 +197,7 @@ class TamperWatch:
 
 
 def _watch_l2(device: CudaDevice) -> PersistingL2:
-    from gdnbench.measure.worker.launched import PersistingL2  # imports the driver, which is missing without a GPU
+    from gdnbench.workers.launched import PersistingL2  # imports the driver, which is missing without a GPU
 
     return PersistingL2(device.stream.cuda_stream)
 

@@ -14,25 +14,26 @@ from gdnbench.errors import BuildError, tell_raised
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_file
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measure.worker.device import (
+from gdnbench.model.case import Case
+from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.status import GateResult, Status
+from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
+from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, contest_error, verify_kernel
+from gdnbench.verify.forms import FormTrial
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers.cold import SharedMemoryPoison
+from gdnbench.workers.device import (
     CapturedCall,
     CpuDevice,
     CudaDevice,
     TamperingError,
     TamperWatch,
+    ThreadWatch,
     WorkerDevice,
     capture,
     is_alive,
 )
-from gdnbench.measure.worker.forms import FormTrial
-from gdnbench.measure.worker.harness_kernels import SharedMemoryPoison
-from gdnbench.measure.worker.placement import Workspaces
-from gdnbench.measure.worker.tampering import ThreadWatch
-from gdnbench.model.case import Case
-from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.status import GateResult, Status
-from gdnbench.verify.check import OnOutputs, Oracle, check_outputs, compare_launches, contest_error, verify_kernel
+from gdnbench.workers.task import Task
 
 LAUNCHES = 20
 

@@ -12,18 +12,19 @@ import numpy as np
 
 from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import load
-from gdnbench.measure.protocol import BUILD_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measure.request import trim_of
-from gdnbench.measure.schedule import GPU_SAMPLE_US
-from gdnbench.measure.worker.device import CudaDevice, WorkerDevice, is_alive
-from gdnbench.measure.worker.placement import Placements, Rotation, Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Status
 from gdnbench.stats.estimators import trimmed_mean
+from gdnbench.store.journal import BUILD_STEPS, EventChannel, Examined, StepBegun
+from gdnbench.store.settings import trim_of
+from gdnbench.verify.rotation import Rotation, Workspaces
+from gdnbench.workers.device import CudaDevice, WorkerDevice, is_alive
+from gdnbench.workers.placement import Placements
+from gdnbench.workers.task import GPU_SAMPLE_US, Task
 
 if TYPE_CHECKING:
-    from gdnbench.measure.worker.cold import ColdLaunches
+    from gdnbench.verify.forms import ColdLaunches
 
 
 CLEARLY = 0.01
@@ -128,7 +129,7 @@ class FormTrial:
         rotations = [Rotation(bind, placements) for bind in binders]
         device.synchronize()
         if self._cold is None:
-            from gdnbench.measure.worker.cold import ColdLaunches  # only for a GPU
+            from gdnbench.verify.forms import ColdLaunches  # only for a GPU
 
             self._cold = ColdLaunches(device, self._task.seed)
         self._cold.raise_clock()

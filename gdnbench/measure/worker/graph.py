@@ -17,11 +17,13 @@ from statistics import median
 import numpy as np
 import torch
 
-from gdnbench.measure.protocol import EventChannel, Sampled, StepBegun, Task
-from gdnbench.measure.worker.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
-from gdnbench.measure.worker.device import CudaDevice, capture, report_failure
-from gdnbench.measure.worker.placement import Placement, Rotation, bind_cases, list_ranges
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.store.journal import EventChannel, Sampled, StepBegun
+from gdnbench.verify.rotation import Rotation, bind_cases
+from gdnbench.workers.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
+from gdnbench.workers.device import CudaDevice, capture, report_failure
+from gdnbench.workers.placement import Placement, list_ranges
+from gdnbench.workers.task import Task
 
 LAUNCHES_PER_GRAPH = 32  # one launch per placement of a full window; one tick of the events is 1 ns a launch
 FEWEST_REPLAYS = 6

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU
 from gdnbench.errors import NotInterpretedError, raised_at, tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.launch.interpret import InterpretedCuda, InterpretedTriton, Watched
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measure.builds import ARCHS_WITHOUT_GPU
-from gdnbench.measure.protocol import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun, Task
-from gdnbench.measure.worker.device import CpuDevice, TimeLimit
-from gdnbench.measure.worker.placement import Workspaces
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.status import GateResult, Status
+from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEP, IMPORT_STEPS, EventChannel, Examined, StepBegun
 from gdnbench.verify.check import Oracle, contest_error, verify_kernel
+from gdnbench.verify.rotation import Workspaces
+from gdnbench.workers.device import CpuDevice, TimeLimit
+from gdnbench.workers.task import Task
 
 SLOWNESS = 10  # interpreters run in NumPy, Triton's a program at a time
 HEEDED_S = 5.0  # seconds beyond the limit that the parent waits, for code that ignores signals

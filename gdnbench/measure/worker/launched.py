@@ -24,8 +24,8 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from gdnbench.measure.worker.activities import LaunchActivities
 from gdnbench.wording import first_of, plural
+from gdnbench.workers.activities import LaunchActivities
 
 FILLED = "(fill)"
 COPIED = "(copy)"

@@ -19,23 +19,20 @@ from typing import Any, NoReturn
 import torch
 
 from gdnbench.errors import tell_raised
-from gdnbench.measure.measure import file_of
-from gdnbench.measure.protocol import (
-    BURN_IN,
-    EventChannel,
-    Examined,
-    HostTimes,
-    Refused,
-    Sampled,
-    StepBegun,
-    Task,
-    Tuned,
-)
-from gdnbench.measure.worker.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
-from gdnbench.measure.worker.device import CudaDevice, TamperingError, TamperWatch, is_alive, report_failure
-from gdnbench.measure.worker.placement import Rotation, bind_cases
-from gdnbench.measure.worker.timed_checks import WrongWhenTimedError
+from gdnbench.measure.timing import file_of
 from gdnbench.model.status import Status
+from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, Refused, Sampled, StepBegun, Tuned
+from gdnbench.verify.rotation import Rotation, bind_cases
+from gdnbench.workers.cold import DitherAndScrub, NothingBetween, SmClock, choose_between, raise_clock
+from gdnbench.workers.device import (
+    CudaDevice,
+    TamperingError,
+    TamperWatch,
+    WrongWhenTimedError,
+    is_alive,
+    report_failure,
+)
+from gdnbench.workers.task import Task
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
 NOT_ENQUEUED = "Deadlock detected"

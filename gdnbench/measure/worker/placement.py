@@ -21,15 +21,16 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import Numerics, load_captured, load_numerics
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measure.protocol import BUILD_STEPS, BURN_IN, StepBegun, Task, window_count, window_size
-from gdnbench.measure.worker.device import BeginStep, CudaDevice
-from gdnbench.measure.worker.launched import TunerChoices
-from gdnbench.measure.worker.renewal import CapturedDraws, Draws, RenewedPlacements
-from gdnbench.measure.worker.timed_checks import CheckedPlacements, TimedChecks
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import is_captured
 from gdnbench.model.workload import Workload
+from gdnbench.store.journal import BUILD_STEPS, BURN_IN, StepBegun
 from gdnbench.verify.check import Oracle, consult_oracle
+from gdnbench.verify.rotation import CheckedPlacements, TimedChecks
+from gdnbench.workers.device import BeginStep, CudaDevice
+from gdnbench.workers.launched import TunerChoices
+from gdnbench.workers.placement import CapturedDraws, Draws, RenewedPlacements
+from gdnbench.workers.task import Task, window_count, window_size
 
 
 class Workspaces:

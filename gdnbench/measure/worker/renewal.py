@@ -19,8 +19,9 @@ import torch
 
 from gdnbench.launch.numerics import Numerics, rearranged
 from gdnbench.launch.workspace import Workspace, poison, poison_bytes
-from gdnbench.measure.protocol import BURN_IN, MOST_CHECKED
-from gdnbench.measure.worker.harness_kernels import OwnKernel
+from gdnbench.store.journal import BURN_IN
+from gdnbench.workers.cold import OwnKernel
+from gdnbench.workers.task import MOST_CHECKED
 
 InPlace = Mapping[str, str]
 """The outputs that a kernel updates in place, by name, with the input that each starts from."""

@@ -17,11 +17,11 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.workspace import Workspace
-from gdnbench.measure.protocol import CHECK_SHARE, MOST_CHECKED
-from gdnbench.measure.worker.renewal import Draws, RenewedPlacements, memory_apart
 from gdnbench.model.kernel import Kernel
 from gdnbench.model.status import GateResult
 from gdnbench.verify.check import check_all, check_copy, consult_oracle, name_outputs, passes_all
+from gdnbench.workers.placement import Draws, RenewedPlacements, memory_apart
+from gdnbench.workers.task import CHECK_SHARE, MOST_CHECKED
 
 
 class WrongWhenTimedError(Exception):

@@ -9,7 +9,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.measure.observer import Observer, alone_on
+from gdnbench.machine.observer import Observer, alone_on
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.profile.files import make_folder, unused_name

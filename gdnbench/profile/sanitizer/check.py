@@ -16,9 +16,7 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.doctor.software import newest_installed
 from gdnbench.errors import MachineError, ProfilerTimedOutError
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.preflight import Verification
-from gdnbench.measure.protocol import BUILD_STEPS, Examined
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
@@ -26,6 +24,8 @@ from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
 from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment, run_command, run_worker
 from gdnbench.profile.sanitizer.report import SanitizerFinding, SanitizerReport, read_report
+from gdnbench.store.journal import BUILD_STEPS, Examined
+from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
 PROGRAM = "compute-sanitizer"

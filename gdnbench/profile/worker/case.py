@@ -21,10 +21,10 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Launcher, Workspace, load, load_numerics
-from gdnbench.measure.worker.cold import L2Flush, raise_clock
 from gdnbench.model.case import Case
 from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, range_name
-from gdnbench.verify import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle, verify_launcher
+from gdnbench.workers.cold import L2Flush, raise_clock
 
 WARM_UPS = 5  # compile, load, and settle the allocator before profiling
 _CYCLES = 20_000_000  # 10 ms at 1.98 GHz, so that the 3 µs of a launch are 0.03 %

@@ -23,11 +23,11 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen.build import build
 from gdnbench.errors import ProfilerError
 from gdnbench.launch import Binder, Launcher, Workspace, load, load_numerics, load_stamped
-from gdnbench.measure.worker.cold import L2Flush, raise_clock
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, launch_of
 from gdnbench.profile.phases.stamps import HEAD, UNWRITTEN, StampedKernel, Stamps, WordArray
 from gdnbench.profile.process import ProfileTask
 from gdnbench.profile.worker.case import PlacedCase, place_case, time_cold, verify_altered
+from gdnbench.workers.cold import L2Flush, raise_clock
 
 PLACEMENTS = 4  # a launch's time depends on the random placement of tensors
 WARM_UPS = 5

@@ -14,12 +14,12 @@ import torch
 from gdnbench.codegen.triton import compile_triton, constants_of, load_function, options
 from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.launch.bind import bind_compiled
-from gdnbench.measure.worker.cold import L2Flush, raise_clock
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.profile.process import ProfileTask
 from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording
 from gdnbench.profile.proton.trace import kernel_durations_us, write_trace
 from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
+from gdnbench.workers.cold import L2Flush, raise_clock
 
 # Cost of Proton's modes on an H200, by the shortest scope (two records around one store): 32 cycles by default, 20 with
 # a 32-bit clock, and 83 with records in global memory, where the kernel at B=8 also took a second wave.

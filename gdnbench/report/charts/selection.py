@@ -115,7 +115,7 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     if not axes:
         return None
     from gdnbench.catalog.catalog import find_op, load_catalog
-    from gdnbench.measure.request import parse_workloads
+    from gdnbench.catalog.request import parse_workloads
     from gdnbench.model.case import has_short_lists, write_in_full
 
     info = read_info(folder)

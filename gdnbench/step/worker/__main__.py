@@ -8,9 +8,9 @@ import traceback
 from pathlib import Path
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.protocol import EventChannel, Refused, StepBegun
 from gdnbench.process.worker import die_with_parent
 from gdnbench.step.plan import STEP_LIMIT_S, StepTask
+from gdnbench.store.journal import EventChannel, Refused, StepBegun
 
 
 def main(arguments: list[str]) -> int:

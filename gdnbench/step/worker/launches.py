@@ -16,14 +16,13 @@ from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream
 from cuda.core import launch as enqueue
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.measure.protocol import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.measure.worker.activities import COPY, FILL, Activity, choose_recorder
-from gdnbench.measure.worker.cold import raise_clock
-from gdnbench.measure.worker.device import CudaDevice, capture
-from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel
 from gdnbench.model.status import Status
 from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask
+from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
+from gdnbench.workers.activities import COPY, FILL, Activity, choose_recorder
+from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, raise_clock
+from gdnbench.workers.device import CudaDevice, capture
 
 HOST, GAP = "host", "gap"
 Many = Callable[[], object]

@@ -14,15 +14,15 @@ from cuda.bindings import driver
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import Launcher, Numerics, Workspace, load
-from gdnbench.measure.worker.device import CapturedCall, capture
-from gdnbench.measure.worker.harness_kernels import OwnKernel
-from gdnbench.measure.worker.launched import graph_nodes
 from gdnbench.model.case import Variant
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.step.native.loop import CLoop, Launch
 from gdnbench.verify.check import check_all, check_copy, consult_oracle
+from gdnbench.workers.cold import OwnKernel
+from gdnbench.workers.device import CapturedCall, capture
+from gdnbench.workers.launched import graph_nodes
 
 BETWEEN = "between"
 """Name of the kernel that reads memory in place of the weights."""

@@ -15,8 +15,15 @@ import torch
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.launch import load_numerics
-from gdnbench.measure.protocol import EventChannel, Examined, Sampled, Started, StepBegun
-from gdnbench.measure.worker.activities import (
+from gdnbench.model.case import Variant
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.step.native.loop import CLoop, NoCompilerError
+from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
+from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError, most_set_aside, set_aside
+from gdnbench.step.worker.paths import Enqueue, make_path
+from gdnbench.store.journal import EventChannel, Examined, Sampled, Started, StepBegun
+from gdnbench.workers.activities import (
     CASE,
     CHECKS,
     COPY,
@@ -26,16 +33,8 @@ from gdnbench.measure.worker.activities import (
     choose_recorder,
     split_cases,
 )
-from gdnbench.measure.worker.cold import L2Flush, SmClock, raise_clock
-from gdnbench.measure.worker.device import CudaDevice, is_alive
-from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel, EmptyKernel
-from gdnbench.model.case import Variant
-from gdnbench.model.status import Status
-from gdnbench.model.workload import Workload
-from gdnbench.step.native.loop import CLoop, NoCompilerError
-from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
-from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError, most_set_aside, set_aside
-from gdnbench.step.worker.paths import Enqueue, make_path
+from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
+from gdnbench.workers.device import CudaDevice, is_alive
 
 WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
 RECORDED = 4  # steps of a round whose kernels CUPTI times

@@ -14,12 +14,12 @@ from cuda.core import ObjectCode
 
 from gdnbench.codegen.build import build
 from gdnbench.launch.bind import c_value
-from gdnbench.measure.worker.device import capture
 from gdnbench.model.case import argument_names
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.step.native.loop import CLoop, Launch, listed
 from gdnbench.step.plan import L2, StepCase, Way, walk_of
 from gdnbench.step.worker.layers import Chain, NotLaunchedError, largest_window, most_set_aside, state_windows
+from gdnbench.workers.device import capture
 
 Enqueue = Callable[[], object]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import honest
 
-CHECKING = "gdnbench.measure.worker.examine"
+CHECKING = "gdnbench.verify.examine"
 _TOLD = {
     "examined": '{{"kind":"Examined","case":"{case}","status":"ok"}}\n',
     "sampled": '{{"kind":"Sampled","round":1,"case":"{case}","times_us":[0.1,0.1,0.1,0.1,0.1]}}\n',

@@ -7,7 +7,7 @@ from cuda.bindings import driver
 
 import honest
 
-CHECKING = "gdnbench.measure.worker.examine"
+CHECKING = "gdnbench.verify.examine"
 NBYTES = 1 << 20
 
 

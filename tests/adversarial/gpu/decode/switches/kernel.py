@@ -5,7 +5,7 @@ from itertools import count
 
 import honest
 
-CHECKING = "gdnbench.measure.worker.examine"
+CHECKING = "gdnbench.verify.examine"
 _calls = count()
 
 
