@@ -26,7 +26,7 @@ from gdnbench.store.find import list_runs
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, read_case_rounds
-from gdnbench.store.step import is_step
+from gdnbench.store.tables import is_step
 
 RESULTS = Path(__file__).parents[1] / "results" / "evidence"
 FEWEST_PROCESSES = 3

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gdnbench.model.axes import Alias, Axis, AxisList
-    from gdnbench.model.declaration import Hint, Param, Params, Profile
+    from gdnbench.model.declaration import (
+        DtypeOf,
+        ExactGate,
+        Hint,
+        Param,
+        Params,
+        Profile,
+        RmsGate,
+        RoundoffGate,
+        TensorSpec,
+        UlpGate,
+    )
     from gdnbench.model.kernel import (
         CudaKernel,
         CudaLaunch,
@@ -27,7 +38,6 @@ if TYPE_CHECKING:
         TritonLaunch,
     )
     from gdnbench.model.op import Op
-    from gdnbench.model.tensor import DtypeOf, ExactGate, RmsGate, RoundoffGate, TensorSpec, UlpGate
     from gdnbench.model.workload import Shape, Workload
     from gdnbench.model.workload_spec import WorkloadSpec
 

@@ -6,4 +6,6 @@ from gdnbench.model.workload import Workload
 
 def able_workload(entry: CatalogEntry) -> Workload:
     """The op's default, or the first of its suites' that the kernel can do."""
-    return next(each for each in (entry.op.default, *entry.op.suite_workloads) if not entry.kernel.unable(each))
+    return next(
+        each for each in (entry.op.default, *entry.op.suite_workloads) if not entry.kernel.unsupported_reason(each)
+    )

@@ -6,9 +6,9 @@ from decode_workloads import decode_at
 from run_data import case, failed, measured, store, versus
 
 from gdnbench.model.declaration import Params
+from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Role, Status
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 
 KERNEL = "decode-x"
 

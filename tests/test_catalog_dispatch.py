@@ -185,7 +185,9 @@ def test_a_table_that_is_no_text_is_broken(made, tmp_path):
     ],
 )
 def test_a_dispatcher_declares_nothing_that_is_its_kernels(given):
-    with pytest.raises(DeclarationError, match=f"{next(iter(given))}: a dispatcher has none"):
+    with pytest.raises(
+        DeclarationError, match=f"{next(iter(given))}: a dispatcher takes those of the kernel that it picks"
+    ):
         DispatchKernel(name="decode-x", **given)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.catalog.includes import included_headers
+from gdnbench.catalog.entry import included_headers
 from gdnbench.catalog.new_kernel import make_kernel
 from gdnbench.model.case import CodeState, same_sources
 

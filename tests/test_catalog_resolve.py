@@ -6,7 +6,7 @@ import pytest
 from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.resolve import op_option, ops_having, resolve_op
+from gdnbench.catalog.select import op_option, ops_having, resolve_op
 from gdnbench.errors import UnknownNameError, UsageError
 
 TOYS = REPOSITORY / "tests" / "toys"

@@ -106,11 +106,6 @@ def test_a_param_that_cannot_be_set_is_an_error_with_a_hint(wanted, why):
     assert caught.value.hint
 
 
-def test_an_exact_label_finds_its_kernel():
-    entry, variant = find_variant(CATALOG, "decode", "decode-v4b")
-    assert (entry.kernel.name, variant.preset) == ("decode-v4", "decode-v4b")
-
-
 @pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v99"])
 def test_only_an_exact_label_finds_anything(label):
     with pytest.raises(UnknownNameError):

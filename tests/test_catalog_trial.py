@@ -173,7 +173,7 @@ def test_a_content_is_tried_once_wherever_it_lies(tmp_path, kind):
         folder = add_kernel(tmp_path / root, variant=code)
         os.utime(folder / "variant.py", (1e9, 1e9))
         load_catalog([BUNDLED, tmp_path / root])
-        trial._kept.clear()  # as another process begins
+        trial._results.clear()  # as another process begins
         load._RUN.clear()
     assert _count(tried) == 1
 
@@ -202,7 +202,7 @@ def test_what_is_kept_of_trials_may_be_anything(tmp_path, damage):
     add_kernel(tmp_path, variant=LETHAL["exit-0"][0])
     for _ in range(2):
         assert [broken.name for broken in load_catalog([BUNDLED, tmp_path]).broken] == ["decode/mine"]
-        trial._kept.clear()
+        trial._results.clear()
 
 
 @pytest.mark.parametrize("place", ["a-file", "/proc/gdnbench", "/dev/null"])

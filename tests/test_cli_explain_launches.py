@@ -12,7 +12,7 @@ from run_data import measured, store
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case
-from gdnbench.store.builds import LaunchRow, write_launches
+from gdnbench.store.tables import LaunchRow, write_launches
 
 pytestmark = pytest.mark.slow
 

@@ -280,7 +280,7 @@ def test_a_kernel_that_does_not_build_is_a_row_and_exit_code_6(run, monkeypatch)
     ("declared", "told"),
     [
         ("1 // 0 + ", "`block` in variant.py of decode-v99 failed: ZeroDivisionError"),
-        ("None and ", "decode-v99: `block` in variant.py gives None, which is no whole number"),
+        ("None and ", "decode-v99: `block` in variant.py returns None, not a whole number"),
     ],
 )
 def test_a_declaration_that_fails_at_the_workload_fails_alone(run, monkeypatch, tmp_path, declared, told):

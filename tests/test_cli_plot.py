@@ -100,7 +100,7 @@ def test_a_recorded_sweep_is_shown(run):
         (["--chart", "time", "-o", "/dev/full"], "-o /dev/full: the name ends in .png"),
         (["a", "b", "--chart", "time"], "name one run"),
         (["--chart", "time", "published/b200"], "gdnbench compare RUN published/b200"),
-        (["published/b200", "--chart", "sol"], "published/b200 is a table of published figures, and no run"),
+        (["published/b200", "--chart", "sol"], "published/b200 is a table of published figures, not a run"),
         (["-o", "chart.png"], "--output is of --chart"),
         (["--chart", "time", "--json"], "--chart does not go with --json"),
     ],

@@ -10,10 +10,10 @@ import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_for, workers_of
 from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
 
-from gdnbench.model.sweep import Place
+from gdnbench.model.measurement import Place
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_sweep
 
 TUNABLE = REPOSITORY / "tests" / "tunable"
 # A margin so wide that a busy machine does not tell the baseline apart from itself, which is exit code 4.

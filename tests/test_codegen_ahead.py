@@ -13,7 +13,7 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.errors import BuildError, MachineError, UsageError
-from gdnbench.model.case import UNREAD, Build
+from gdnbench.model.gpu import UNREAD, Build
 
 ROOT = Path(__file__).parent / "data" / "binary" / "kernels"
 CATALOG = load_catalog([default_roots()[0], ROOT])

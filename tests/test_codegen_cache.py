@@ -13,8 +13,8 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codegen.build import build, build_key
 from gdnbench.codegen.cache import cache_folder, load_build, store_build, store_cubin
 from gdnbench.errors import MachineError
-from gdnbench.model.case import UNREAD, Build
 from gdnbench.model.declaration import Params
+from gdnbench.model.gpu import UNREAD, Build
 
 CATALOG = load_catalog()
 V4 = CATALOG.entries["decode-v4"]

@@ -9,7 +9,7 @@ import pytest
 from gdnbench.codegen import cubin
 from gdnbench.codegen.cache import cache_limit, cache_use, clean, evict, load_build, store_build, store_cubin
 from gdnbench.errors import UsageError
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 
 SIZE = 20_000
 

@@ -13,11 +13,11 @@ from gdnbench.analyse.figure import (
     read_case_id,
     workload_value,
 )
-from gdnbench.catalog.catalog import axes_of
+from gdnbench.catalog.catalog import op_named
 from gdnbench.errors import ShapeError
 from gdnbench.model.case import Case, Variant
 
-AXES = axes_of("decode")
+AXES = op_named("decode").workloads
 KEYS = WorkloadKeys((AXES,))
 WORKLOADS = st.builds(
     lambda batch, heads, group, key, value: decode_at(B=batch, HQ=heads, HV=heads * group, K=key, V=value),

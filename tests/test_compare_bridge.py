@@ -7,8 +7,8 @@ import pytest
 from committed import EVIDENCE, ROOT
 from faults import answer
 
-from gdnbench.analyse.suite import judge_suite
-from gdnbench.analyse.within_run import move_rounds, side_by_side
+from gdnbench.analyse.ratio import move_rounds
+from gdnbench.analyse.suite import judge_suite, side_by_side
 from gdnbench.model.op import Suite
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.store.measurements import read_measurements

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gdnbench.analyse.expected import expect
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
-from gdnbench.analyse.foreign import find_published, load_published
+from gdnbench.analyse.sources import find_published, load_published
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.status import Role, Status
 
@@ -61,12 +61,6 @@ def test_the_studys_ratios_and_its_reason(study, label, told):
     assert expectation.residual == pytest.approx(measured / expectation.ratio)
     assert expectation.reason.startswith(f"{measured:.2f}x slower on b200: 0.13 of ")
     assert expectation.reason.endswith("Latency, not a bad port.")
-
-
-@needs_results
-def test_every_kernel_of_the_study_is_bound_by_latency(study):
-    assert len(study) == 12
-    assert {expectation.bound for _, expectation in study.values()} == {"latency"}
 
 
 @needs_results
@@ -181,22 +175,6 @@ def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, r
     assert min(bandwidths, 1) * (1 - 1e-9) <= expectation.ratio <= max(bandwidths, 1) * (1 + 1e-9)
     assert expectation.residual * expectation.ratio == pytest.approx(right_us / left_us)
     assert "nan" not in expectation.reason
-
-
-@given(left_us=TIMES, right_us=TIMES, workload=WORKLOADS)
-def test_more_bandwidth_never_makes_the_expected_time_longer(left_us, right_us, workload):
-    left, right = figure(left_us, workload=workload), figure(right_us, workload=workload)
-    ratios = [between(left, right, "rtx3090", slug).ratio for slug in SLUGS[1:]]
-    assert ratios == sorted(ratios, reverse=True)
-
-
-@given(left_us=TIMES, floors=st.lists(TIMES, min_size=2, max_size=2, unique=True))
-def test_a_dearer_launch_never_makes_the_expected_time_shorter(left_us, floors):
-    low, high = sorted(floors)
-    ratios = [
-        between(figure(left_us), figure(6.0), others=([floor(2.0)], [floor(there)])).ratio for there in (low, high)
-    ]
-    assert ratios[0] <= ratios[1]
 
 
 @given(left_us=st.floats(3.0, 50.0), right_us=st.floats(3.0, 50.0))

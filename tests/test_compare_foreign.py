@@ -362,11 +362,6 @@ def test_a_damaged_gzip_file_is_refused(tmp_path):
         load_foreign(tmp_path / "a.json.gz")
 
 
-def test_a_large_csv_keeps_every_row(tmp_path):
-    rows = "".join(f"k{number},{number + 1}\n" for number in range(20_000))
-    assert len(load_foreign(csv_file(tmp_path, "kernel,time_us\n" + rows)).figures) == 20_000
-
-
 NAMES = st.text(st.characters(blacklist_characters=":=\r\n", blacklist_categories=("Cs",)), min_size=1, max_size=12)
 
 
@@ -375,14 +370,3 @@ def test_labels_come_apart_as_they_were_put_together(kernel, params):
     label = join_label(kernel, params)
     assert split_label(label) == (kernel, params)
     assert join_label(*split_label(label)) == label
-
-
-@given(st.lists(st.tuples(NAMES, st.floats(1e-3, 1e6)), min_size=1, max_size=20, unique_by=lambda row: row[0].strip()))
-def test_whatever_the_kernels_are_called_their_times_come_back(tmp_path_factory, rows):
-    import csv
-
-    path = tmp_path_factory.mktemp("any") / "a.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("kernel", "time_us"), *((f"k{name}", repr(time)) for name, time in rows)])
-    found = load_foreign(path).figures
-    assert [figure.time_us for figure in found] == [time for _, time in rows]

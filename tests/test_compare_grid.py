@@ -229,21 +229,3 @@ def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
         assert tuple(entry.value(key) for key in columns) == column
     assert all(row.entries[0] and any(row.entries[1:]) for row in grid.rows)
     assert not any(row.entries[0] and any(row.entries[1:]) for row in grid.alone)
-
-
-@given(st.lists(CASES, min_size=2, max_size=2))
-@settings(max_examples=100, deadline=None)
-def test_two_runs_can_be_joined_where_they_share_a_case_and_only_there(runs):
-    one, other = runs
-    sources = [
-        source(*(figure(label, workload=workload) for label, workload in cases), name=name)
-        for name, cases in (("one", one), ("other", other))
-    ]
-    entries = entries_of(sources)
-    if not one & other:
-        with pytest.raises(UsageError, match=r"no common case|one column only"):
-            join(entries, default_rows(("run",), entries), ("run",))
-        return
-    grid = join(entries, default_rows(("run",), entries), ("run",))
-    assert len(grid.rows) == len(one & other)
-    assert len(grid.alone) == len(one ^ other)

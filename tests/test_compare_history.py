@@ -7,14 +7,16 @@ from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from run_data import WORKLOAD
 
-from gdnbench.analyse.history import check_workloads, choose_gpu, choose_label, history_of, of_gpu
+from gdnbench.analyse.history import check_workloads, choose_gpu, choose_label, history_of
 from gdnbench.analyse.runs import load_stored_runs
 from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
 from gdnbench.model.status import Status
 
 
 def history(results, label=KERNEL, **more):
-    return history_of(of_gpu(load_stored_runs(results), "h200"), label, WORKLOAD, gpu="h200", **more)
+    return history_of(
+        [each for each in load_stored_runs(results) if each.gpu == "h200"], label, WORKLOAD, gpu="h200", **more
+    )
 
 
 def steps(found):

@@ -10,8 +10,7 @@ from launches_data import toys
 from test_diagnose_rules import CAUSES
 
 from gdnbench.catalog.request import make_request, parse_workloads
-from gdnbench.catalog.resolve import resolve_op
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.rules import RULES, rank

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.analyse.foreign import PUBLISHED_COLUMNS as PUBLISHED
+from gdnbench.analyse.sources import PUBLISHED_COLUMNS as PUBLISHED
 from gdnbench.errors import ExitCode
-from gdnbench.store import builds, measurements, samples
+from gdnbench.store import measurements, samples
+from gdnbench.store.files import field_names
 from gdnbench.store.info import RunInfo
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import BuildRow, read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "reference.md").read_text()
@@ -47,8 +48,8 @@ def test_every_variable_of_ours_is_there():
 @pytest.mark.parametrize(
     ("name", "columns"),
     [
-        ("rounds.csv", samples._ROUND_COLUMNS),
-        ("builds.csv", builds._COLUMNS),
+        ("rounds.csv", field_names(samples.RoundRow)),
+        ("builds.csv", field_names(BuildRow)),
         ("results/published", PUBLISHED),
         ("samples.parquet", ("case", "round", "time_us", "sm_mhz", "placement", "output_placement")),
     ],

@@ -131,5 +131,5 @@ def test_fla_has_a_beta_up_to_2(name):
 def test_flashinfer_knows_neither_a_beta_up_to_2_nor_small_heads():
     entry = CATALOG.entries["layer-flashinfer"]
     shapes = (Shape(), Shape(BETA=2), Shape(K=96, V=192))
-    unable = [entry.kernel.unable(entry.op.workload(shape)) for shape in shapes]
+    unable = [entry.kernel.unsupported_reason(entry.op.workload(shape)) for shape in shapes]
     assert unable == ["", "FlashInfer's beta has the limit 1", "FlashInfer's heads have at least 128 elements"]

@@ -9,7 +9,7 @@ from verified_kernels import gate_statuses
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
-from gdnbench.model.tensor import ExactGate
+from gdnbench.model.declaration import ExactGate
 from gdnbench.model.workload import Shape
 from gdnbench.verify.gates import is_unequal, roundoff_error
 

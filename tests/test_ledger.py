@@ -16,10 +16,18 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import Closed, EntryState, Expectation, LedgerEntry, Opened, parse_expectation
-from gdnbench.ledger.file import read_ledger
-from gdnbench.ledger.judge import decide, gate_of, gates_of, judge
-from gdnbench.ledger.sources import difference, pack, unpack
+from gdnbench.ledger.entry import (
+    Closed,
+    EntryState,
+    Expectation,
+    LedgerEntry,
+    Opened,
+    gate_of,
+    gates_of,
+    parse_expectation,
+)
+from gdnbench.ledger.events import decide, judge
+from gdnbench.ledger.file import difference, pack, read_ledger, unpack
 from gdnbench.stats.interval import Interval
 from gdnbench.store.measurements import read_measurements
 
@@ -226,16 +234,17 @@ def test_another_baseline_than_the_run_s_is_paired_by_its_rounds(home, begin, cl
     assert any("decode-v9" in note for note in closed["notes"])
 
 
-def test_a_run_of_before_the_entry_is_refused(home, begin, close):
-    keep_run(home, timestamp="2020-01-01T00:00:00+00:00")
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"timestamp": "2020-01-01T00:00:00+00:00"}, "began before entry 1 was opened"),
+        ({"decode_v10": "0123456789abcdef"}, "other sources"),
+    ],
+)
+def test_a_run_of_before_the_entry_or_of_other_code_is_refused(home, begin, close, changed, why):
+    keep_run(home, **changed)
     begin(SLOWER)
-    assert "began before entry 1 was opened" in close(code=ExitCode.USAGE)
-
-
-def test_a_run_of_other_code_is_refused(home, begin, close):
-    keep_run(home, decode_v10="0123456789abcdef")
-    begin(SLOWER)
-    assert "other sources" in close(code=ExitCode.USAGE)
+    assert why in close(code=ExitCode.USAGE)
 
 
 def test_a_baseline_of_other_code_is_noted(home, begin, close):
@@ -279,8 +288,9 @@ def test_what_was_refuted_is_not_tried_again_unless_asked_for(home, begin, close
     assert read_ledger(home / "ledger.jsonl")[3].opened.after == 1
 
 
-def test_an_entry_follows_one_that_there_is(home, begin):
-    assert "no such entry" in begin(SLOWER, more=["--after", "7"], code=ExitCode.USAGE)
+@pytest.mark.parametrize("option", ["--after", "--gate"])
+def test_an_entry_follows_and_depends_on_those_that_there_are(home, begin, option):
+    assert f"{option} 7: there is no such entry" in begin(SLOWER, more=[option, "7"], code=ExitCode.USAGE)
 
 
 def test_the_list_and_one_in_full(home, begin, close, command_line):
@@ -455,7 +465,7 @@ import sys
 from pathlib import Path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.ledger.file import append_event
-from gdnbench.ledger.opening import opened_event, plan_try
+from gdnbench.ledger.events import opened_event, plan_try
 planned = plan_try(load_catalog(), "at once", "decode-v10", ["time <= 4us at B=1"])
 for _ in range(8):
     append_event(Path("ledger.jsonl"), lambda entries: opened_event(planned, entries))
@@ -508,10 +518,6 @@ def test_an_undecided_step_keeps_its_gate_shut_for_now(home, begin, close):
     begin("time <= 4.7us at B=1", more=["--gate", "1"])
     assert close(number=1)["state"] == "undecided"
     assert "waits for 1" in close(number=2, code=2)
-
-
-def test_a_gate_is_an_entry_that_there_is(home, begin):
-    assert "--gate 7: there is no such entry" in begin(FASTER, more=["--gate", "7"], code=2)
 
 
 def test_a_long_plan_is_listed_as_soon_as_a_short_one(home, begin, command_line):

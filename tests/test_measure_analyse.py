@@ -14,7 +14,7 @@ from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import spec_of
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
 from gdnbench.store.journal import Examined, HostTimes, Sampled

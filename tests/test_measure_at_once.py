@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gdnbench.analyse.exit_code import gravest_code
+from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.errors import ExitCode
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
 
@@ -108,4 +108,4 @@ def test_the_exit_code_is_the_gravest(codes, joint, worst):
 
 def test_every_exit_code_has_a_rank():
     for code in ExitCode:
-        assert gravest_code([code]) is code
+        assert worst_exit_code([code]) is code

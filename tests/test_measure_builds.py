@@ -8,7 +8,7 @@ from run_data import case
 
 from gdnbench.codegen.builds import Builds, build_rows, serialized_warnings
 from gdnbench.errors import BuildError
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 from gdnbench.model.kernel import CudaKernel, TorchKernel
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined

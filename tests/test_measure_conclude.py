@@ -12,8 +12,8 @@ from gdnbench.analyse.conclude import conclude, simplicity
 from gdnbench.analyse.rounds import Collected, Sampled
 from gdnbench.model.declaration import Param, Params
 from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.measurement import Place
 from gdnbench.model.status import Role
-from gdnbench.model.sweep import Place
 from gdnbench.store.journal import BURN_IN
 from gdnbench.store.settings import Settings
 

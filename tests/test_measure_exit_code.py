@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from run_data import case, failed, measured, versus
 
-from gdnbench.analyse.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
+from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role, Status
 
@@ -40,7 +40,7 @@ def failure(status):
 )
 def test_the_gravest_failure_decides(rows, code):
     for order in (rows, rows[::-1]):
-        assert exit_code_of(order, interrupted=False) is code
+        assert exit_code_of_rows(order, interrupted=False) is code
 
 
 NO_GPU = failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU")
@@ -59,7 +59,7 @@ NO_GPU = failed(case("decode-v4"), Status.UNSUPPORTED, "needs a GPU")
 )
 def test_a_baseline_that_was_named_was_asked_for(rows, code):
     for order in (rows, rows[::-1]):
-        assert exit_code_of(order, interrupted=False, baseline_named=True) is code
+        assert exit_code_of_rows(order, interrupted=False, baseline_named=True) is code
 
 
 def test_a_baseline_that_was_named_is_told_among_what_cannot_be_measured():
@@ -71,7 +71,7 @@ def test_a_baseline_that_was_named_is_told_among_what_cannot_be_measured():
 def test_on_a_cpu_noise_is_a_warning_and_no_failure():
     """Other programs share the CPU: a first try on a laptop must not end as a failure."""
     on_cpu = replace(APART, timing=replace(APART.timing, timer="cpu"))
-    assert exit_code_of([BASELINE, KERNEL, on_cpu], interrupted=False) is ExitCode.OK
+    assert exit_code_of_rows([BASELINE, KERNEL, on_cpu], interrupted=False) is ExitCode.OK
 
 
 def test_nothing_measured_says_of_what_and_why():
@@ -82,11 +82,11 @@ def test_nothing_measured_says_of_what_and_why():
 
 
 def test_an_interruption_is_told_whatever_else_happened():
-    assert exit_code_of([failure(Status.WRONG_NUMBERS)], interrupted=True) is ExitCode.INTERRUPTED
+    assert exit_code_of_rows([failure(Status.WRONG_NUMBERS)], interrupted=True) is ExitCode.INTERRUPTED
 
 
 def test_rows_may_come_from_a_generator():
-    assert exit_code_of((row for row in [APART]), interrupted=False) is ExitCode.NOISY
+    assert exit_code_of_rows((row for row in [APART]), interrupted=False) is ExitCode.NOISY
 
 
 SWEPT = ["decode-v4", *(f"decode-{status}" for status in Status)]

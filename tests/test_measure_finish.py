@@ -13,12 +13,12 @@ from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.measure.start import load_unfinished
 from gdnbench.measure.write import write_run
 from gdnbench.model.status import Role, Status
-from gdnbench.store.builds import read_launches
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled, encode
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.settings import Settings
+from gdnbench.store.tables import read_launches
 
 CATALOG = load_catalog(default_roots()[:1])
 CASES = (case("decode-reference", Role.BASELINE), case("decode-v4", WARPS=8))

@@ -16,9 +16,9 @@ from gdnbench.codegen.builds import Builds, build_jobs
 from gdnbench.errors import BuildError
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.timing import as_chosen, find_forms, forms_to_try, in_every_form
-from gdnbench.model.case import Build, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Param, Params
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape

@@ -3,9 +3,8 @@ from dataclasses import fields
 import pytest
 from decode_workloads import decode_at
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots, find_op, load_catalog
 from gdnbench.catalog.request import make_request, parse_workloads
-from gdnbench.catalog.resolve import find_op
 from gdnbench.errors import ExitCode, ShapeError, UnknownNameError, UsageError
 from gdnbench.store.settings import QUICK, Settings, choose_settings
 

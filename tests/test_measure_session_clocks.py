@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from session_data import CATALOG, GPU, HealthyWorkers, begin
 
-from gdnbench.analyse.exit_code import exit_code_of
+from gdnbench.analyse.exit_code import exit_code_of_rows
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.machine.observer import Observer
 from gdnbench.measure.start import resume_session
@@ -155,7 +155,7 @@ def test_a_case_that_a_clock_loses_keeps_its_other_times(machine):
     (row,) = lost
     assert (row.case.label, row.status, row.reason) == ("decode-v4", Status.CRASHED, "it was told to")
     assert finished.info.complete
-    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.PARTIAL
+    assert exit_code_of_rows(finished.analysis.rows, interrupted=False) is ExitCode.PARTIAL
 
 
 def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
@@ -165,7 +165,7 @@ def test_a_case_that_a_clock_finds_to_cheat_has_no_time_by_any(machine):
     assert cheated.timing is None
     assert cheated.case not in {row.case for row in finished.analysis.clocks}
     assert all(cheated.case not in task.cases for task in workers.tasks if task.clock == "graph")
-    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+    assert exit_code_of_rows(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
     others = [row for row in finished.analysis.measurements if row.case != cheated.case]
     assert {row.status for row in others} == {Status.OK}
 
@@ -179,7 +179,7 @@ def test_a_case_whose_time_is_implausible_by_a_clock_has_no_time_by_any(machine,
     assert found[0].reason.startswith("by cupti: 1.5")
     assert not {row.case for row in found} & {row.case for row in finished.analysis.clocks}
     assert len(times(finished.analysis.measurements)) == 8
-    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
+    assert exit_code_of_rows(finished.analysis.rows, interrupted=False) is ExitCode.WRONG_NUMBERS
 
 
 def test_a_clock_that_cannot_be_read_costs_its_own_numbers_alone(machine):
@@ -253,7 +253,7 @@ def test_a_warning_says_which_clock_it_is_of(machine, monkeypatch):
     told = [warning for warning in finished.info.warnings if "against itself" in warning]
     assert len(told) == 2
     assert all(warning.startswith("cupti: ") for warning in told)
-    assert exit_code_of(finished.analysis.rows, interrupted=False) is ExitCode.NOISY
+    assert exit_code_of_rows(finished.analysis.rows, interrupted=False) is ExitCode.NOISY
 
 
 @pytest.mark.parametrize("clock", ["cupti", "graph"])

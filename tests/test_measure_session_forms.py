@@ -7,9 +7,9 @@ from session_data import begin as begin_run
 from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request
 from gdnbench.measure.start import open_sweep, resume_session
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.tables import read_builds
 from gdnbench.workers.task import Phase
 
 FLOOR = "decode-floor-copy"

@@ -6,8 +6,8 @@ import pytest
 from session_data import HealthyWorkers, begin
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.store.builds import read_builds
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_builds
 
 pytestmark = pytest.mark.slow
 

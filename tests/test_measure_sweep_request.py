@@ -20,7 +20,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.store.files import Journal
 from gdnbench.store.info import read_info, write_info
 from gdnbench.store.journal import Examined, Sampled, encode
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_sweep
 
 OP = default_roots()[0] / "decode" / "op.py"
 DECLARATION = """from gdnbench import Param, TorchKernel

@@ -18,12 +18,11 @@ from gdnbench.measure.plan import make_plan, make_sweep_request
 from gdnbench.measure.start import begin_session
 from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
-from gdnbench.store.builds import read_builds
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import info_document, read_info, suite_of
 from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.settings import Settings
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_builds, read_sweep
 
 CATALOG = load_catalog(default_roots()[:1])
 KERNELS = "decode-v1,decode-v4"

@@ -41,11 +41,6 @@ def test_a_kernel_without_params_says_so():
     assert "none" in caught.value.hint
 
 
-def test_names_are_case_sensitive():
-    with pytest.raises(ParamError):
-        _kernel().resolve({"bv": 8})
-
-
 @pytest.mark.parametrize(("values", "why"), [({"BV": 32}, "BV=32"), ({"WARPS": 4}, "no param WARPS")])
 def test_a_preset_that_cannot_be_resolved_is_refused_when_declared(values, why):
     with pytest.raises(DeclarationError, match=f"preset decode-xb: .*{why}") as caught:

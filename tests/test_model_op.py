@@ -6,8 +6,8 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ShapeError
 from gdnbench.model.axes import Alias, Axis, AxisList
+from gdnbench.model.declaration import DtypeOf, TensorSpec, UlpGate
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import DtypeOf, TensorSpec, UlpGate
 from gdnbench.model.workload import Shape
 from gdnbench.model.workload_spec import WorkloadSpec
 

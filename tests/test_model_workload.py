@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.axes import Alias, Axis, AxisList, parse_list, short_list, write_list
-from gdnbench.model.nearest import nearest_workload
-from gdnbench.model.workload import Shape
+from gdnbench.model.workload import Shape, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]

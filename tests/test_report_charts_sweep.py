@@ -9,7 +9,7 @@ from committed import RESULTS
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
 from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.model.sweep import Place
+from gdnbench.model.measurement import Place
 from gdnbench.report.charts import plot
 from gdnbench.report.charts.plot import check_picture, draw_sweep
 

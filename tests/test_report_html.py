@@ -24,8 +24,8 @@ from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.report.html import report as report_module
 from gdnbench.report.html.report import inline_json, write_report
 from gdnbench.report.html.run_section import times_charts
-from gdnbench.store.builds import BuildRow, write_builds
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import BuildRow, write_builds
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
 PREFILL = RESULTS / "20261124-031935-h200-prefill-processes"

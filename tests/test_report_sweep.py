@@ -21,14 +21,14 @@ from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
+from gdnbench.model.measurement import OneForAll, Place
 from gdnbench.model.status import Role, Status
-from gdnbench.model.sweep import OneForAll, Place
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params
 from gdnbench.report.sweep import print_sweep
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.sweep import read_sweep, write_sweep
+from gdnbench.store.tables import read_sweep, write_sweep
 
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 SEVERAL = RECORDED / "20261121-180544-h200-decode-sweep-joint"

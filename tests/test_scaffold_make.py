@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import folder_of, make_kernel, op_named_by
-from gdnbench.catalog.new_kernel_changes import entry_of, preset_of
+from gdnbench.catalog.new_kernel import entry_of, folder_of, make_kernel, op_named_by, preset_of
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
@@ -102,16 +101,6 @@ def test_a_copy_of_a_gpu_kernel_compiles_elsewhere(tmp_path, monkeypatch, name):
     copy = load(tmp_path / "mine")
     built = build(copy, copy.default, decode_at(), "sm_90")
     assert built.symbol == copy.kernel.entry
-
-
-def test_a_function_takes_the_new_name_in_all_files(tmp_path):
-    make_kernel("decode-new1", "decode-v4", tmp_path)
-    copy = load(tmp_path)
-    assert copy.kernel.entry == "gdn_decode_new1"
-    text = copy.source.read_text()
-    assert "gdn_decode_new1(" in text
-    assert "gdn_decode_v4" not in text
-    assert text.replace("gdn_decode_new1", "gdn_decode_v4") == CATALOG.entries["decode-v4"].source.read_text()
 
 
 def test_params_after_colons_become_the_defaults(tmp_path):

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from gdnbench.stats.interval import Verdict
+from gdnbench.stats.interval import Variance, Verdict, add_variances, half_width_of
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, Between, estimate_effects, within_sd
-from gdnbench.stats.variance import Variance, add_variances, half_width_of
 
 PROCESSES, ROUNDS = 3, 14
 PROCESS = np.repeat(np.arange(PROCESSES), ROUNDS)

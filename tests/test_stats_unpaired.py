@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 from scipy import stats
 
-from gdnbench.stats.interval import Verdict
+from gdnbench.stats.interval import Variance, Verdict
 from gdnbench.stats.multiple import compare_unpaired
 from gdnbench.stats.paired import UnpairedLogRatio, mean_time, unpaired_log_ratio
-from gdnbench.stats.variance import Variance
 
 RNG = np.random.default_rng(3)
 LEFT, RIGHT = 5.0 * np.exp(RNG.normal(0, 0.01, 11)), 4.0 * np.exp(RNG.normal(0, 0.03, 31))

@@ -33,7 +33,7 @@ from gdnbench.step.plan import (
 )
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.store.step import read_launch_ways, read_steps, write_steps
+from gdnbench.store.tables import read_launch_ways, read_steps, write_steps
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"

@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from gdnbench.store.step import read_launch_ways, read_steps
+from gdnbench.store.tables import read_launch_ways, read_steps
 
 pytestmark = pytest.mark.gpu
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from gdnbench.errors import RunFormatError
-from gdnbench.store.builds import BuildRow, read_builds, write_builds
+from gdnbench.store.tables import BuildRow, read_builds, write_builds
 
 MADE = BuildRow(
     kernel="decode-v4", label="decode-v4b", language="cuda", series="qk4_v8", arch="sm_90", registers=32,

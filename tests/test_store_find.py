@@ -15,7 +15,7 @@ from gdnbench.store.files import RunFolder
 from gdnbench.store.find import compares, find_run, list_runs, name_runs
 from gdnbench.store.info import write_info
 from gdnbench.store.samples import read_rounds
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 
 RUNS = (
     "20260101-000000-h200-decode",
@@ -70,11 +70,6 @@ def test_a_whole_label_beats_one_that_begins_with_it(results):
     longer = add(results, "20260106-000000-b200-decode-before-lunch")
     assert find_run(results, "before") == results / "20260102-000000-b200-decode-before"
     assert find_run(results, "before-lunch") == find_run(results, "lunch") == longer
-
-
-def test_the_latest_run_may_have_a_label(results):
-    latest = add(results, "20260106-000000-h200-decode-late")
-    assert find_run(results) == find_run(results, "h200") == latest
 
 
 def test_a_run_elsewhere_is_found_by_its_path(results, tmp_path_factory):

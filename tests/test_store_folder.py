@@ -6,7 +6,7 @@ import pytest
 from run_data import info
 
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.store.files import RunFolder, run_id_of
+from gdnbench.store.files import Journal, RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_run
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
@@ -30,11 +30,6 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 )
 def test_a_runs_name_is_when_where_what_and_a_safe_label(label, tail):
     assert run_id_of(NOW, "h200", "decode", label) == "20260102-030405-h200-decode" + tail
-
-
-def test_names_sort_by_time():
-    later = NOW.replace(hour=13)
-    assert run_id_of(NOW, "h200", "decode", "z") < run_id_of(later, "a100", "decode", "")
 
 
 def test_a_run_is_hidden_until_it_is_finished(tmp_path):
@@ -80,3 +75,44 @@ def test_a_run_that_is_being_measured_cannot_be_taken_up(tmp_path):
     measuring = RunFolder.create(tmp_path, "run")
     with pytest.raises(UsageError, match="another process"):
         RunFolder.reopen(measuring.path)
+
+
+NAME = "journal.jsonl"
+
+
+def write(folder, *lines):
+    with Journal(folder) as journal:
+        for line in lines:
+            journal.append(line)
+
+
+def test_lines_come_back_in_order(tmp_path):
+    write(tmp_path, "one", "two")
+    write(tmp_path, "three")
+    assert list(read_journal(tmp_path)) == ["one", "two", "three"]
+
+
+def test_a_line_is_on_disk_as_soon_as_it_is_appended(tmp_path):
+    with Journal(tmp_path) as journal:
+        journal.append("one")
+        assert list(read_journal(tmp_path)) == ["one"]
+
+
+def test_where_there_is_no_journal_there_are_no_lines(tmp_path):
+    assert list(read_journal(tmp_path)) == []
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path, cut):
+    write(tmp_path, "one", "two")
+    path = tmp_path / NAME
+    path.write_text(path.read_text()[:-cut])
+    assert list(read_journal(tmp_path)) == ["one"]
+
+
+def test_a_run_that_goes_on_after_a_cut_off_line_loses_only_that_line(tmp_path):
+    write(tmp_path, "one", "two")
+    path = tmp_path / NAME
+    path.write_text(path.read_text()[:-2])
+    write(tmp_path, "three", "four")
+    assert list(read_journal(tmp_path)) == ["one", "three", "four"]

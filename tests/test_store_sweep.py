@@ -10,7 +10,7 @@ from sweep_data import JOINT, LARGE, SMALL, point, sweep_of
 from gdnbench.errors import RunFormatError
 from gdnbench.model.declaration import Params
 from gdnbench.store.info import write_info
-from gdnbench.store.sweep import NAME, read_sweep, write_sweep
+from gdnbench.store.tables import SWEEP_NAME, read_sweep, write_sweep
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_what_json_holds_is_typed_again(folder):
 
 
 def test_the_file_is_json_without_infinities(folder):
-    json.loads((folder / NAME).read_text(), parse_constant=pytest.fail)
+    json.loads((folder / SWEEP_NAME).read_text(), parse_constant=pytest.fail)
 
 
 def test_a_sweep_without_any_point_is_read(tmp_path):
@@ -99,7 +99,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_refused_with_a_hint(folder, damage):
-    path = folder / NAME
+    path = folder / SWEEP_NAME
     DAMAGES[damage](path)
     with pytest.raises(RunFormatError, match=r"sweep\.json") as caught:
         read_sweep(folder)

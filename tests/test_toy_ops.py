@@ -9,9 +9,9 @@ import pytest
 from faults import REPOSITORY, Gdnbench
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_builds
 
 pytestmark = pytest.mark.slow
 
@@ -314,7 +314,7 @@ def test_a_workload_is_called_by_the_name_that_its_suite_gives_it(tmp_path):
 @pytest.mark.parametrize(
     ("grid", "told"),
     [
-        ("name,M\na,16\nb,16\n", "grid.csv line 3: this workload stands in it twice"),  # a name makes no other of it
+        ("name,M\na,16\nb,16\n", "grid.csv line 3: duplicate workload"),  # a name makes no other of it
         (f"name,M\n{81 * 'x'},16\n", "grid.csv line 2: the workload's name"),
         ("name,M\na\x1b[1m,16\n", "grid.csv line 2: the workload's name"),
     ],

@@ -5,8 +5,8 @@ import torch
 
 from gdnbench.launch import TORCH_DTYPES
 from gdnbench.launch.workspace import is_poison, poison
+from gdnbench.model.declaration import ExactGate, RmsGate, UlpGate
 from gdnbench.model.status import Status
-from gdnbench.model.tensor import ExactGate, RmsGate, UlpGate
 from gdnbench.verify import gates
 from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, unchanged_gate, written_gate
 

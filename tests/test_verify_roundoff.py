@@ -10,9 +10,9 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.axes import Axis
+from gdnbench.model.declaration import ExactGate, RoundoffGate, TensorSpec, UlpGate
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
-from gdnbench.model.tensor import ExactGate, RoundoffGate, TensorSpec, UlpGate
 from gdnbench.model.workload import Shape
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.verify.check import check_outputs, consult_oracle

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gdnbench.launch.workspace import poison
-from gdnbench.model.tensor import RmsGate, UlpGate
+from gdnbench.model.declaration import RmsGate, UlpGate
 from gdnbench.verify.gates import describe_wrong, rms_gate, ulp_gate, unchanged_gate, written_gate
 
 AXES = ("B", "axis 1", "HV", "V")

@@ -12,8 +12,8 @@ import torch
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Numerics, Workspace, load_numerics
+from gdnbench.model.declaration import RoundoffGate
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import RoundoffGate
 from gdnbench.model.workload import Workload
 from gdnbench.verify.check import Oracle, check_outputs, consult_oracle
 from gdnbench.verify.gates import roundoff_gate

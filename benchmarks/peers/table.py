@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.report.console import plain_table
-from gdnbench.stats.variance import share_of, sharing_design_effect
+from gdnbench.stats.interval import share_of, sharing_design_effect
 from gdnbench.wording import plural
 
 from .facts import Facts

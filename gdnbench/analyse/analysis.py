@@ -10,8 +10,8 @@ import numpy as np
 
 from gdnbench.analyse.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.machine.gpus import GpuSpec
-from gdnbench.model.case import Build, Case
-from gdnbench.model.gpu import CPU
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import CPU, Build
 from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status

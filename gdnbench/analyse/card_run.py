@@ -20,7 +20,7 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimat
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import CaseRounds, processes_of, read_case_rounds
-from gdnbench.store.step import refuse_step
+from gdnbench.store.tables import refuse_step
 
 _SAME_SETTINGS = {"plain": False, "cold_tlb": False, "trim": INTERQUARTILE}
 """Settings that change what a time is, and the value in runs without them; runs that differ are not joined."""
@@ -101,8 +101,10 @@ def differing_conditions(runs: Sequence[CardRun]) -> list[str]:
     """Warnings of the conditions, besides the card, in which the runs differ."""
     found = [conditions_of(run.info) for run in runs]
     names = dict.fromkeys(name for each in found for name in each if name not in _OF_EACH_RUN)
-    told = {name: list(dict.fromkeys(each.get(name, "none") for each in found)) for name in names}
-    warnings = [f"the runs differ in {name}: {', '.join(values)}" for name, values in told.items() if len(values) > 1]
+    by_name = {name: list(dict.fromkeys(each.get(name, "none") for each in found)) for name in names}
+    warnings = [
+        f"the runs differ in {name}: {', '.join(values)}" for name, values in by_name.items() if len(values) > 1
+    ]
     if len({run.info.op_hash for run in runs} - {""}) > 1:
         warnings.append("the runs differ in what the op says of inputs and gates")
     return warnings
@@ -118,15 +120,15 @@ def shared_cases(runs: Sequence[CardRun]) -> tuple[list[str], dict[str, tuple[st
         rows = [run.rows.get((case_id, None)) for run in runs]
         there = [row for row in rows if row]
         if len(there) < len(runs):
-            left_out.setdefault("not timed in every run", []).append(_told(there[0]))
+            left_out.setdefault("not timed in every run", []).append(_case_text(there[0]))
         elif any(not _same_code(first, run, case_id) for run in runs[1:]):
-            left_out.setdefault("of other code in some run", []).append(_told(there[0]))
+            left_out.setdefault("of other code in some run", []).append(_case_text(there[0]))
         else:
             shared.append(case_id)
     return shared, {why: tuple(labels) for why, labels in left_out.items()}
 
 
-def _told(row: Measurement) -> str:
+def _case_text(row: Measurement) -> str:
     return f"{row.case.label} {row.case.workload}"
 
 

@@ -218,10 +218,10 @@ def join_runs(folders: Sequence[Path]) -> Joint:
         UsageError: if they cannot be joined, or no case is in all of them.
         RunFormatError: if one cannot be read.
     """
-    found: dict[tuple[str, str], CardRun] = {}
+    by_id: dict[tuple[str, str], CardRun] = {}
     for run in map(read_card_run, folders):
-        found.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second
-    runs = list(found.values())
+        by_id.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second
+    runs = list(by_id.values())
     for run in runs:
         check_joinable(run)
     for run in runs[1:]:
@@ -232,8 +232,8 @@ def join_runs(folders: Sequence[Path]) -> Joint:
 def _join(runs: Sequence[CardRun]) -> Joint:
     shared, left_out = shared_cases(runs)
     if not shared:
-        told = "; ".join(why for why in left_out) or "they have no times"
-        raise UsageError(f"no case can be joined: {told}", "join runs that share kernels and workloads")
+        reasons = "; ".join(left_out) or "they have no times"
+        raise UsageError(f"no case can be joined: {reasons}", "join runs that share kernels and workloads")
     clocks: list[Clock | None] = [None, *dict.fromkeys(clock for _, clock in runs[0].rows if clock)]
     analysed = {clock: analyse_joint(runs, shared, clock) for clock in clocks}
     by_clock = {clock: each for clock, each in analysed.items() if clock and each.rows}
@@ -295,7 +295,6 @@ def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
 
 
 def _span(run: CardRun) -> tuple[int, int]:
-    """The numbers of processes and rounds of a run by its own timer, the largest over its cases."""
     own = [each for (_, clock), each in run.rounds.items() if clock is None]
     there = [np.isfinite(each.times_us) for each in own]
     processes = [len(np.unique(each.processes[known])) for each, known in zip(own, there, strict=True)]
@@ -306,9 +305,8 @@ def _deviations(analysed: JointRows, uuids: Sequence[str], *, has_launch: bool) 
     """The deviation of each card, over all cases but the empty floors and the controls, which repeat the baseline."""
     if len(uuids) < 2:
         return [UNKNOWN_DEVIATION] * len(uuids)
-    told = [row.case for row in analysed.rows if row.nbytes and row.role is not Role.CONTROL]
     columns: list[FloatArray] = []
-    for case in told:
+    for case in (row.case for row in analysed.rows if row.nbytes and row.role is not Role.CONTROL):
         pooled = analysed.times[case.workload]
         columns.append(process_means(pooled.times[case.id], pooled.card, len(uuids)))
     if not columns:

@@ -12,9 +12,9 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
 from gdnbench.model.kernel import Kernel
+from gdnbench.model.measurement import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import weighted_geomean

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from gdnbench.analyse.suite import SuiteResult, judge_suite
-from gdnbench.catalog.resolve import op_option
+from gdnbench.catalog.select import op_option
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.measurement import Measurement
@@ -27,8 +27,7 @@ from gdnbench.store.info import RunInfo, read_info, suite_of
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import CaseRounds, read_case_rounds
 from gdnbench.store.schema import GateDocument
-from gdnbench.store.step import is_step
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import is_step, read_sweep
 
 Tolerance = Literal["pass", "fail", "unknown"]
 _ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to bf16
@@ -42,12 +41,13 @@ def judge_tolerance(
     `rows` are the kernel's cases at the contest's workloads; `scenario` is the op's first kind of inputs, which the
     contest's inputs resemble. Returns the result, and the first workload at which it fails, or None.
     """
-    kept = info.contest.get(label)
-    failed = set(kept["failed"] if kept else ())
+    stored = info.contest.get(label)
+    failed = set(stored["failed"] if stored else ())
     for row in rows:
         if row.case.id in failed or any(_refutes(gate, scenario) for gate in info.gates.get(row.case.id, ())):
             return "fail", row.case.workload
-    if kept and kept["tolerance"] == CONTEST_TOLERANCE and kept["count"] >= max(1, sum(1 for r in rows if r.timing)):
+    timed = sum(1 for row in rows if row.timing)
+    if stored and stored["tolerance"] == CONTEST_TOLERANCE and stored["count"] >= max(1, timed):
         return "pass", None
     return "unknown", None
 
@@ -196,17 +196,9 @@ def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
 def _judge(info: RunInfo, times: StoredTimes, suite: Suite, over: Sequence[str]) -> SuiteResult:
     """The suite's result over those of its workloads that the run was to measure."""
     measured = {row.case.workload for row in times.rows}
-    weights = {workload: weight for workload, weight in suite.weights.items() if workload in measured}
-    settings = info.settings
-    return judge_suite(
-        times.rows,
-        times.rounds,
-        Suite(suite.name, weights),
-        op=info.op,
-        over=over,
-        margin=settings["margin"],
-        confidence=settings["confidence"],
-    )
+    suite = Suite(suite.name, {workload: weight for workload, weight in suite.weights.items() if workload in measured})
+    limits = {name: info.settings[name] for name in ("margin", "confidence")}
+    return judge_suite(times.rows, times.rounds, suite, op=info.op, over=over, **limits)
 
 
 def _by_cupti(

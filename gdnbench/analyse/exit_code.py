@@ -14,7 +14,9 @@ from gdnbench.stats.interval import Verdict
 _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 
 
-def exit_code_of(measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False) -> ExitCode:
+def exit_code_of_rows(
+    measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False
+) -> ExitCode:
     """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
 
     NOISY means that the A/A pair differs. Without a GPU that is only a warning: other programs share the CPU, and
@@ -66,7 +68,7 @@ def exit_code_of_sweep(measurements: Iterable[Measurement], swept: Collection[st
     points = [row for row in rows if row.case.is_point_of(swept)]
     if any(row.timing for row in points) and not any(row.status is Status.NOT_RUN for row in points):
         rows = [row for row in rows if row.timing]
-    return exit_code_of(rows, interrupted=interrupted)
+    return exit_code_of_rows(rows, interrupted=interrupted)
 
 
 def gravest(statuses: Iterable[Status]) -> ExitCode | None:
@@ -75,7 +77,7 @@ def gravest(statuses: Iterable[Status]) -> ExitCode | None:
     return next((code for code in _GRAVITY if code in codes), None)
 
 
-def gravest_code(codes: Iterable[ExitCode]) -> ExitCode:
+def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
     """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left.
 
     A missing part of a machine and a noisy measurement count only if nothing failed.

@@ -90,23 +90,14 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
         return None
     before = _side(left, left_source, left_spec, nbytes)
     after = _side(right, right_source, right_spec, nbytes)
-    fixed = _fixed_growth(left, right, before, after)
+    growth = left.sm_mhz / right.sm_mhz if left.timer == KERNEL_TIME else after.floor_us / before.floor_us
+    fixed = growth if math.isfinite(growth) and growth > 0 else 1.0
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
     ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
     bound = _bound(before, after)
-    rest = "latency" if _is_kernel_time(left) else "launch and latency"
+    rest = "latency" if left.timer == KERNEL_TIME else "launch and latency"
     reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
     return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
-
-
-def _fixed_growth(left: Figure, right: Figure, before: _Side, after: _Side) -> float:
-    """The factor by which the fixed part is expected to change; 1 if unknown."""
-    by = left.sm_mhz / right.sm_mhz if _is_kernel_time(left) else after.floor_us / before.floor_us
-    return by if math.isfinite(by) and by > 0 else 1.0
-
-
-def _is_kernel_time(figure: Figure) -> bool:
-    return figure.timer == KERNEL_TIME
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -114,7 +105,7 @@ def _is_timed(figure: Figure) -> bool:
 
 
 def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
-    floor = math.nan if _is_kernel_time(figure) else _floor_us(source, figure)
+    floor = math.nan if figure.timer == KERNEL_TIME else _floor_us(source, figure)
     return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
 
 
@@ -142,16 +133,10 @@ def _op_traffic(op: str, workload: Workload) -> int | None:
 def _floor_us(source: FigureSource, figure: Figure) -> float:
     """The empty kernel's time at a figure's workload, on the default grid if measured; NaN if there is none."""
     name = FLOOR.format(op=figure.op)
-    found = [
-        each
-        for each in source.figures
-        if each.role is Role.FLOOR
-        and each.kernel == name
-        and each.workload == figure.workload
-        and each.timer == figure.timer
-        and _is_timed(each)
-    ]
-    return min(found, key=lambda each: each.label != name).time_us if found else math.nan
+    wanted = Role.FLOOR, name, figure.workload, figure.timer
+    like = [each for each in source.figures if (each.role, each.kernel, each.workload, each.timer) == wanted]
+    floors = filter(_is_timed, sorted(like, key=lambda each: each.label != name))
+    return next((each.time_us for each in floors), math.nan)
 
 
 def _bound(before: _Side, after: _Side) -> Regime:
@@ -162,22 +147,17 @@ def _bound(before: _Side, after: _Side) -> Regime:
 
 
 def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    """The growth of the other kernels' fixed parts between two sources, at a figure's workload and timer."""
     sides = [_fixed_parts(figure, source) for source in (left, right)]
     common = sides[0].keys() & sides[1].keys() - {figure.label}
     return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
 
 
 def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
-    """The fixed part of every kernel beside a figure, microseconds, by label."""
     spec = spec_of(source.gpu)
     parts = {}
+    place = figure.op, figure.workload, figure.timer
     for each in source.figures:
-        if (each.op, each.workload, each.timer) != (
-            figure.op,
-            figure.workload,
-            figure.timer,
-        ) or each.role is Role.FLOOR:
+        if (each.op, each.workload, each.timer) != place or each.role is Role.FLOOR:
             continue
         nbytes = _bytes_of(each, each)
         if spec is not None and nbytes is not None and _is_timed(each):
@@ -221,7 +201,6 @@ def _change(before_us: float, after_us: float) -> str:
 
 
 def _speed(ratio: float) -> str:
-    """A ratio of times in words, `1.33x slower`."""
     if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
         return "as fast"
     return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

@@ -6,13 +6,13 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.declaration import Params, ParamValue
+from gdnbench.model.declaration import Params, ParamValue, parse_value
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
@@ -63,10 +63,8 @@ class Figure:
         low_us: lower end of its interval, NaN if unknown; `high_us` is the upper.
         rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty if unknown.
         kernel_time: None where it was not measured.
-        launches: kernels that one call launches; 0 where not counted.
-        nbytes: the least bytes that the kernel must move; 0 if unknown.
-        sm_mhz: median SM clock, MHz; NaN if unknown.
-        source_hash: of the kernel's sources; empty if unknown.
+        launches: kernels that one call launches; 0 where not counted. `nbytes` are the least that it must move; 0 if
+            unknown.
         tuned: what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown.
         citation: for a published figure, where it was published and when.
     """
@@ -108,17 +106,8 @@ class Figure:
         kernel = self.kernel_time
         if kernel is None:
             return None
-        return replace(
-            self,
-            timer="cupti",
-            time_us=kernel.time_us,
-            low_us=float("nan"),
-            high_us=float("nan"),
-            rounds_us=kernel.rounds_us,
-            processes=kernel.processes,
-            sm_mhz=kernel.sm_mhz,
-            kernel_time=None,
-        )
+        changed: dict[str, Any] = {**vars(kernel), "low_us": math.nan, "high_us": math.nan, "kernel_time": None}
+        return replace(self, timer="cupti", **changed)
 
     @property
     def is_bare_floor(self) -> bool:
@@ -142,12 +131,10 @@ class FigureSource:
     Attributes:
         name: the heading of its column: a run's id, `published/b200`, a file's name.
         gpu: short name, `h200`; `cpu` for a run on the CPU, empty if unknown.
-        figures: one for each label, workload and timer.
         controls: the baseline's second measurements, which are not figures of their own.
         noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
             interval of their log-ratio; empty without a control.
         conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
-        warnings: what qualifies all of its numbers.
     """
 
     name: str
@@ -165,14 +152,10 @@ class FigureSource:
 
     def with_axes_of(self, op: str, axes: WorkloadSpec) -> FigureSource:
         """The source with an op's figures at workloads of these axes: axes that a figure lacks have their defaults."""
-        own = {figure.workload: axes.completed(figure.workload) for figure in self.figures if figure.op == op}
-        return replace(
-            self,
-            figures=tuple(
-                replace(figure, workload=own[figure.workload]) if figure.op == op else figure for figure in self.figures
-            ),
-            noise={own.get(workload, workload): noise for workload, noise in self.noise.items()},
-        )
+        completed = {figure.workload: axes.completed(figure.workload) for figure in self.figures if figure.op == op}
+        figures = (replace(each, workload=completed[each.workload]) if each.op == op else each for each in self.figures)
+        noise = {completed.get(workload, workload): noise for workload, noise in self.noise.items()}
+        return replace(self, figures=tuple(figures), noise=noise)
 
     @property
     def is_measured(self) -> bool:
@@ -197,14 +180,6 @@ def split_label(label: str) -> tuple[str, Params]:
     if not kernel or not all(name and equals and value for name, equals, value in pairs):
         return label, Params()
     return kernel, Params({name: parse_value(value) for name, _, value in pairs})
-
-
-def parse_value(text: str) -> ParamValue:
-    """A param's value from text: an integer if it is one."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
 
 
 SHAPE, PROFILE = "shape", "profile"
@@ -285,10 +260,7 @@ def differing_parts(one: Workload, other: Workload) -> tuple[str, str]:
     """The differing parts of two workloads, as each has them: `B=1`, `B=8`; axes with an alias as that, `qk4_v8`."""
     covered = {axis for alias in one.spec.aliases for axis in alias.axes}
     parts = [(text, other.aliases.get(name, "")) for name, text in one.aliases.items()]
-    parts += [
-        (f"{axis}={size}", f"{axis}={other.cells.get(axis, '')}")
-        for axis, size in one.cells.items()
-        if axis not in covered
-    ]
+    cells = [(axis, size) for axis, size in one.cells.items() if axis not in covered]
+    parts += [(f"{axis}={size}", f"{axis}={other.cells.get(axis, '')}") for axis, size in cells]
     differing = [pair for pair in parts if pair[0] != pair[1]]
     return " ".join(left for left, _ in differing), " ".join(right for _, right in differing)

@@ -1,7 +1,11 @@
-"""Reads figures that others measured: files of other tools, and published tables, each figure with its citation.
+"""Reads files of other tools: NVBench's JSON, or CSV with a kernel and a time in each row.
 
-A file is NVBench's JSON, or CSV with a kernel and a time in each row; a published table is
-`results/published/<name>/figures.csv`.
+NVBench's JSON holds benchmarks, each with states, each with summaries, each with a tag and a value as text. Runs of
+gdnbench have such a file, too: its benchmarks are named for a round and a case, `r03/decode-v4/B1_HQ4_HV8_K128_V128`,
+and the rounds of a case make one figure. Times are means over a state's samples, the "GPU Time" of NVBench's own table.
+It gives medians as well, but in whole ticks of 32 ns, which is 1 % of 3 µs. Over the 36 cases of
+20261121-101900-h200-decode-main the means are 0.0 to 1.0 % above the run's interquartile means, the medians 0.6 % below
+to 1.8 % above.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ import csv
 import io
 import json
 import math
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from gdnbench.analyse.figure import (
     Figure,
@@ -22,23 +28,22 @@ from gdnbench.analyse.figure import (
     SourceKind,
     assumed_sizes,
     join_label,
-    parse_value,
     read_axes,
+    read_case_id,
     role_by_name,
     split_label,
 )
-from gdnbench.analyse.nvbench_json import read_nvbench
-from gdnbench.catalog.catalog import axes_of, op_named
-from gdnbench.catalog.resolve import DEFAULT_OP
+from gdnbench.catalog.catalog import op_named
+from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
-from gdnbench.model.declaration import Params
+from gdnbench.model.declaration import Params, parse_value
 from gdnbench.model.gpu import gpu_slug
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.origin import EVIDENCE
 from gdnbench.regular_file import MOST_BYTES, read_regular, unpack
-from gdnbench.store.files import read_table
-from gdnbench.store.find import PUBLISHED_FOLDER
+from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import median_known
+from gdnbench.stats.interval import round_interval
 
 REQUIRED = ("kernel", "time_us")
 OPTIONAL = ("gpu", "timer", "op", "time_lo_us", "time_hi_us")  # beside the axes of the op
@@ -137,7 +142,6 @@ def _read_csv(path: Path, text: str) -> FigureSource:
 
 
 def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and rows by column, cells stripped, without blank lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         columns = [cell.strip() for cell in next(reader, [])]
@@ -168,8 +172,8 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
     if not row["kernel"]:
         raise ValueError("kernel is empty")
     kernel, params = split_label(row["kernel"])
-    time_us = _microseconds(row, "time_us")
-    low_us, high_us = _microseconds(row, "time_lo_us"), _microseconds(row, "time_hi_us")
+    time_us = read_microseconds(row, "time_us")
+    low_us, high_us = read_microseconds(row, "time_lo_us"), read_microseconds(row, "time_hi_us")
     if low_us > time_us or high_us < time_us:
         raise ValueError(f"the time {time_us:g} lies outside its interval, {low_us:g} to {high_us:g}")
     measured, op = not math.isnan(time_us), row.get("op") or DEFAULT_OP
@@ -178,7 +182,7 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
         kernel=kernel,
         label=row["kernel"],
         params=params,
-        workload=read_axes({column: cell for column, cell in row.items() if cell}, axes_of(op)),
+        workload=read_axes({column: cell for column, cell in row.items() if cell}, op_named(op).workloads),
         role=role_by_name(kernel),
         timer=row.get("timer", ""),
         time_us=time_us,
@@ -189,7 +193,7 @@ def _figure_of_row(row: Mapping[str, str]) -> Figure:
     )
 
 
-def _microseconds(row: Mapping[str, str], column: str) -> float:
+def read_microseconds(row: Mapping[str, str], column: str) -> float:
     """Returns a positive number, or NaN if the cell is empty or the column is missing."""
     text = row.get(column, "")
     if not text:
@@ -204,112 +208,189 @@ def _microseconds(row: Mapping[str, str], column: str) -> float:
 
 
 def _warnings(columns: list[str], ops: Collection[str]) -> Iterator[str]:
-    known = {*REQUIRED, *OPTIONAL, *(name for op in ops for name in axes_of(op).names)}
+    known = {*REQUIRED, *OPTIONAL, *(name for op in ops for name in op_named(op).workloads.names)}
     ignored = [name for name in columns if name and name not in known]
     if ignored:
         yield f"columns that gdnbench does not know were ignored: {', '.join(ignored)}"
-    for assumed in filter(None, (assumed_sizes(columns, axes_of(op)) for op in sorted(ops))):
+    for assumed in filter(None, (assumed_sizes(columns, op_named(op).workloads) for op in sorted(ops))):
         yield f"the file does not give the workload in full: {assumed} is assumed"
 
 
-PUBLISHED_NAME = "figures.csv"
-_CITED = ("published_in", "published_on", "note")
-PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # beside the axes of the op
-_RESTORE = "correct it from what was published, or restore it"
+TIMER = "nvbench"
+BURN_IN = 0  # the round that warms the GPU up
+_MEAN, _MEDIAN = "nv/cold/time/gpu/mean", "nv/cold/time/gpu/median"
+_CLOCK = "nv/cold/sm_clock_rate/mean"
+_ROUND = re.compile(r"r(?P<round>\d+)/(?P<name>.+)", re.DOTALL)
+_CONTROL = "@again"
+_WRITE_AGAIN = "write it again with NVBench's --json, or give CSV with the columns kernel and time_us"
 
 
-def list_published(results: Path) -> list[str]:
-    """The names of the published tables in a results folder and its evidence, sorted."""
-    return sorted(_published_folders(results))
+@dataclass(frozen=True)
+class _State:
+    """One state of one benchmark.
 
-
-def _published_folders(results: Path) -> dict[str, Path]:
-    """The published tables by name; one beside the runs stands for one of that name in the evidence."""
-    places = (results / EVIDENCE, results)
-    found = (path.parent for place in places for path in (place / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
-    return {folder.name: folder for folder in found}
-
-
-def find_published(results: Path, name: str) -> Path:
-    """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
-    known = _published_folders(results)
-    bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
-    if bare in known:
-        return known[bare]
-    near = get_close_matches(bare, known, n=3, cutoff=0.4) or sorted(known)
-    hint = f"there are {', '.join(near)}" if near else "a table is a folder there with a figures.csv"
-    raise UnknownNameError(f"no published table {bare} in {results / PUBLISHED_FOLDER}", hint)
-
-
-def load_published(folder: Path) -> FigureSource:
-    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels.
-
-    RunFormatError is raised if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
+    `round` is None if the name has none; `axes` are values as text, in NVBench's order; `device` is NVBench's number of
+    the GPU. `time_us` is the mean of its samples, else their median, NaN without either, and then `reason` says why;
+    `is_invalid` says that the mean is not a time: NaN, infinite, null or 0. `sm_mhz` is the mean SM clock.
     """
-    path = folder / PUBLISHED_NAME
+
+    benchmark: str
+    round: int | None
+    axes: tuple[tuple[str, str], ...]
+    device: int | None
+    time_us: float
+    sm_mhz: float
+    reason: str
+    is_invalid: bool = False
+
+
+def read_nvbench(path: Path, document: Mapping[str, Any]) -> FigureSource:
+    """The figures of an NVBench file, whose `benchmarks` are a list.
+
+    A case of a gdnbench run gives one figure of all its rounds, without the burn-in and without the control. Any other
+    state gives one figure: its axes that are named like a workload's make the workload, the others its params.
+    RunFormatError is raised if the file is not as NVBench writes it, a state comes twice, the GPUs are several, or
+    nothing was measured.
+    """
     try:
-        rows = read_table(path, PUBLISHED_COLUMNS)
-    except RunFormatError as error:
-        raise RunFormatError(error.message, _RESTORE) from error
-    gpus = {row["gpu"] for row in rows}
-    if len(gpus) != 1:
-        found = ", ".join(sorted(gpus)) or "none"
-        raise RunFormatError(f"{path} is of {len(gpus)} GPUs ({found}), and a table is of one", _RESTORE)
-    figures = tuple(_read_published(path, line, row) for line, row in enumerate(rows, start=2))
-    _check_once(path, figures)
+        devices = {device["id"]: device for device in document.get("devices") or ()}
+        states = [state for benchmark in document["benchmarks"] for state in _states(benchmark)]
+        used = {state.device for state in states} & devices.keys()
+        gpus = {gpu_slug(devices[number]["name"]) for number in used}
+        figures = tuple(_nvbench_figures(states, several_gpus=len(used) > 1))
+        conditions = _conditions([devices[number] for number in used])
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ShapeError) as error:
+        raise RunFormatError(f"{path} is not as NVBench writes it: {error!r}", _WRITE_AGAIN) from error
+    if not figures:
+        raise RunFormatError(f"{path} holds no measurements", "NVBench writes them when it ends: did it?")
+    if len(gpus) > 1:
+        raise RunFormatError(f"{path} is of several GPUs ({', '.join(sorted(gpus))})", "measure on one: nvbench -d 0")
     return FigureSource(
-        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=figures
+        name=path.name,
+        kind=SourceKind.FOREIGN,
+        gpu=gpus.pop() if gpus else "",
+        figures=figures,
+        conditions=conditions,
+        warnings=tuple(_nvbench_warnings(states)),
     )
 
 
-def _read_published(path: Path, line: int, row: dict[str, str]) -> Figure:
-    try:
-        return _published_figure(row)
-    except (ValueError, ShapeError, UnknownNameError) as error:
-        raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
+def _states(benchmark: Mapping[str, Any]) -> Iterator[_State]:
+    numbered = _ROUND.fullmatch(benchmark["name"])
+    for state in benchmark["states"]:
+        values = {summary["tag"]: summary for summary in state["summaries"] or ()}
+        mean_s, median_s = _value(values.get(_MEAN)), _value(values.get(_MEDIAN))
+        is_invalid = _MEAN in values and not mean_s > 0
+        time_us = (median_s if _MEAN not in values else mean_s) * 1e6
+        reason = "" if time_us > 0 else f"the file has no {_MEAN}"
+        if is_invalid:
+            mean = _stored(values[_MEAN])
+            reason = f"its {_MEAN} is {'null' if mean is None else mean}, which is no time; measure it again"
+        if state.get("is_skipped"):
+            time_us, reason = math.nan, f"NVBench skipped it: {state.get('skip_reason') or 'no reason given'}"
+        yield _State(
+            benchmark=numbered["name"] if numbered else benchmark["name"],
+            round=int(numbered["round"]) if numbered else None,
+            axes=tuple((axis["name"], str(axis["value"])) for axis in state.get("axis_values") or ()),
+            device=state.get("device"),
+            time_us=time_us if time_us > 0 else math.nan,
+            sm_mhz=_value(values.get(_CLOCK)) / 1e6,
+            reason=reason,
+            is_invalid=is_invalid and not state.get("is_skipped"),
+        )
 
 
-def _published_figure(row: dict[str, str]) -> Figure:
-    op = _filled(row, "op")
-    declared = op_named(op)
-    axes = declared.workloads
-    fixed = {*PUBLISHED_COLUMNS, *axes.names}
-    params = Params({name: parse_value(text) for name, text in row.items() if name not in fixed and text})
-    kernel, timer, published_in = (_filled(row, name) for name in ("kernel", "timer", "published_in"))
+def _value(summary: Mapping[str, Any] | None) -> float:
+    value = _stored(summary)
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else math.nan
+
+
+def _stored(summary: Mapping[str, Any] | None) -> Any:
+    return next((datum["value"] for datum in (summary["data"] if summary else ()) if datum["name"] == "value"), None)
+
+
+def _nvbench_figures(states: Sequence[_State], *, several_gpus: bool) -> Iterator[Figure]:
+    last_round = max((state.round or 0 for state in states), default=0)
+    groups: dict[Any, list[_State]] = {}
+    for state in states:
+        groups.setdefault((state.benchmark, state.axes, state.device if several_gpus else None), []).append(state)
+    for (benchmark, axes, device), group in groups.items():
+        label, workload = _label_and_workload(benchmark, dict(axes))
+        if label.endswith(_CONTROL):
+            continue
+        if device is not None:
+            label += f":Device={device}"
+        if len({state.round for state in group}) < len(group):
+            raise ValueError(f"{label} at {workload} is there twice")
+        yield _figure_of_rounds(label, workload, group, last_round)
+
+
+def _label_and_workload(benchmark: str, axes: Mapping[str, str]) -> tuple[str, Workload]:
+    known = op_named(DEFAULT_OP).workloads
+    name, workload = read_case_id(benchmark, known) or (benchmark, read_axes(axes, known))
+    params = {axis: parse_value(value) for axis, value in axes.items() if axis not in known.names}
+    return join_label(name, Params(params)), workload
+
+
+def _figure_of_rounds(label: str, workload: Workload, group: list[_State], last_round: int) -> Figure:
+    kernel, params = split_label(label)
+    rounds_us = _rounds_us(group, last_round)
+    measured = [state for state in group if state.round != BURN_IN]
+    times_us = np.array([state.time_us for state in measured])
+    invalid = [state.reason for state in measured if state.is_invalid]
+    if invalid:  # what else it holds is of the same measurement
+        times_us[:] = rounds_us[:] = math.nan
+    reason = next((state.reason for state in measured if state.reason), "only its burn-in was measured")
+    reason, has_time = (*invalid, reason)[0], bool(np.isfinite(times_us).any())
+    low_us = high_us = math.nan
+    if has_time and np.isfinite(rounds_us).sum() > 1:
+        interval = round_interval(rounds_us)
+        low_us, high_us = interval.low, interval.high
     return Figure(
-        op=op,
+        op=DEFAULT_OP,
         kernel=kernel,
-        label=join_label(kernel, params),
+        label=label,
         params=params,
-        workload=declared.checked(axes.from_cells(row)),
-        timer=timer,
-        time_us=_published_us(row["time_us"]),
-        citation=_citation(published_in, row["published_on"], row["note"]),
+        workload=workload,
+        role=role_by_name(kernel),
+        timer=TIMER,
+        time_us=median_known(times_us),
+        low_us=low_us,
+        high_us=high_us,
+        rounds_us=rounds_us,
+        sm_mhz=median_known([state.sm_mhz for state in measured]),
+        status=Status.OK if has_time else Status.FAILED,
+        reason="" if has_time else reason,
     )
 
 
-def _citation(published_in: str, published_on: str, note: str) -> str:
-    """`FlashInfer pull request 2405, 2026-01-23 (state in fp32)`."""
-    where = ", ".join(filter(None, (published_in, published_on)))
-    return f"{where} ({note})" if note else where
+def _rounds_us(group: list[_State], last_round: int) -> FloatArray:
+    """Round times, shape (last_round,), NaN for a missing round; empty where the benchmark is not of a round."""
+    if any(state.round is None for state in group):
+        return np.empty(0)
+    rounds_us = np.full(last_round, np.nan)
+    for state in group:
+        if state.round:  # the burn-in is 0
+            rounds_us[state.round - 1] = state.time_us
+    return rounds_us
 
 
-def _filled(row: dict[str, str], name: str) -> str:
-    if not row[name].strip():
-        raise ValueError(f"{name} is empty")
-    return row[name]
+def _conditions(devices: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The conditions of a run that NVBench knows of its one GPU."""
+    if len(devices) != 1:
+        return {}
+    (device,) = devices
+    known = {"highest SM clock": device.get("sm_default_clock_rate"), "ECC": device.get("ecc_state")}
+    return {
+        name: str(value if isinstance(value, bool) else round(value / 1e6))
+        for name, value in known.items()
+        if value is not None
+    }
 
 
-def _published_us(text: str) -> float:
-    time_us = float(text)
-    if not (math.isfinite(time_us) and time_us > 0):
-        raise ValueError(f"time_us={text} is not a time")
-    return time_us
-
-
-def _check_once(path: Path, figures: tuple[Figure, ...]) -> None:
-    """Refuses two figures for one kernel, workload and timer, since either could be meant."""
-    counts = Counter(figure.key for figure in figures)
-    for figure in figures:
-        if counts[figure.key] > 1:
-            raise RunFormatError(f"{path} gives {figure.label} at {figure.workload} twice", _RESTORE)
+def _nvbench_warnings(states: Sequence[_State]) -> Iterator[str]:
+    yield "times are NVBench's means; those of gdnbench's runs leave slow samples out, and read up to 1 % less"
+    known = op_named(DEFAULT_OP).workloads
+    if any(not known.case_id.fullmatch(state.benchmark) and assumed_sizes(dict(state.axes), known) for state in states):
+        yield f"the file does not give workloads in full: missing axes are those of {known.default}"

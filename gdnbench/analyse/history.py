@@ -1,7 +1,7 @@
 """One kernel's time at one workload over stored runs, and its steps. Pure functions of what was stored.
 
 A step is judged as `compare` judges two runs: by the change of the kernel's time, less the change of unchanged cases of
-other kernels, since a process and a host add a launch of their own (`compare.run_change`). The kernel's ratio to an
+other kernels, since a process and a host add a launch of their own (`run_change`). The kernel's ratio to an
 anchor of the same rounds is shown beside it: the floor that copies the state, or else the baseline.
 
 `choose_label`, `choose_op`, `choose_gpu` and `check_workloads` resolve what a user named among the stored runs.
@@ -12,24 +12,111 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from statistics import median
 
+import msgspec
 import numpy as np
 
-from gdnbench.analyse.conditions import ConditionChange, changes_between, same_method
-from gdnbench.analyse.figure import Figure
-from gdnbench.analyse.run_answers import read_in_run, read_since
-from gdnbench.analyse.run_change import TimeKind
+from gdnbench.analyse.comparison import ConditionChange, changes_between, same_method
+from gdnbench.analyse.figure import Figure, FigureSource, KernelTime
+from gdnbench.analyse.ratio import ratio_within_run
+from gdnbench.analyse.run_change import RunPair, TimeKind, own_sd
 from gdnbench.analyse.runs import StoredCase, StoredRun
 from gdnbench.catalog.entry import label_parts
 from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.gpu import CPU, gpu_slug
 from gdnbench.model.op import DEFAULT_SUITE, Op
-from gdnbench.model.status import Role
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
 from gdnbench.wording import did_you_mean, first_of
+
+CONFIDENCE = 0.95
+_FIELDS = ("kernel", "timer", "time_us", "low_us", "high_us", "role", "status", "reason", "source_hash")
+_Ends = tuple[float, float, float]
+
+
+class _InRun(msgspec.Struct, array_like=True):
+    kernel: str
+    timer: str
+    time_us: float
+    low_us: float
+    high_us: float
+    role: Role
+    status: Status
+    reason: str
+    source_hash: str
+    params: dict[str, ParamValue]
+    ratio: _Ends | None
+    kernel_us: float | None
+
+
+class Since(msgspec.Struct, array_like=True):
+    """A kernel's change from one run to another: estimate and ends of the interval of the time before / the time now.
+
+    `kind` says which times; `scatter` is the relative standard deviation of a run's time where nothing changed.
+    """
+
+    ends: _Ends
+    kind: TimeKind
+    scatter: float
+
+
+def read_in_run(run: StoredRun, label: str, workload: Workload, anchor: str) -> tuple[Figure, Interval | None]:
+    """A kernel's figure in a run, without its rounds, and its ratio to the anchor by the rounds that both have.
+
+    The ratio is None where one of them has no rounds, or they have none in common.
+    """
+
+    def read(_: object) -> _InRun:
+        figure = _find(run.source, label, workload)
+        known = {name: getattr(figure, name) for name in _FIELDS}
+        kernel_us = figure.kernel_time.time_us if figure.kernel_time else None
+        ratio = _ratio(run.source, figure, anchor)
+        return _InRun(params=dict(figure.params), ratio=ratio, kernel_us=kernel_us, **known)
+
+    question = f"row {_question(run.op, label, workload)} {anchor}"
+    found = run.index.answer(question, run.folder, run.stamp, _InRun, read)
+    known = {name: getattr(found, name) for name in _FIELDS}
+    known["kernel_time"] = KernelTime(time_us=found.kernel_us) if found.kernel_us else None
+    figure = Figure(op=run.op, label=label, workload=workload, params=Params(found.params), **known)
+    return figure, Interval(*found.ratio) if found.ratio else None
+
+
+def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload) -> Since:
+    """What a kernel that has rounds in two runs changed by from one to the other."""
+
+    def read(_: object) -> Since:
+        runs = RunPair(before.source, run.source)
+        old, new = (_find(each.source, label, workload) for each in (before, run))
+        kind = runs.kind_of(old, new)
+        change = runs.change(old, new, kind)
+        assert change
+        # The components after those of the rounds are of a difference of two runs.
+        scatter = math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0)
+        return Since(astuple(change.log_ratio.speedup(CONFIDENCE)), kind, scatter)
+
+    question, stamp = f"since {_question(run.op, label, workload)}", f"{before.name} {before.stamp} {run.stamp}"
+    return run.index.answer(question, run.folder, stamp, Since, read)
+
+
+def _question(op: str, label: str, workload: Workload) -> str:
+    return f"{label} {workload.cells} {workload.inputs} {[own_sd(op, launches) for launches in (1, 2)]}"
+
+
+def _find(source: FigureSource, label: str, workload: Workload) -> Figure:
+    return next(each for each in source.figures if each.label == label and each.workload == workload)
+
+
+def _ratio(source: FigureSource, figure: Figure, anchor: str) -> _Ends | None:
+    other = next((each for each in source.figures if (each.label, each.workload) == (anchor, figure.workload)), None)
+    if other is None or not figure.rounds_us.size or figure.rounds_us.shape != other.rounds_us.shape:
+        return None
+    paired = ratio_within_run(source, [figure], [other])
+    return astuple(paired.speedup(CONFIDENCE)) if paired.n else None
+
 
 DEFAULT_STEP_MARGIN = 0.01
 """One percent: ratios at batch 1 repeat that closely."""
@@ -41,11 +128,9 @@ class HistoryRow:
 
     Attributes:
         ratio: kernel time / anchor time, paired by round; None where either has no rounds.
-        changes: what else changed since the row before, by name.
         since: the run that `change` is against: the last before it that was measured the same way; empty if there is
             none.
         change: the time before / the time now, above 1 is faster; None without a run to compare with.
-        kind: the kind of times of the change.
         scatter: as in `History`, of the two runs.
         causes: what else changed since the run `since`, which need not be the row before.
     """
@@ -66,7 +151,7 @@ class HistoryRow:
         return self.change is not None and self.change.verdict in {Verdict.FASTER, Verdict.SLOWER}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class History:
     """A kernel at one workload on one GPU model, oldest run first.
 
@@ -117,16 +202,7 @@ def history_of(
         having[0][0].index.save()
     scatters = [row.scatter for row in rows if not math.isnan(row.scatter)]
     scatter = median(scatters) if scatters else math.nan
-    return History(
-        label=label,
-        gpu=gpu,
-        workload=workload,
-        anchor=anchor,
-        scatter=scatter,
-        margin=margin,
-        rows=tuple(rows),
-        left_out=first,
-    )
+    return History(label, gpu, workload, anchor, scatter, margin, tuple(rows), first)
 
 
 class _Followed:
@@ -238,7 +314,7 @@ def other_gpus(runs: Sequence[StoredRun], label: str, chosen: str) -> dict[str, 
 
 def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: Iterable[Workload]) -> None:
     """Raises UnknownNameError for the first workload at which no run has the kernel; the hint has the known ones."""
-    known = sorted(_known_workloads(runs, label, gpu))
+    known = sorted({case.workload for case in _cases(runs, label, gpu)})
     for workload in workloads:
         if workload not in known:
             have = first_of([str(each) for each in known])
@@ -252,8 +328,8 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
     does not support them, is shown at those of the first suite where it has a time, and with inputs of the op's first
     profile where it has none of the default one.
     """
-    default, known = op.suite(DEFAULT_SUITE).workloads, _known_workloads(runs, label, gpu)
-    timed = {case.workload for case in _cases(runs, label, gpu) if case.has_time}
+    default, cases = op.suite(DEFAULT_SUITE).workloads, _cases(runs, label, gpu)
+    known, timed = {case.workload for case in cases}, {case.workload for case in cases if case.has_time}
     for profile in dict.fromkeys((op.profile, "")):
         for suite in (DEFAULT_SUITE, *op.suites):
             workloads = tuple(workload.at(profile) for workload in op.suite(suite).workloads)
@@ -262,12 +338,8 @@ def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> 
     return tuple(workload for workload in default if workload in known) or default
 
 
-def _known_workloads(runs: Sequence[StoredRun], label: str, gpu: str) -> set[Workload]:
-    return {case.workload for case in _cases(runs, label, gpu)}
-
-
 def _cases(runs: Sequence[StoredRun], label: str, gpu: str) -> list[StoredCase]:
-    return [case for cases in {run.cases for run in of_gpu(runs, gpu)} for case in cases.by_label.get(label, ())]
+    return [case for cases in {run.cases for run in runs if run.gpu == gpu} for case in cases.by_label.get(label, ())]
 
 
 def _has_time(run: StoredRun, label: str) -> bool:
@@ -280,20 +352,10 @@ def check_margin(margin: float) -> None:
         raise UsageError(f"--margin {margin}: a margin lies between 0 and 1", "0.01 is one percent")
 
 
-def of_op(runs: Sequence[StoredRun], op: str) -> list[StoredRun]:
-    """The runs of one op."""
-    return [run for run in runs if run.op == op]
-
-
 def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
     completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
     return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
-
-
-def of_gpu(runs: Sequence[StoredRun], gpu: str) -> list[StoredRun]:
-    """The runs on one GPU model."""
-    return [run for run in runs if run.gpu == gpu]
 
 
 def _parts(label: str) -> tuple[str, frozenset[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, zip_longest
@@ -19,11 +19,9 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.errors import UsageError
 from gdnbench.model.case import Case, same_sources
-from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.measurement import Measurement, Plateau, Point, Sweep, Versus
 from gdnbench.model.status import CLOCKS, Clock
-from gdnbench.model.sweep import Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
-from gdnbench.store.builds import BuildRow, read_builds, read_launches, write_builds, write_launches
 from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import (
     RunInfo,
@@ -36,8 +34,16 @@ from gdnbench.store.info import (
 )
 from gdnbench.store.measurements import merge_contest, read_clocks, read_measurements, write_measurements
 from gdnbench.store.samples import CaseRounds, merge_rounds, merge_samples, read_case_rounds
-from gdnbench.store.schema import GitDocument, MachineDocument, MergedDocument
-from gdnbench.store.sweep import read_sweep, write_sweep
+from gdnbench.store.schema import GitDocument, MachineDocument
+from gdnbench.store.tables import (
+    BuildRow,
+    read_builds,
+    read_launches,
+    read_sweep,
+    write_builds,
+    write_launches,
+    write_sweep,
+)
 
 _MAY_DIFFER = ("seed",)
 """Settings in which parts may differ."""
@@ -92,7 +98,10 @@ def _read(folder: Path) -> StoredPart:
 
 
 def _check_alike(first: StoredPart, other: StoredPart) -> None:
-    settings = [_comparable(part.info.settings) for part in (first, other)]
+    settings = [
+        {name: value for name, value in part.info.settings.items() if name not in _MAY_DIFFER}
+        for part in (first, other)
+    ]
     apart: dict[str, tuple[Any, Any]] = {
         "op": (first.info.op, other.info.op),
         "definition of the op": (first.info.op_hash, other.info.op_hash),
@@ -114,23 +123,16 @@ def _check_alike(first: StoredPart, other: StoredPart) -> None:
             raise UsageError(f"{names} are not parts of one run: they differ in the {what}", "measure them alike")
 
 
-def _comparable(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in _MAY_DIFFER}
-
-
 def _check_all_there(parts: Sequence[StoredPart]) -> None:
     numbers = [part.number for part in parts]
     of = part_of(parts[0].info)
     assert of is not None
-    twice = next((number for number in numbers if numbers.count(number) > 1), None)
-    if twice:
+    if twice := next((number for number in numbers if numbers.count(number) > 1), None):
         raise UsageError(f"part {twice} of {of.of} is named twice", "name each part once")
-    missing = [str(number) for number in range(1, of.of + 1) if number not in numbers]
-    if missing:
+    if missing := [str(number) for number in range(1, of.of + 1) if number not in numbers]:
         raise UsageError(f"part {', '.join(missing)} of {of.of} is missing", "name all parts of the run")
     workloads = [workload for part in parts for workload in part.workloads]
-    shared = next((workload for workload in workloads if workloads.count(workload) > 1), None)
-    if shared:
+    if shared := next((workload for workload in workloads if workloads.count(workload) > 1), None):
         raise UsageError(f"{shared} is in two parts", "parts of one run have workloads of their own")
 
 
@@ -171,7 +173,7 @@ def _times(rows: Sequence[Measurement], rounds: Rounds, confidence: float) -> Wo
     return WorkloadTimes(pooled.times, pooled.effects, confidence)
 
 
-T = TypeVar("T")
+T = TypeVar("T", Point, Plateau)
 _RECORDS = "nvbench"
 
 
@@ -222,7 +224,6 @@ def _write(folder: Path, info: RunInfo, parts: Sequence[StoredPart], rows: Seque
 
 
 def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Measurement]:
-    """The rows of all parts, those of the run's own timer first, in the order of the workloads."""
     own = [row for part in parts for row in read_measurements(part.folder)]
     clocks = [read_clocks(part.folder) for part in parts]
     further = [row for clock in CLOCKS for each in clocks for row in each.get(clock, [])]
@@ -243,10 +244,10 @@ def _builds(folders: Sequence[Path]) -> list[BuildRow]:
         key = (row.label, row.series, row.launch, row.arch)
         if key not in found or (row.interpreter and not found[key].interpreter):
             found[key] = row
-    return [row for row in found.values() if not any(_tells_more(other, row) for other in found.values())]
+    return [row for row in found.values() if not any(_is_fuller(other, row) for other in found.values())]
 
 
-def _tells_more(row: BuildRow, other: BuildRow) -> bool:
+def _is_fuller(row: BuildRow, other: BuildRow) -> bool:
     """Whether a row is of the same build, with params in its label that the other's part did not need."""
     is_longer = row.label.startswith((f"{other.label}:", f"{other.label} "))
     return is_longer and replace(row, label=other.label, interpreter=other.interpreter) == other
@@ -262,7 +263,7 @@ def _info(parts: Sequence[StoredPart], cases: Sequence[Case]) -> RunInfo:
         timestamp=first.timestamp,
         command=_without_part(first.command),
         part=None,
-        merged=[_origin(info) for info in infos],
+        merged=[{"run_id": info.run_id, "seed": info.settings["seed"], "machine": info.machine} for info in infos],
         cases=case_documents(cases),
         machine=convert(machine, MachineDocument),
         git=convert(_common([dict(info.git) for info in infos]), GitDocument),
@@ -277,72 +278,54 @@ def _info(parts: Sequence[StoredPart], cases: Sequence[Case]) -> RunInfo:
     )
 
 
-def _origin(info: RunInfo) -> MergedDocument:
-    return convert({"run_id": info.run_id, "seed": info.settings["seed"], "machine": info.machine}, MergedDocument)
-
-
 def _of_several_cards(infos: Sequence[RunInfo]) -> list[str]:
-    cards = {_card(info) for info in infos}
+    cards = {
+        str((info.machine.get("gpu") or {}).get("uuid") or info.machine.get("host", {}).get("hostname") or info.run_id)
+        for info in infos
+    }
     if len(cards) < 2:
         return []
     what = "cards" if infos[0].on_gpu else "hosts"
     return [f"measured in {len(infos)} parts on {len(cards)} {what}: times of two workloads may be of two {what}"]
 
 
-def _card(info: RunInfo) -> str:
-    gpu = info.machine.get("gpu") or {}
-    return str(gpu.get("uuid") or info.machine.get("host", {}).get("hostname") or info.run_id)
-
-
 def _common(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, others = documents[0], documents[1:]
-    found: dict[str, Any] = {}
+    common: dict[str, Any] = {}
     for name, value in first.items():
-        theirs = [each.get(name) for each in others]
-        if isinstance(value, dict) and all(isinstance(each, dict) for each in theirs):
-            found[name] = _common([value, *(each for each in theirs if isinstance(each, dict))])
-        elif all(each == value for each in theirs):
-            found[name] = value
-    return found
+        values = [value, *(each.get(name) for each in others)]
+        if all(isinstance(each, dict) for each in values):
+            common[name] = _common(values)
+        elif all(each == value for each in values):
+            common[name] = value
+    return common
 
 
 def _without_part(command: str) -> str:
-    words = shlex.split(command)
-    kept, skip = [], False
-    for word in words:
-        if skip or word == "--part":
-            skip = not skip
-        elif not word.startswith("--part="):
-            kept.append(word)
-    return shlex.join(kept)
+    argv = shlex.split(command)
+    is_part = [word == "--part" for word in argv]
+    rest = [word for word, own, before in zip(argv, is_part, [False, *is_part], strict=False) if not (own or before)]
+    return shlex.join(word for word in rest if not word.startswith("--part="))
 
 
 def _sweep(catalog: Catalog, info: RunInfo, parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> Sweep:
     """The results of the parts, in the order of the workloads, and the one point for all of these."""
     answers = [answer for part in parts if (answer := read_sweep(part.folder))]
     order = {workload: number for number, workload in enumerate(workloads)}
-    plateaus = _sorted([each for answer in answers for each in answer.plateaus], order, lambda each: each.workload)
-    points = {(plateau.kernel, plateau.workload): _points(answers, plateau) for plateau in plateaus}
+    plateaus = _in_order((each for answer in answers for each in answer.plateaus), order)
+    points = {
+        (plateau.kernel, plateau.workload): [point for answer in answers for point in answer.of(plateau)]
+        for plateau in plateaus
+    }
     return Sweep(
         axes=answers[0].axes,
         budget_s=answers[0].budget_s,
         points=tuple(point for group in points.values() for point in group),
         plateaus=tuple(plateaus),
         one_for_all=one_for_all_of(catalog, plateaus, points, float(info.settings["margin"])),
-        finals=tuple(
-            _sorted([each for answer in answers for each in answer.finals], order, lambda each: each.workload)
-        ),
+        finals=tuple(_in_order((each for answer in answers for each in answer.finals), order)),
     )
 
 
-def _points(answers: Sequence[Sweep], plateau: Plateau) -> list[Point]:
-    return [
-        point
-        for answer in answers
-        for point in answer.points
-        if (point.kernel, point.workload) == (plateau.kernel, plateau.workload)
-    ]
-
-
-def _sorted(found: Sequence[T], order: Mapping[Workload, int], workload_of: Callable[[T], Workload]) -> list[T]:
-    return sorted(found, key=lambda each: order[workload_of(each)])
+def _in_order(parts: Iterable[T], order: Mapping[Workload, int]) -> list[T]:
+    return sorted(parts, key=lambda each: order[each.workload])

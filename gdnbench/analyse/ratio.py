@@ -1,7 +1,13 @@
-"""One column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
+"""A column against the first: a ratio for each case, with interval and verdict where both were measured; their mean.
 
-Figures of one run are paired by round (`compare.within_run`). Those of two runs are compared by their mean times, less
-the change of the runs as a whole, whose uncertainty is in the interval (`compare.run_change`).
+Figures of one run are paired by round. As in the run's own table, launches of processes are subtracted, and the
+interval includes what else processes add and the noise of a baseline that differs significantly from itself. Sides that
+share no rounds are compared through a case that was timed beside both: a kernel with Python of its own is timed in
+other processes than compiled kernels, in turns, and the baseline in both (docs/threats.md), so its ratio to a compiled
+kernel is the quotient of two ratios, each paired by round.
+
+Figures of two runs are compared by their mean times, less the change of the runs as a whole, whose uncertainty is in
+the interval (`run_change`).
 
 In the geometric mean, the rounds and the strays of cases are independent and shrink with the number of cases; what is
 common to the cases of a workload shrinks with the number of workloads, what is common to the run does not shrink. A/A
@@ -11,24 +17,134 @@ noise is not known to shrink, so its mean over the cases is taken whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from gdnbench.analyse.figure import FigureSource
+from gdnbench.analyse.analysis import ALARM
+from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.grid import GridEntry, GridRow
-from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind
-from gdnbench.analyse.within_run import ratio_within_run
+from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind, is_empty, own_sd
 from gdnbench.errors import UsageError
-from gdnbench.model.status import Status
+from gdnbench.model.declaration import Params
+from gdnbench.model.gpu import CPU
+from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.interval import Comparison, Interval, Verdict
+from gdnbench.stats import FloatArray, IntArray
+from gdnbench.stats.estimators import weighted_geomean
+from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict
 from gdnbench.stats.multiple import compare_unpaired, judge_family
-from gdnbench.stats.paired import UnpairedLogRatio
-from gdnbench.stats.variance import Variance
+from gdnbench.stats.paired import PairedLogRatio, UnpairedLogRatio
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
 from gdnbench.wording import plural
+
+Rounds = npt.NDArray[np.bool_]
+"""Mask of a run's rounds, shape (rounds,)."""
+
+
+def move_rounds(times_us: FloatArray, bridge_us: FloatArray, rounds: Rounds) -> FloatArray:
+    """Converts the rounds of a case to other rounds of the run, by the bridge that was timed in both.
+
+    The n-th common round of case and bridge is paired with the n-th of the wanted rounds, so that a ratio to what was
+    timed there has the noise of both of its parts, and processes are paired with processes. All arrays have the shape
+    (rounds,), times in microseconds, NaN where there is none; the result is NaN outside the wanted rounds, and where
+    the case has fewer.
+    """
+    before = np.flatnonzero(np.isfinite(times_us) & np.isfinite(bridge_us))
+    after = np.flatnonzero(rounds & np.isfinite(bridge_us))
+    count = min(len(before), len(after))
+    before, after = before[:count], after[:count]
+    moved = np.full_like(times_us, np.nan)
+    moved[after] = times_us[before] * bridge_us[after] / bridge_us[before]
+    return moved
+
+
+Side = Sequence[Figure]
+"""Figures of one run, all with the same number of rounds: they stand for the geometric mean of their times."""
+
+_SideKey = tuple[tuple[Role, str, Params, Workload], ...]
+
+
+def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLogRatio:
+    """The estimate of log(left / right) from the rounds of a run.
+
+    The sides have as many figures, at least one, all by the same timer.
+    """
+    workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
+    sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
+    times = {key: _mean_of_side(side) for key, side in sides.items()}
+    if (bridge := _bridge(sides, times, left, right)) is not None:
+        known = np.isfinite(times[_key(left)])
+        times[_key(right)] = move_rounds(times[_key(right)], times[bridge], known)
+    both = np.isfinite(times[_key(left)]) & np.isfinite(times[_key(right)])
+    times = {key: mean[both] for key, mean in times.items()}
+    if not both.any():
+        return PairedLogRatio.from_rounds(times[_key(right)], times[_key(left)])
+    effects = estimate_effects(
+        times,
+        _process([*left, *right])[both],
+        left_out={key for key, side in sides.items() if any(map(is_empty, side))},
+        has_launch=left[0].timer == "nvbench",
+        usual_sd_us=USUAL_LAUNCH_SD_US,
+        own_sds={
+            key: own_sd(side[0].op, max(figure.launches for figure in side))
+            for key, side in sides.items()
+            if side[0].role is not Role.CONTROL and side[0].timer != CPU
+        },
+    )
+
+    def paired(kernel: _SideKey, baseline: _SideKey) -> PairedLogRatio:
+        return PairedLogRatio.with_effects((kernel, baseline), (times[kernel], times[baseline]), effects)
+
+    by_role = {side[0].role: key for key, side in sides.items() if len({figure.role for figure in side}) == 1}
+    control, baseline = by_role.get(Role.CONTROL), by_role.get(Role.BASELINE)
+    ratio = paired(_key(right), _key(left))
+    return ratio.widened_by(paired(control, baseline), ALARM) if control and baseline else ratio
+
+
+def _bridge(
+    sides: Mapping[_SideKey, Side], times: Mapping[_SideKey, FloatArray], left: Side, right: Side
+) -> _SideKey | None:
+    """Returns a case timed beside both of two sides that share no rounds, preferably the baseline, or None."""
+    known = {key: np.isfinite(each) for key, each in times.items()}
+    one, other = known[_key(left)], known[_key(right)]
+    if (one & other).any():
+        return None
+    found = [key for key, rounds in known.items() if (rounds & one).any() and (rounds & other).any()]
+    return min(found, key=lambda key: sides[key][0].role is not Role.BASELINE, default=None)
+
+
+def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
+    """The figures of each case of the run that has rounds at each of the workloads, the control included."""
+    found: dict[tuple[Role, str], dict[Workload, Figure]] = {}
+    for figure in (*source.figures, *source.controls):
+        if figure.timer == like.timer and figure.rounds_us.shape == like.rounds_us.shape:
+            found.setdefault((figure.role, figure.label), {})[figure.workload] = figure
+    for at in found.values():
+        if at.keys() >= set(workloads):
+            yield [at[workload] for workload in workloads]
+
+
+def _key(side: Side) -> _SideKey:
+    return tuple((figure.role, figure.label, figure.params, figure.workload) for figure in side)
+
+
+def _mean_of_side(side: Side) -> FloatArray:
+    return weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side))
+
+
+def _process(figures: Side) -> IntArray:
+    """The process of each round: workloads that did not fit into memory together were measured by several."""
+    by_workload: dict[Workload, IntArray] = {}
+    for figure in figures:
+        is_known = figure.processes.shape == figure.rounds_us.shape
+        process = figure.processes if is_known else np.zeros_like(figure.rounds_us, int)
+        by_workload[figure.workload] = np.maximum(by_workload.get(figure.workload, process), process)
+    return joint_process(list(by_workload.values()))
+
 
 FEWEST_PEERS = 4
 """The fewest unchanged cases of other kernels in both runs for a verdict on a case's own change."""
@@ -60,10 +176,9 @@ class CompareSettings:
 
 
 def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
-    """The settings of a command line.
+    """The settings of a command line; `gate` is the text of `--fail-on`, empty without it.
 
-    `margin` is that of `--margin` or `--fail-on`, a ratio; `gate` is the text of `--fail-on`, empty if it was not
-    given. UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
+    UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
     """
     if not 0.0 <= margin < 1.0:
         raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
@@ -80,7 +195,6 @@ class TimeRatio:
         value: time of the first / time of the later: above 1 the later is faster.
         comparison: its interval and verdict, or None.
         reason: why there is no interval or no verdict; empty if there is one.
-        kind: which times are judged.
         by_kind: for each kind of time that two runs both have, the ratio less the change of the runs as a whole.
         apart: whether the figures are of two runs.
     """
@@ -115,9 +229,11 @@ def compare_column(
     them.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
-    comparable = {index: pair for index, pair in pairs.items() if _has_rounds(*pair) and _same_timer(*pair)}
+    comparable = {index: pair for index, pair in pairs.items() if _both_measured(*pair) and _same_timer(*pair)}
     within, changes = {}, {}
     for index, (left, right) in comparable.items():
+        if not (left.figure.has_rounds and right.figure.has_rounds):
+            continue
         if _same_rounds(left, right):
             within[index] = ratio_within_run(left.source, [left.figure], [right.figure])
         else:
@@ -146,10 +262,6 @@ def timed_pair(row: GridRow, column: int) -> EntryPair | None:
 def is_no_kernel(entry: GridEntry) -> bool:
     """Whether it is a floor or an ablation."""
     return not entry.figure.role.does_the_work
-
-
-def _has_rounds(left: GridEntry, right: GridEntry) -> bool:
-    return _both_measured(left, right) and left.figure.has_rounds and right.figure.has_rounds
 
 
 def _both_measured(left: GridEntry, right: GridEntry) -> bool:
@@ -196,7 +308,8 @@ def _time_ratio(
 
 
 def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
-    noise = float(np.hypot(_noise(left), _noise(right)))
+    noises = [each.source.noise.get(each.figure.workload, 0.0) for each in (left, right)]
+    noise = float(np.hypot(noises[0], noises[1]))
     runs = pair_of(left.source, right.source)
     return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
 
@@ -206,10 +319,6 @@ def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: Com
     kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
     change = _changes(left, right, pair_of)[kind]
     return change.left_in if settings.raw else change.log_ratio
-
-
-def _noise(entry: GridEntry) -> float:
-    return entry.source.noise.get(entry.figure.workload, 0.0)
 
 
 def geometric_mean(
@@ -235,22 +344,23 @@ def geometric_mean(
 
 def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: CompareSettings) -> Interval | None:
     if all(_same_rounds(left, right) for left, right in pairs):
-        return _paired_mean_interval(pairs, settings.confidence)
+        if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
+            return None
+        sides = ([each.figure for each in side] for side in zip(*pairs, strict=True))
+        ratio = ratio_within_run(pairs[0][0].source, *sides)  # over the rounds in which every case was measured
+        return ratio.speedup(settings.confidence) if ratio.n > 1 else None
     if any(_same_rounds(left, right) for left, right in pairs):
         return None
-    sources = {(left.source.name, right.source.name) for left, right in pairs}
-    if len(sources) > 1:  # each pair of runs has its own launch, and the pairs are not independent
-        return None
-    runs = pair_of(pairs[0][0].source, pairs[0][1].source)
-    if len({runs.kind_of(left.figure, right.figure) for left, right in pairs}) > 1:
+    runs = {(left.source.name, right.source.name): pair_of(left.source, right.source) for left, right in pairs}
+    kinds = {each.kind_of(left.figure, right.figure) for each in runs.values() for left, right in pairs}
+    if len(runs) > 1 or len(kinds) > 1:  # each pair of runs has its own launch, and the pairs are not independent
         return None
     ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
     places = [(right.figure.op, right.figure.workload) for _, right in pairs]
     mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
     bias = max(ratio.bias for ratio in ratios)
-    return UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias).speedup(
-        settings.confidence
-    )
+    unpaired = UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias)
+    return unpaired.speedup(settings.confidence)
 
 
 def _mean_components(
@@ -260,16 +370,12 @@ def _mean_components(
     count = len(ratios)
     own = [Variance(part.value / count**2, part.df) for ratio in ratios for part in ratio.components[:2]]
     # The strays of one workload share one estimated dispersion.
-    strays = [_joint([ratio.components[2] for ratio in here], count, alike=False) for here in _by(places, ratios)]
-    shared = [_joint([ratio.components[3] for ratio in here], count, alike=True) for here in _by(places, ratios)]
-    return (*own, *strays, *shared, _joint([ratio.components[4] for ratio in ratios], count, alike=True))
-
-
-def _by(places: Sequence[T], ratios: Sequence[UnpairedLogRatio]) -> list[list[UnpairedLogRatio]]:
-    groups: dict[T, list[UnpairedLogRatio]] = {}
+    by_place: dict[tuple[str, Workload], list[UnpairedLogRatio]] = {}
     for place, ratio in zip(places, ratios, strict=True):
-        groups.setdefault(place, []).append(ratio)
-    return list(groups.values())
+        by_place.setdefault(place, []).append(ratio)
+    strays = [_joint([each.components[2] for each in group], count, alike=False) for group in by_place.values()]
+    shared = [_joint([each.components[3] for each in group], count, alike=True) for group in by_place.values()]
+    return (*own, *strays, *shared, _joint([ratio.components[4] for ratio in ratios], count, alike=True))
 
 
 def _joint(parts: Sequence[Variance], count: int, *, alike: bool) -> Variance:
@@ -277,12 +383,3 @@ def _joint(parts: Sequence[Variance], count: int, *, alike: bool) -> Variance:
     sds = [math.sqrt(part.value) for part in parts]
     variance = sum(sds) ** 2 if alike else sum(sd**2 for sd in sds)
     return Variance(variance / count**2, min(part.df for part in parts))
-
-
-def _paired_mean_interval(pairs: Sequence[EntryPair], confidence: float) -> Interval | None:
-    """The interval over the rounds in which every case was measured, or None unless the pairs are all of one run."""
-    if len({(left.source.name, left.figure.rounds_us.shape) for left, _ in pairs}) > 1:
-        return None
-    left, right = zip(*pairs, strict=True)
-    ratio = ratio_within_run(left[0].source, [each.figure for each in left], [each.figure for each in right])
-    return ratio.speedup(confidence) if ratio.n > 1 else None

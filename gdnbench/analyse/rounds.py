@@ -14,11 +14,17 @@ from gdnbench.model.measurement import Timer, Timing
 from gdnbench.model.status import Status
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.card_effects import CardEffects
-from gdnbench.stats.estimators import GPU_TRIM, MAD_TO_SD, interpolated_median, median_known, trimmed_mean
+from gdnbench.stats.estimators import (
+    GPU_TRIM,
+    MAD_TO_SD,
+    infer_resolution_us,
+    interpolated_median,
+    median_known,
+    trimmed_mean,
+)
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
-from gdnbench.stats.timer_resolution import infer_resolution_us
 from gdnbench.store.journal import BURN_IN, Event, Examined, HostTimes, Sampled, Tuned
 from gdnbench.store.samples import RoundRow
 

@@ -36,10 +36,10 @@ from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.stats import IntArray
+from gdnbench.stats.interval import Variance
 from gdnbench.stats.paired import MeanTime, UnpairedLogRatio, mean_time, unpaired_log_ratio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
 from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, Spread, estimate_run_effect
-from gdnbench.stats.variance import Variance
 from gdnbench.store.samples import CaseRounds, processes_of
 
 LAUNCH_OF_A_HOST_US = 1.0
@@ -214,11 +214,11 @@ class RunChange:
 
     def effect_on(self, left: Figure, right: Figure) -> RunEffect:
         """The change of unchanged cases of other kernels: microseconds for stream times, else logarithms."""
-        asked = right.kernel, right.timer
-        if asked not in self._effects:
+        key = right.kernel, right.timer
+        if key not in self._effects:
             others = [pair for pair in self.unchanged if pair[1].kernel != right.kernel]
-            self._effects[asked] = self._estimate(others, left, right)
-        return self._effects[asked]
+            self._effects[key] = self._estimate(others, left, right)
+        return self._effects[key]
 
     @cached_property
     def effect(self) -> RunEffect | None:
@@ -245,7 +245,7 @@ class RunChange:
         `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
         usual strays of cases widens the interval.
         """
-        before, after, predicted = _mean(left), _mean(right), self.predict(left, right)
+        (before, after), predicted = _means(left, right), self.predict(left, right)
         parts = (predicted.own, predicted.of_workload, predicted.of_run)
         measured = math.log(before.mean_us / after.mean_us)
         if is_additive(right.timer):
@@ -273,7 +273,7 @@ class RunChange:
         return self._peers[case]
 
     def _peer(self, left: Figure, right: Figure) -> Peer | None:
-        before, after = _mean(left), _mean(right)
+        before, after = _means(left, right)
         error = before.error.value + after.error.value
         change = after.mean_us - before.mean_us
         if not is_additive(right.timer):
@@ -321,10 +321,9 @@ class RunPair:
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
-    """The cases that both have with rounds, without the empty floor."""
     others = _with_rounds(right)
-    found = _with_rounds(left)
-    return [(one, others[case]) for case, one in found.items() if case in others and not is_empty(others[case])]
+    pairs = ((one, others[case]) for case, one in _with_rounds(left).items() if case in others)
+    return [pair for pair in pairs if not is_empty(pair[1])]
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
@@ -335,8 +334,8 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
     """
     if one.is_tuned_otherwise(other):
         return False
-    is_same = same_sources(one.source_hash, other.source_hash)
-    return is_same and (_is_firm(one, other) or (alike and bool(one.source_hash)))
+    is_firm = {one.role, other.role} <= {Role.FLOOR, Role.BASELINE}
+    return same_sources(one.source_hash, other.source_hash) and (is_firm or (alike and bool(one.source_hash)))
 
 
 def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
@@ -347,18 +346,14 @@ def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
     }
 
 
-def _is_firm(one: Figure, other: Figure) -> bool:
-    return all(figure.role in {Role.FLOOR, Role.BASELINE} for figure in (one, other))
-
-
 def _same_tools(left: FigureSource, right: FigureSource) -> bool:
     """Whether no driver and no library is known to differ, so that unchanged sources make unchanged kernels."""
     both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
     return all(left.conditions[name] == right.conditions[name] for name in both)
 
 
-def _mean(figure: Figure) -> MeanTime:
-    return mean_time(figure.rounds_us, figure.processes)
+def _means(*figures: Figure) -> list[MeanTime]:
+    return [mean_time(figure.rounds_us, figure.processes) for figure in figures]
 
 
 def _place(figure: Figure) -> tuple[str, Workload]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -12,18 +13,15 @@ import numpy as np
 
 from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.errors import RunFormatError, UnknownNameError
-from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
-from gdnbench.model.measurement import Measurement, Timing
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.index import RunIndex, stamp_of
-from gdnbench.store.info import NAME as INFO
-from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import NAME as MEASUREMENTS
-from gdnbench.store.measurements import read_by_clock
+from gdnbench.store.info import INFO, RunInfo, read_info
+from gdnbench.store.measurements import MEASUREMENTS, read_by_clock
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 
@@ -37,18 +35,7 @@ _NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class StoredCase(NamedTuple):
-    """A case of a stored run, in brief.
-
-    Attributes:
-        label: the variant's label.
-        kernel: the kernel's name.
-        workload: one setting of the op's axes.
-        role: why it is in its run; no control.
-        timer: what measured it; empty where it has no time.
-        has_time: whether it has a time, of whatever status.
-        has_rounds: whether there is a time of some round.
-        moves_bytes: whether the kernel must move any.
-    """
+    """A case of a stored run, in brief, controls aside; `timer` is empty without a time."""
 
     label: str
     kernel: str
@@ -120,8 +107,8 @@ class StoredRun:
     @cached_property
     def source(self) -> FigureSource:
         """Its figures with their rounds, which takes a tenth of a second to read."""
-        found = _load_kept(self.folder, self.stamp)
-        return found.with_axes_of(self.op, self.axes) if self.axes else found
+        source = _load_cached(self.folder, self.stamp)
+        return source.with_axes_of(self.op, self.axes) if self.axes else source
 
     def case(self, label: str, workload: Workload) -> StoredCase | None:
         """A label's case at a workload; None where it has none."""
@@ -173,35 +160,20 @@ def load_stored_runs(results: Path) -> list[StoredRun]:
 
 def _load_stored_run(folder: Path, index: RunIndex) -> StoredRun:
     stamp = stamp_of(folder, (INFO, MEASUREMENTS, ROUNDS))
-    found = index.answer("run", folder, stamp, _Document, lambda folder: _document(folder, stamp))
-    return StoredRun(
-        folder=folder,
-        stamp=stamp,
-        index=index,
-        name=found.name,
-        gpu=found.gpu,
-        op=found.op,
-        timestamp=found.timestamp,
-        dirty=found.dirty,
-        complete=found.complete,
-        cases=_cases(bytes(found.cases)),
-        raw_conditions=found.conditions,
-        raw_sources=found.sources,
-    )
+    document = index.answer("run", folder, stamp, _Document, lambda folder: _document(folder, stamp))
+    stored = msgspec.structs.asdict(document)
+    raw = {f"raw_{name}": stored.pop(name) for name in ("conditions", "sources")}
+    cases = _cases(bytes(stored.pop("cases")))
+    return StoredRun(folder=folder, stamp=stamp, index=index, cases=cases, **stored, **raw)
 
 
 def _document(folder: Path, stamp: str) -> _Document:
-    info, source = read_info(folder), _load_kept(folder, stamp)
+    info, source = read_info(folder), _load_cached(folder, stamp)
     workloads = {workload: at for at, workload in enumerate(dict.fromkeys(each.workload for each in source.figures))}
-    cases = [
-        (
-            each.label,
-            each.kernel,
-            workloads[each.workload],
-            (each.role, each.timer, each.has_time, each.has_rounds, each.nbytes > 0),
-        )
-        for each in source.figures
-    ]
+    cases = []
+    for each in source.figures:
+        brief = (each.role, each.timer, each.has_time, each.has_rounds, each.nbytes > 0)
+        cases.append((each.label, each.kernel, workloads[each.workload], brief))
     return _Document(
         source.name,
         source.gpu,
@@ -239,7 +211,7 @@ def _axes(document: bytes) -> WorkloadSpec:
 
 
 @lru_cache(maxsize=32)
-def _load_kept(folder: Path, stamp: str) -> FigureSource:
+def _load_cached(folder: Path, stamp: str) -> FigureSource:
     """A run's figures, of the files of a stamp: the newest runs, which a history reads after all, are read once."""
     return load_run(folder)
 
@@ -251,12 +223,14 @@ def load_run(folder: Path) -> FigureSource:
     """
     info, rows = read_info(folder), read_by_clock(folder)
     measurements, rounds = rows.get(None, []), read_case_rounds(folder)
-    kernel_times = {
-        row.case.id: _kernel_time(row.timing, rounds.get((row.case.id, KERNEL_CLOCK), _NO_ROUNDS))
-        for row in rows.get(KERNEL_CLOCK, [])
-        if row.timing
-    }
-    found = [
+    kernel_times = {}
+    for row in rows.get(KERNEL_CLOCK, []):
+        if row.timing:
+            own = rounds.get((row.case.id, KERNEL_CLOCK), _NO_ROUNDS)
+            kernel_times[row.case.id] = KernelTime(
+                time_us=row.timing.time_us, rounds_us=own.times_us, processes=own.processes, sm_mhz=row.timing.sm_mhz
+            )
+    figures = [
         _figure(info, row, rounds.get((row.case.id, None), _NO_ROUNDS), kernel_times.get(row.case.id))
         for row in measurements
     ]
@@ -264,39 +238,36 @@ def load_run(folder: Path) -> FigureSource:
         name=info.run_id,
         kind=SourceKind.MEASURED,
         gpu=info.gpu,
-        figures=tuple(figure for figure in found if figure.role is not Role.CONTROL),
-        controls=tuple(figure for figure in found if figure.role is Role.CONTROL),
+        figures=tuple(figure for figure in figures if figure.role is not Role.CONTROL),
+        controls=tuple(figure for figure in figures if figure.role is Role.CONTROL),
         noise=_noise(measurements),
         conditions=conditions_of(info),
         warnings=tuple(info.warnings),
     )
 
 
-def _kernel_time(timing: Timing, rounds: CaseRounds) -> KernelTime:
-    return KernelTime(
-        time_us=timing.time_us, rounds_us=rounds.times_us, processes=rounds.processes, sm_mhz=timing.sm_mhz
-    )
-
-
 def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: KernelTime | None) -> Figure:
     timing, variant = row.timing, row.case.variant
+    # The kernel that a dispatcher picked is one of the params: two picks are two cases.
+    params = Params({"KERNEL": variant.kernel, **variant.params}) if variant.is_picked else variant.params
+    times = (timing.time_us, timing.time_lo_us, timing.time_hi_us, timing.sm_mhz) if timing else (math.nan,) * 4
     return Figure(
         op=info.op,
         kernel=variant.kernel,
         label=variant.label,
-        params=_params(variant),
+        params=params,
         workload=row.case.workload,
         role=row.role,
         timer=timing.timer if timing else "",
-        time_us=timing.time_us if timing else float("nan"),
-        low_us=timing.time_lo_us if timing else float("nan"),
-        high_us=timing.time_hi_us if timing else float("nan"),
+        time_us=times[0],
+        low_us=times[1],
+        high_us=times[2],
+        sm_mhz=times[3],
         rounds_us=rounds.times_us,
         processes=rounds.processes,
         kernel_time=kernel_time,
         launches=row.launches,
         nbytes=row.nbytes,
-        sm_mhz=timing.sm_mhz if timing else float("nan"),
         status=row.status,
         reason=row.reason,
         source_hash=info.sources.get(variant.kernel, ""),
@@ -304,18 +275,12 @@ def _figure(info: RunInfo, row: Measurement, rounds: CaseRounds, kernel_time: Ke
     )
 
 
-def _params(variant: Variant) -> Params:
-    """A variant's params, with the kernel that a dispatcher picked as one of them: two picks are two cases."""
-    return Params({"KERNEL": variant.kernel, **variant.params}) if variant.is_picked else variant.params
-
-
 def _noise(measurements: list[Measurement]) -> dict[Workload, float]:
     """By workload, how far the baseline may be apart from itself: the farther end of the A/A interval, a log-ratio."""
-    controls = [row for row in measurements if row.role is Role.CONTROL and row.versus]
     return {
         row.case.workload: float(max(abs(np.log(row.versus.low)), abs(np.log(row.versus.high))))
-        for row in controls
-        if row.versus and row.versus.low > 0 and np.isfinite(row.versus.high)
+        for row in measurements
+        if row.role is Role.CONTROL and row.versus and row.versus.low > 0 and np.isfinite(row.versus.high)
     }
 
 

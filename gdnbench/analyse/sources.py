@@ -1,4 +1,7 @@
-"""Finds the sources that a user names: runs, commits, published figures, files of other tools."""
+"""Finds the sources that a user names: runs, commits, files of other tools, and figures that others published.
+
+A published table is `results/published/<name>/figures.csv`, each of its figures with a citation.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,23 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
-from gdnbench.analyse.figure import FigureSource
-from gdnbench.analyse.foreign import find_published, list_published, load_foreign, load_published
+from gdnbench.analyse.figure import Figure, FigureSource, SourceKind, join_label
+from gdnbench.analyse.foreign import load_foreign, read_microseconds
 from gdnbench.analyse.runs import load_run
-from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.catalog.catalog import op_named
+from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
+from gdnbench.model.declaration import Params, parse_value
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.origin import is_file, is_folder
+from gdnbench.origin import EVIDENCE, is_file, is_folder
+from gdnbench.store.files import read_table
 from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.step import refuse_step
+from gdnbench.store.tables import refuse_step
 from gdnbench.wording import first_of, plural
 
 _GIT = "git:"
@@ -94,7 +101,6 @@ def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
 
 
 def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
-    """Whether they are two sources, and both have a time of some kernel at some workload."""
     return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
 
 
@@ -187,3 +193,88 @@ def _runs_with_a_commit(results: Path) -> list[tuple[Path, RunInfo]]:
     """Runs that know their commit, oldest first."""
     known = readable(list_runs(results), lambda folder: (folder, read_info(folder)))
     return [(folder, info) for folder, info in known if info.git.get("commit")]
+
+
+PUBLISHED_NAME = "figures.csv"
+_CITED = ("published_in", "published_on", "note")
+PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # beside the axes of the op
+_RESTORE = "correct it from what was published, or restore it"
+
+
+def list_published(results: Path) -> list[str]:
+    """The names of the published tables in a results folder and its evidence, sorted."""
+    return sorted(_published_folders(results))
+
+
+def _published_folders(results: Path) -> dict[str, Path]:
+    """The published tables by name; one beside the runs stands for one of that name in the evidence."""
+    places = (results / EVIDENCE, results)
+    found = (path.parent for place in places for path in (place / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
+    return {folder.name: folder for folder in found}
+
+
+def find_published(results: Path, name: str) -> Path:
+    """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
+    known = _published_folders(results)
+    bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
+    if bare in known:
+        return known[bare]
+    near = get_close_matches(bare, known, n=3, cutoff=0.4) or sorted(known)
+    hint = f"there are {', '.join(near)}" if near else "a table is a folder there with a figures.csv"
+    raise UnknownNameError(f"no published table {bare} in {results / PUBLISHED_FOLDER}", hint)
+
+
+def load_published(folder: Path) -> FigureSource:
+    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels.
+
+    RunFormatError is raised if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
+    """
+    path = folder / PUBLISHED_NAME
+    try:
+        rows = read_table(path, PUBLISHED_COLUMNS)
+    except RunFormatError as error:
+        raise RunFormatError(error.message, _RESTORE) from error
+    gpus = {row["gpu"] for row in rows}
+    if len(gpus) != 1:
+        found = ", ".join(sorted(gpus)) or "none"
+        raise RunFormatError(f"{path} is of {len(gpus)} GPUs ({found}), and a table is of one", _RESTORE)
+    figures = tuple(_read_published(path, line, row) for line, row in enumerate(rows, start=2))
+    for figure, count in Counter((figure.label, figure.workload, figure.timer) for figure in figures).items():
+        if count > 1:
+            raise RunFormatError(f"{path} gives {figure[0]} at {figure[1]} twice", _RESTORE)
+    return FigureSource(
+        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=figures
+    )
+
+
+def _read_published(path: Path, line: int, row: dict[str, str]) -> Figure:
+    try:
+        return _published_figure(row)
+    except (ValueError, ShapeError, UnknownNameError) as error:
+        raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
+
+
+def _published_figure(row: dict[str, str]) -> Figure:
+    op = _filled(row, "op")
+    declared = op_named(op)
+    axes = declared.workloads
+    fixed = {*PUBLISHED_COLUMNS, *axes.names}
+    params = Params({name: parse_value(text) for name, text in row.items() if name not in fixed and text})
+    kernel, timer, published_in = (_filled(row, name) for name in ("kernel", "timer", "published_in"))
+    note = f" ({row['note']})" if row["note"] else ""
+    return Figure(
+        op=op,
+        kernel=kernel,
+        label=join_label(kernel, params),
+        params=params,
+        workload=declared.checked(axes.from_cells(row)),
+        timer=timer,
+        time_us=read_microseconds({"time_us": _filled(row, "time_us")}, "time_us"),
+        citation=", ".join(filter(None, (published_in, row["published_on"]))) + note,
+    )
+
+
+def _filled(row: dict[str, str], name: str) -> str:
+    if not row[name].strip():
+        raise ValueError(f"{name} is empty")
+    return row[name]

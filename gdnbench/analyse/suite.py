@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from gdnbench.analyse.analysis import ALARM
+from gdnbench.analyse.ratio import move_rounds
 from gdnbench.analyse.run_change import own_sd, process_by_workload
-from gdnbench.analyse.within_run import side_by_side
-from gdnbench.catalog.resolve import op_option
+from gdnbench.catalog.select import op_option
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect, Measurement
 from gdnbench.model.op import Suite
@@ -113,17 +113,19 @@ def judge_suite(
     """
     _check_measured(measurements, suite, op)
     times, again = _times(measurements, rounds, suite)
-    over = tuple(over) or _baseline(measurements)
-    unknown = [label for label in over if label not in times]
-    if unknown:
+    baselines = tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
+    over = tuple(over) or baselines
+    if not over:
+        raise UsageError("the run has no baseline", "name what to compare with: --over decode-fla")
+    if unknown := [label for label in over if label not in times]:
         raise UnknownNameError(f"the run has no times of {unknown[0]}", f"it has {', '.join(times) or 'none'}")
-    paired = _side_by_side(times, next(iter(_baselines(measurements)), ""))
+    paired = _side_by_side(times, baselines[0] if baselines else "")
     stopped = {row.case.workload for row in measurements if row.status is Status.NOT_RUN}
-    reference = {
-        workload: fastest
-        for workload in suite.workloads
-        if workload not in stopped and (fastest := _fastest([paired[label] for label in over], workload)) is not None
-    }
+    reference: dict[Workload, FloatArray] = {}
+    for workload in suite.workloads:
+        timed = [paired[label][workload] for label in over if workload in paired[label]]
+        if timed and workload not in stopped:
+            reference[workload] = min(timed, key=_time)
     weights = {workload: suite.weights[workload] for workload in reference}
     complete = {label: found for label, found in paired.items() if found.keys() >= weights.keys()}
     means = {label: _mean(found, weights) for label, found in complete.items() if weights}
@@ -138,7 +140,7 @@ def judge_suite(
         comparisons = judge_family(ratios, margin=margin, confidence=confidence)
     rows = []
     for label in means:
-        speedups = {at: _ratio(reference[at], paired[label][at]) for at in weights} if label in comparisons else {}
+        speedups = {at: _time(reference[at] / paired[label][at]) for at in weights} if label in comparisons else {}
         versus, inputs = comparisons.get(label), largest_effect(measurements, label, weights)
         own = _time(_mean(times[label], weights)), roles[label]
         rows.append(SuiteRow(label, *own, versus, speedups, suite.workloads[0].inputs, inputs))
@@ -256,8 +258,7 @@ def _noise(
 
 def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
     measured = {row.case.workload for row in measurements}
-    missing = [str(workload) for workload in suite.workloads if workload not in measured]
-    if missing:
+    if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
         command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
         raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
 
@@ -270,9 +271,31 @@ def _times(
     again: _ByLabel = {}
     for row in measurements:
         if row.timing and row.case.workload in suite.weights and row.case.id in rounds:
-            kept = again if row.role is Role.CONTROL else found
-            kept.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
+            times = again if row.role is Role.CONTROL else found
+            times.setdefault(row.case.label, {})[row.case.workload] = rounds[row.case.id].times_us
     return found, again
+
+
+def side_by_side(times_us: Mapping[str, FloatArray], bridge: str) -> dict[str, FloatArray]:
+    """Moves the cases of a workload to the rounds in which most of them were timed, through `bridge`, timed beside all.
+
+    `times_us` has the shape (rounds,) by case, microseconds, NaN where a round is missing. Cases that already share
+    rounds stay as they are, as does a case that shares none with the bridge.
+    """
+    known = {name: np.isfinite(times) for name, times in times_us.items() if name != bridge}
+    if bridge not in times_us or not known:
+        return dict(times_us)
+    beside = {name: [other for other in known if (known[other] & mask).any()] for name, mask in known.items()}
+    most = max(beside.values(), key=len)
+    if len(most) == len(known):
+        return dict(times_us)
+    rounds = np.logical_or.reduce([known[name] for name in most])
+    moved = {
+        name: times if name in most else move_rounds(times, times_us[bridge], rounds)
+        for name, times in times_us.items()
+        if name != bridge
+    }
+    return {**times_us, **moved, bridge: np.where(rounds, times_us[bridge], np.nan)}
 
 
 def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
@@ -284,21 +307,6 @@ def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
     return found
 
 
-def _baselines(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
-
-
-def _baseline(measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    labels = _baselines(measurements)
-    if not labels:
-        raise UsageError("the run has no baseline", "name what to compare with: --over decode-fla")
-    return labels
-
-
-def _fastest(references: Sequence[Mapping[Workload, FloatArray]], workload: Workload) -> FloatArray | None:
-    return min((times[workload] for times in references if workload in times), key=_time, default=None)
-
-
 def _mean(by_workload: Mapping[Workload, FloatArray], weights: Mapping[Workload, float]) -> FloatArray:
     return weighted_geomean([by_workload[workload] for workload in weights], list(weights.values()))
 
@@ -307,10 +315,6 @@ def _time(rounds_us: FloatArray) -> float:
     """The geometric mean of the known rounds; NaN without any."""
     present = rounds_us[~np.isnan(rounds_us)]
     return float(np.exp(np.mean(np.log(present)))) if len(present) else math.nan
-
-
-def _ratio(reference_us: FloatArray, kernel_us: FloatArray) -> float:
-    return _time(reference_us / kernel_us)
 
 
 def suite_of_run(
@@ -332,13 +336,6 @@ def suite_of_run(
         return None
     shown = {row.case.workload.profile for row in measurements}
     suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
-    settings = info.settings
-    return judge_worst(
-        measurements,
-        {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None},
-        suite,
-        op=info.op,
-        over=over,
-        margin=settings["margin"],
-        confidence=settings["confidence"],
-    )
+    rounds = {case: each for (case, clock), each in read_case_rounds(folder).items() if clock is None}
+    limits = {name: info.settings[name] for name in ("margin", "confidence")}
+    return judge_worst(measurements, rounds, suite, op=info.op, over=over, **limits)

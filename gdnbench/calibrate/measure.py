@@ -21,9 +21,8 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.origin import CALIBRATIONS
-from gdnbench.stats.interval import Verdict, t_upper_tail
+from gdnbench.stats.interval import Variance, Verdict, add_variances, half_width_of, t_upper_tail
 from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.variance import Variance, add_variances, half_width_of
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, calibration_path, write_calibration
 
 _LEAST_TAIL = 1e-300  # least p-value, of 37 standard errors

@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from gdnbench.analyse.analysis import Analysis
-from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
+from gdnbench.catalog.catalog import Catalog, default_roots, find_op, load_catalog
 from gdnbench.catalog.request import Request, parse_workloads
-from gdnbench.catalog.resolve import find_op
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.measure.plan import Plan, foresee, make_plan
 from gdnbench.model.case import Case

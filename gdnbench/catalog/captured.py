@@ -17,9 +17,8 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from gdnbench.errors import ShapeError, UsageError
-from gdnbench.model.declaration import captured_profile
+from gdnbench.model.declaration import Dtype, DtypeOf, TensorSpec, captured_profile
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import Dtype, DtypeOf, TensorSpec
 from gdnbench.model.workload import Sizes, Workload
 from gdnbench.origin import is_folder
 from gdnbench.store.schema import InputsDocument

@@ -17,7 +17,6 @@ from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import bundled_kernels, command_origin, is_folder
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
@@ -25,15 +24,7 @@ KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
 @dataclass(frozen=True)
 class Catalog:
-    """All that was found.
-
-    Attributes:
-        roots: the folders searched, in order.
-        ops: ops by name.
-        op_folders: where each op is declared, by name.
-        entries: kernels by name, in the order found.
-        broken: folders that could not be loaded.
-    """
+    """The ops and kernels in some folders, `roots`, by name; `broken` are the folders that could not be loaded."""
 
     roots: tuple[Path, ...]
     ops: dict[str, Op]
@@ -42,7 +33,7 @@ class Catalog:
     broken: tuple[Broken, ...]
 
     def op_hash(self, op: str) -> str:
-        """SHA-256, shortened, of what an op says of inputs, gates, costs and suites; empty where it cannot be read."""
+        """Shortened SHA-256 of what an op says of inputs, gates, costs and suites; empty if it cannot be read."""
         folder, digest = self.op_folders[op], hashlib.sha256()
         try:
             for path in sorted([*folder.glob("*.py"), *folder.glob("*.csv")]):
@@ -56,43 +47,35 @@ class Catalog:
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
-        """A variant as it is at a workload, and its kernel: for a dispatcher, those that it picks.
+        """A variant as it is at a workload, and its kernel: for a dispatcher, those that it picks there.
 
-        Args:
-            variant: one of a kernel of this catalog.
-            workload: one setting of the op's axes.
-            gpu: the GPU's short name; empty for none in particular.
+        `gpu` is the GPU's short name; empty for none in particular.
         """
-        there = self.entries[variant.kernel].at(variant, workload, gpu)
-        return self.entries[there.kernel], there
+        resolved = self.entries[variant.kernel].at(variant, workload, gpu)
+        return self.entries[resolved.kernel], resolved
 
     def behind(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
         """As `at`, for looking at one kernel: what a dispatcher picks has its own name here."""
-        entry, there = self.at(variant, workload, gpu)
-        return (entry, entry.named(there.params, workload)) if there.is_picked else (entry, there)
+        entry, resolved = self.at(variant, workload, gpu)
+        return (entry, entry.named(resolved.params, workload)) if resolved.is_picked else (entry, resolved)
 
     def owner(self, label: str) -> CatalogEntry | None:
-        """The kernel whose label it is: its name or a preset's, params after colons or not; None if it is not here."""
+        """The kernel that a label belongs to, a kernel's or a preset's, with params or not; None if it is not here."""
         name, _ = label_parts(label)
         return self.entries.get(name) or next(
             (entry for entry in self.entries.values() if name in entry.kernel.presets), None
         )
 
     def code_state(self, label: str, stored: str) -> CodeState:
-        """Whether a stored hash is that of the code which a label means now; unknown for a kernel that is not here.
-
-        Args:
-            label: a kernel's or a preset's, params after colons or not.
-            stored: the hash of its sources; empty where a file does not tell.
-        """
+        """Whether a stored source hash, empty if none, is that of a label's present code; unknown without a kernel."""
         owner = self.owner(label)
         return owner.code_state(stored) if owner else CodeState.UNKNOWN
 
 
 def default_roots() -> tuple[Path, ...]:
     """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`); of a job, those it has."""
-    if (elsewhere := command_origin()) and elsewhere.roots:
-        return tuple(map(Path, elsewhere.roots))
+    if (origin := command_origin()) and origin.roots:
+        return tuple(map(Path, origin.roots))
     more = os.environ.get(KERNELS_VARIABLE, "").split(os.pathsep)
     return (bundled_kernels(), *(Path(folder).resolve() for folder in more if folder))
 
@@ -108,20 +91,18 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     taken: dict[str, CatalogEntry] = {}
     broken: list[Broken] = []
     try_ahead(_declarations(searched))
-    for found in _find(searched, ops):
-        admitted = _claim_names(found, taken) if isinstance(found, CatalogEntry) else found
+    for loaded in _find(searched, ops):
+        admitted = _claim_names(loaded, taken) if isinstance(loaded, CatalogEntry) else loaded
         if isinstance(admitted, Broken):
             broken.append(admitted)
         else:
             entries[admitted.kernel.name] = admitted
     broken += _fill_dispatchers(entries)
-    declared = {name: loaded.op for name, loaded in ops.items()}
-    folders = {name: loaded.folder for name, loaded in ops.items()}
+    declared, folders = ({name: getattr(op, part) for name, op in ops.items()} for part in ("op", "folder"))
     return Catalog(searched, declared, folders, entries, tuple(broken))
 
 
 def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
-    """The files that `_find` runs."""
     ops: set[str] = set()
     for op_folder in chain.from_iterable(map(_folders, filter(is_folder, roots))):
         if isinstance(op_folder, Path) and os.path.lexists(op_folder / "op.py"):
@@ -138,14 +119,10 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[CatalogEn
             yield Broken(root.name, root, f"{root} is not a folder (see {KERNELS_VARIABLE})")
             continue
         for op_folder in _folders(root):
-            if isinstance(op_folder, Broken):
-                yield op_folder
-                continue
-            op = _op_of(op_folder, ops)
-            if op is None:
-                continue
+            op = op_folder if isinstance(op_folder, Broken) else _op_of(op_folder, ops)
             if isinstance(op, Broken):
                 yield op
+            if not isinstance(op, LoadedOp) or isinstance(op_folder, Broken):
                 continue
             for folder in _folders(op_folder):
                 if isinstance(folder, Broken):
@@ -159,9 +136,9 @@ def _fill_dispatchers(entries: dict[str, CatalogEntry]) -> list[Broken]:
     broken = []
     for name, entry in list(entries.items()):
         if isinstance(entry.kernel, DispatchKernel):
-            own = {each.kernel.name: each.kernel for each in entries.values() if each.op.name == entry.op.name}
+            kernels = {each.kernel.name: each.kernel for each in entries.values() if each.op.name == entry.op.name}
             try:
-                entries[name] = replace(entry, dispatch=read_dispatch(entry.source, entry.op, own))
+                entries[name] = replace(entry, dispatch=read_dispatch(entry.source, entry.op, kernels))
             except DeclarationError as error:
                 del entries[name]
                 broken.append(Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, error.message))
@@ -180,10 +157,10 @@ def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
 def _folders(folder: Path) -> list[Path | Broken]:
     """The folders in a folder; what cannot be looked into is broken."""
     try:
-        found = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
+        paths = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
-    return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in found]
+    return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in paths]
 
 
 def _unreadable(folder: Path) -> Broken:
@@ -191,7 +168,7 @@ def _unreadable(folder: Path) -> Broken:
 
 
 def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> CatalogEntry | Broken:
-    """The entry, whose names are then taken, or why they cannot be: a kernel and its presets share one namespace."""
+    """Returns the entry, or why its names are taken: kernels and presets share one namespace."""
     names = (entry.kernel.name, *entry.kernel.presets)
     for name in names:
         if other := taken.get(name):
@@ -201,27 +178,18 @@ def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> Catalog
     return entry
 
 
+def find_op(catalog: Catalog, name: str) -> Op:
+    """An op by its name; UnknownNameError if the catalog has none of that name."""
+    if name not in catalog.ops:
+        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(catalog.ops) or 'none'}")
+    return catalog.ops[name]
+
+
 def op_named(name: str) -> Op:
-    """An op of the default roots, for files that name it.
-
-    Raises:
-        UnknownNameError: for one that is not in the catalog.
-    """
-    known = _ops(default_roots())
-    if name not in known:
-        raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(known) or 'none'}")
-    return known[name]
-
-
-def axes_of(op: str) -> WorkloadSpec:
-    """The axes, lists and aliases of an op.
-
-    Raises:
-        UnknownNameError: for one that is not in the catalog.
-    """
-    return op_named(op).workloads
+    """An op of the default roots, for files that name it; UnknownNameError if there is none of that name."""
+    return find_op(_catalog(default_roots()), name)
 
 
 @cache
-def _ops(roots: tuple[Path, ...]) -> dict[str, Op]:
-    return load_catalog(roots).ops
+def _catalog(roots: tuple[Path, ...]) -> Catalog:
+    return load_catalog(roots)

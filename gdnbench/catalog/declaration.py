@@ -32,17 +32,10 @@ class SourceLoader(SourceFileLoader):
 
 
 def run_declaration(path: Path, content: bytes) -> ModuleType:
-    """The module that a declaration makes, `op.py` or `variant.py`, of the bytes that were read of it.
+    """Runs the content of a declaration, `op.py` or `variant.py`, and returns its module; raises whatever it raises.
 
-    What it prints goes to standard error, for standard output is for our own data; what it reads of standard input is
-    empty, for it would wait for a person who knows nothing of that.
-
-    Args:
-        path: the file, for messages and for `__file__`.
-        content: what it holds.
-
-    Raises:
-        BaseException: whatever it raises.
+    Its standard output is our standard error, since ours is for data; its standard input is empty, since reading would
+    wait for a person who does not know.
     """
     name = f"gdnbench_catalog_{path.parent.parent.name}_{path.parent.name}_{path.stem}".replace("-", "_")
     module = ModuleType(name)
@@ -76,36 +69,25 @@ _SHOWN = 60  # characters of a value
 
 
 def check_fields(declared: Any, where: str = "") -> None:
-    """Holds every field of a declaration, and of the declarations in it, to its type.
+    """Raises DeclarationError for the first field of a dataclass, or of the dataclasses in it, that is not of its type.
 
-    A list will do for a tuple, a whole number for a number; a string is no tuple, though it has elements.
-
-    Args:
-        declared: a dataclass.
-        where: the field that it was given for, for the message.
-
-    Raises:
-        DeclarationError: for the first that does not fit; it names the field.
+    A list may stand for a tuple, a whole number for a number; a string is not a tuple, though it has elements. `where`
+    is the field that holds the dataclass.
     """
     for name, default, hint, check in _checks(declared.__class__):
         value = getattr(declared, name)
         place = f"{where}.{name}" if where else name
         if value is not default and not check(value, place):
-            shown = repr(value)
-            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-            raise DeclarationError(f"{place}: {shown} is no {_told(hint)}")
+            text = repr(value)
+            text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            raise DeclarationError(f"{place}: {text}, expected {_type_name(hint)}")
 
 
 def check_inside(path: str, what: str, below: int = 0) -> None:
-    """Refuses the path of a file that does not lie in the op's folder, or that names no file.
+    """Raises DeclarationError for the path of a file outside the op's folder, or of no file; `what` is its field.
 
-    Args:
-        path: as declared, from the declaration's folder.
-        what: the field, for the message.
-        below: how deep that folder is within the op's: 1 for a kernel's, which may share a source with others.
-
-    Raises:
-        DeclarationError: if so.
+    `path` is relative to the declaration's folder, which lies `below` levels within the op's: 1 for a kernel's, which
+    may share a source with others.
     """
     parts = PurePath(os.path.normpath(path)).parts
     if PurePath(path).is_absolute() or parts.count("..") > below:
@@ -166,16 +148,15 @@ def _check_of_class(kind: Any) -> _Check:
     return check
 
 
-def _told(hint: Any) -> str:
-    """A type in words, as a message says it."""
+def _type_name(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(_told, arguments)))
+        return " or ".join(dict.fromkeys(map(_type_name, arguments)))
     if origin is Literal:
         return f"one of {', '.join(map(repr, arguments))}"
     if origin is tuple:
-        return f"tuple of {' and '.join(dict.fromkeys(_told(each) for each in arguments if each is not ...))}"
+        return f"tuple of {' and '.join(dict.fromkeys(_type_name(each) for each in arguments if each is not ...))}"
     if origin is not None and issubclass(origin, Mapping):
-        return f"mapping from {_told(arguments[0])} to {_told(arguments[1])}"
+        return f"mapping from {_type_name(arguments[0])} to {_type_name(arguments[1])}"
     plain = {str: "text", int: "whole number", float: "number", bool: "truth value", NoneType: "None"}
     return "function" if origin is Callable else str(plain.get(hint) or getattr(hint, "__name__", hint))

@@ -1,20 +1,79 @@
-"""A kernel as found: its declaration, its op and its folder, and for a dispatcher the table by which it picks."""
+"""A kernel as found: declaration, op, folder, the headers that its source includes, and a dispatcher's table."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
-from gdnbench.catalog.includes import PHASES, include_path, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
-from gdnbench.model.nearest import nearest_workload
 from gdnbench.model.op import Op
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, nearest_workload
+from gdnbench.origin import bundled_kernels, is_file
+from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
+
+HEADERS = Path(__file__).parents[1] / "include"
+"""Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`."""
+
+PHASES = "gdnbench/phases.cuh"
+"""The header whose marks are empty in a build that is timed."""
+
+_DIRECTIVE = re.compile(rb'^[ \t]*#[ \t]*include\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|\w)', re.MULTILINE)
+
+
+def include_path(folder: Path, op_folder: Path) -> tuple[Path, ...]:
+    """Returns the folders where a kernel's includes are looked for, in order, without those of CUDA.
+
+    They are the kernel's, its op's, `include/` beside the folders of ops, the bundled one last, and gdnbench's own.
+    """
+    roots = (folder.parent.parent, op_folder.parent, bundled_kernels())
+    return tuple(dict.fromkeys((folder, op_folder, *(root / "include" for root in roots), HEADERS)))
+
+
+def included_headers(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Returns the headers that a source includes, through headers or itself, each with the name that includes it.
+
+    They are in the order of the text, each before those that it includes. Both sides of an `#if` count, and for an
+    include that is a macro every header in the folders. Names that are not found are the compiler's headers.
+    """
+    found: dict[Path, tuple[str, Path]] = {}
+    waiting = _includes_in(source, folders)[::-1]
+    while waiting:
+        name, path = waiting.pop()
+        if (itself := path.resolve()) not in found and itself != source.resolve():
+            found[itself] = name, path
+            waiting += _includes_in(path, folders)[::-1]
+    return list(found.values())
+
+
+def _includes_in(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
+    try:
+        text = read_regular(source, MOST_SOURCE_BYTES)
+    except OSError:  # whoever reads its text will say so
+        return []
+    included: list[tuple[str, Path]] = []
+    for quoted, angled in _DIRECTIVE.findall(text):
+        if name := os.fsdecode(quoted or angled):
+            paths = (folder / name for folder in ([source.parent] if quoted else []) + [*folders])
+            included += [(name, path) for path in paths if is_file(path)][:1]
+        else:
+            included += _all_headers(folders)
+    return included
+
+
+def _all_headers(folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in {".cuh", ".h", ".hpp"} and path.is_file():
+                yield path.relative_to(folder).as_posix(), path
+
 
 _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
@@ -30,13 +89,7 @@ def label_parts(label: str) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Pick:
-    """What a dispatcher's table says of one workload.
-
-    Attributes:
-        kernel: the kernel's name.
-        params: every param's value.
-        source: id of the run that found it the best.
-    """
+    """A row of a dispatcher's table: a kernel with every param's value; `source` is the run that found it the best."""
 
     kernel: str
     params: Params
@@ -45,11 +98,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A dispatcher's table.
-
-    Attributes:
-        picks: by GPU's short name, then by workload; at least one.
-    """
+    """A dispatcher's table; `picks` has its rows by GPU's short name, then by workload, at least one."""
 
     picks: Mapping[str, Mapping[Workload, Pick]]
 
@@ -64,12 +113,7 @@ class Dispatch:
         return next(iter(self.picks))
 
     def pick(self, workload: Workload, gpu: str = "") -> Pick:
-        """The row for a workload.
-
-        Args:
-            workload: one setting of the op's axes.
-            gpu: the GPU's short name; empty for none in particular.
-        """
+        """The row for a workload on a GPU, by its short name; empty for none in particular."""
         rows = self.picks.get(gpu) or self.picks[self.first_gpu]
         return rows[nearest_workload(rows, workload)]
 
@@ -79,9 +123,6 @@ class CatalogEntry:
     """A kernel that loaded.
 
     Attributes:
-        kernel: its declaration.
-        op: the op that it implements.
-        folder: where `variant.py` and the source are.
         op_folder: where `op.py` and the headers shared by the op's kernels are.
         idea: the first line of `variant.py`'s docstring.
         dispatch: a dispatcher's table; None for a kernel with code of its own.
@@ -117,16 +158,16 @@ class CatalogEntry:
             for name, values in self.kernel.presets.items()
         )
 
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """The kernel at its defaults, then its presets."""
+        return (self.default, *self.presets)
+
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> Variant:
-        """A variant as it is at a workload: the kernel by its bare name takes its defaults for that workload.
+        """A variant of this kernel at a workload: the kernel by its bare name takes its defaults for that workload.
 
         A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
         `Catalog.at`.
-
-        Args:
-            variant: one of this kernel.
-            workload: one setting of the op's axes.
-            gpu: the GPU's short name, on which a dispatcher's choice depends; empty for none in particular.
         """
         if variant != self.default:
             return variant
@@ -153,44 +194,31 @@ class CatalogEntry:
 
     def able_workload(self) -> Workload | None:
         """The first of its op's suites that the kernel can do, by its `check`; None where it can do none of them."""
-        return next((each for each in self.op.suite_workloads if not self.kernel.unable(each)), None)
+        return next((each for each in self.op.suite_workloads if not self.kernel.unsupported_reason(each)), None)
 
     def refuse_unable(self, label: str, workload: Workload, verb: str) -> None:
-        """Refuses a workload that the kernel cannot do.
-
-        Args:
-            label: what the user called the kernel.
-            workload: what is asked of it.
-            verb: that asks, for the hint.
-
-        Raises:
-            UsageError: if that is so.
-        """
-        if reason := self.kernel.unable(workload):
+        """Raises UsageError for an unsupported workload; `label` and `verb` are what the user typed."""
+        if reason := self.kernel.unsupported_reason(workload):
             able = self.able_workload()
             hint = f"ask for one that it can do: gdnbench {verb} {label} {' '.join(able.options)}" if able else ""
             raise UsageError(f"{label} cannot do {workload.titled}: {reason}", hint or f"see {self.folder}/variant.py")
 
     def named(self, params: Params, workload: Workload) -> Variant:
         """The variant that has these params at a workload, with the shortest label that gives them there."""
-        for known in (self.default, *self.presets):
-            there = self.at(known, workload)
-            if there.params == params:
-                return there
+        for known in self.variants:
+            resolved = self.at(known, workload)
+            if resolved.params == params:
+                return resolved
         changed = {name: value for name, value in params.items() if value != self.default.params[name]}
         return self.with_params(self.default, changed or params)
 
     def with_params(self, base: Variant, values: Mapping[str, ParamValue]) -> Variant:
-        """A variant of this kernel with some params changed by hand.
-
-        Raises:
-            ParamError: for an unknown param or a value outside its choices.
-        """
+        """A variant of this kernel with some params changed by hand; ParamError for an unknown param or value."""
         if not values:
             return base
         params = self.kernel.resolve({**base.params, **values})
-        told = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
-        return Variant(self.kernel.name, label=base.label + told, params=params)
+        settings = "".join(f"{_SEPARATOR}{name}={params[name]}" for name in values)
+        return Variant(self.kernel.name, label=base.label + settings, params=params)
 
     def headers(self) -> list[tuple[str, Path]]:
         """The headers that a CUDA kernel's source includes, as `included_headers`, without the marks of phases."""
@@ -219,15 +247,15 @@ class CatalogEntry:
         return ("2:" if is_cuda else "") + digest.hexdigest()[:16]
 
     def code_state(self, stored: str) -> CodeState:
-        """Whether a hash that `source_hash` once gave is that of the code as it is now.
-
-        Args:
-            stored: the hash; empty where a file does not tell.
-        """
+        """Whether a stored `source_hash`, empty if not stored, is that of the present code."""
         return CodeState.of(stored, self.known_source()) if stored else CodeState.UNKNOWN
 
     def known_source(self) -> str:
-        """`source_hash`, to compare with what is stored; empty where a file of the kernel cannot be read."""
+        """`source_hash` when it was first asked for, to compare with a stored one; empty if a file cannot be read."""
+        return self._known_source
+
+    @cached_property
+    def _known_source(self) -> str:
         try:
             return self.source_hash()
         except OSError:
@@ -248,13 +276,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class Broken:
-    """A folder that should hold a kernel or an op and could not be loaded.
-
-    Attributes:
-        name: the name that `list` shows: op and folder.
-        folder: where it is.
-        reason: what went wrong, with file and line where Python tells.
-    """
+    """A folder that should hold a kernel or an op and did not load; `name` is op and folder, as `list` shows it."""
 
     name: str
     folder: Path

@@ -103,9 +103,7 @@ _SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")
 def _check_sources(folder: Path, *, below: bool = True) -> None:
     """Refuses a folder with a source that would never end: compilers and Python open what is included and imported.
 
-    Args:
-        folder: of a kernel or an op, or of headers that kernels share; it may be missing.
-        below: whether folders in it are its own.
+    The folder may be missing; `below` says that the folders in it belong to it.
     """
     for place, folders, names in os.walk(folder):
         for name in (*names, *folders):
@@ -164,22 +162,18 @@ _COMPLETED: dict[Path, tuple[Op, list[_FileState], Op]] = {}
 
 def _state_of(path: Path) -> _FileState:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ctime_ns, found.st_size, found.st_ino
+    return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def try_ahead(paths: Iterable[Path]) -> None:
-    """Has those files tried together that will be run anew: a child for each would take ten times as long.
-
-    Raises:
-        MachineError: if there can be no child.
-    """
+    """Tries those files together that will be run anew: a child for each would take ten times as long."""
     read: list[Declaration] = []
     for path in paths:
         if _known_module(path) is None:
-            with suppress(OSError):  # told when it is run
+            with suppress(OSError):  # reported when it is run
                 read.append(Declaration.read(path))
     try_all(read)
 
@@ -190,12 +184,7 @@ def _known_module(path: Path) -> ModuleType | None:
 
 
 def _run_file(path: Path) -> ModuleType:
-    """The module of a file, which is run once in a process for as long as it, and not what it reads, does not change.
-
-    Raises:
-        DeclarationError: if it fails; it tells the line.
-        MachineError: if it cannot be tried in a process of its own first.
-    """
+    """The module of a file, which is run once in a process while the file itself does not change."""
     module = _known_module(path)
     if module is None:
         state, module = _state_of(path), _run_anew(path)
@@ -228,11 +217,7 @@ def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
 
 
 def with_stored_suites(op: Op, folder: Path) -> Op:
-    """The op with each suite that names a file read from it.
-
-    Raises:
-        DeclarationError: if a file cannot be read, or a row is no workload; it tells file and line.
-    """
+    """The op with each suite that names a file read from it; DeclarationError with file and line if that fails."""
     stored = {name: folder / declared for name, declared in op.suites.items() if isinstance(declared, str)}
     if not stored:
         return op
@@ -253,7 +238,7 @@ def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
             where = f"{path.name} line {line}"
             shape = _shape(row, op, where)
             if shape in weights:
-                raise DeclarationError(f"{where}: this workload stands in it twice")
+                raise DeclarationError(f"{where}: duplicate workload")
             weights[shape] = _weight(row, where)
     except (OSError, ValueError, csv.Error) as error:
         raise DeclarationError(f"{path.name}: {error}") from error
@@ -264,12 +249,12 @@ def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
 
 def _shape(row: dict[str, str], op: Op, where: str) -> Shape:
     known = {*op.workloads.names, *(alias.name for alias in op.workloads.aliases)}
-    given = {name: text.strip() for name, text in row.items() if name in known and text and text.strip()}
-    if not given:
+    cells = {name: text.strip() for name, text in row.items() if name in known and text and text.strip()}
+    if not cells:
         raise DeclarationError(f"{where}: no size; columns are {', '.join(sorted(known))} and {_WEIGHT}")
     try:
         sizes: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, text in cells.items():
             sizes |= op.workloads.parse(f"{name}={text}")[0][0]
         op.workload(sizes)
         return Shape("" if _NAME in known else (row.get(_NAME) or "").strip(), **sizes)
@@ -286,15 +271,9 @@ def _weight(row: dict[str, str], where: str) -> float:
 
 
 def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
-    """Reads a table.
+    """Reads a dispatcher's table, which may pick `kernels` of the op, by name.
 
-    Args:
-        path: the TOML file.
-        op: the op, whose workloads it names.
-        kernels: those that it may pick, by name: the ones of its op.
-
-    Raises:
-        DeclarationError: if it is no such table, or names what does not exist or is a dispatcher itself.
+    DeclarationError is raised if it is not such a table, or names a missing kernel, param or workload, or a dispatcher.
     """
     try:
         document = tomllib.loads(read_regular_text(path, MOST_SOURCE_BYTES))
@@ -314,7 +293,6 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
 
 
 def _has_rows(table: Mapping[str, Any]) -> bool:
-    """Whether rows stand in it, rather than tables of series."""
     return any(isinstance(value, dict) and _KERNEL in value for value in table.values())
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.resolve import find_op
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
 from gdnbench.model.case import Case, Part, Variant, has_short_lists, write_in_full

@@ -1,8 +1,9 @@
-"""Parses a user's choice of variants: names after `--kernel`, and the params that a sweep combines."""
+"""Parses a user's choice of kernels: variants by name, the op that has them, and the params that a sweep combines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 
@@ -21,23 +22,17 @@ ParamGrid = dict[str, tuple[ParamValue, ...]]
 
 
 def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ...]:
-    """Variants by name.
+    """The variants of an op that a text names, in catalog order of first mention, none twice.
 
-    Args:
-        catalog: what there is.
-        op: the op whose kernels are meant.
-        wanted: `all`, or names, presets and globs separated by commas, each with params to change after colons:
-            `decode-v4,decode-v1*,decode-triton:BV=16:WARPS=4`.
-
-    Returns:
-        The variants in catalog order of first mention, none twice. `all` is every kernel and every preset.
+    `wanted` is `all` (every kernel and every preset), or names, presets and globs separated by commas, each with params
+    to change after colons: `decode-v4,decode-v1*,decode-triton:BV=16:WARPS=4`.
 
     Raises:
         UnknownNameError: for a name that nothing has, with the nearest ones.
         DeclarationError: for a kernel whose declaration does not load.
         ParamError: for an unknown param or a value outside its choices.
     """
-    known = {variant.label: (entry, variant) for entry in catalog.of_op(op) for variant in _variants(entry)}
+    known = {variant.label: (entry, variant) for entry in catalog.of_op(op) for variant in entry.variants}
     chosen: dict[str, Variant] = {}
     for term in filter(None, (term.strip() for term in wanted.split(","))):
         name, settings = label_parts(term)
@@ -55,20 +50,11 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
 
 
 def find_variant(catalog: Catalog, op: str, label: str) -> tuple[CatalogEntry, Variant]:
-    """The kernel and the one variant that a label names; params may follow it as in `select_variants`.
-
-    Raises:
-        UnknownNameError: if there is none, or the label is a pattern that fits several.
-        ParamError: for an unknown param or a value outside its choices.
-    """
+    """The kernel and the one variant that a label names, as `select_variants`; UnknownNameError if it names several."""
     variants = select_variants(catalog, op, label)
     if len(variants) > 1:
         raise UnknownNameError(f"{label} names {len(variants)} kernels, and one is needed", "name it in full")
     return catalog.entries[variants[0].kernel], variants[0]
-
-
-def _variants(entry: CatalogEntry) -> tuple[Variant, ...]:
-    return (entry.default, *entry.presets)
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
@@ -96,8 +82,8 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
     if name in catalog.ops:
         return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
     if owner := catalog.owner(name):
-        told = f"{name} is a kernel of {owner.op.name}, and those of another op are asked for"
-        return UnknownNameError(told, f"leave --op out, or give --op {owner.op.name}")
+        message = f"{name} is a kernel of {owner.op.name}, and those of another op are asked for"
+        return UnknownNameError(message, f"leave --op out, or give --op {owner.op.name}")
     hint = did_you_mean(name, known, "`gdnbench list` shows every kernel", cutoff=0.5)
     return UnknownNameError(f"there is no kernel {name}", hint)
 
@@ -108,17 +94,19 @@ def find_broken(catalog: Catalog, name: str) -> Broken | None:
     return next((broken for broken in catalog.broken if fnmatchcase(_joined(broken.name), wanted)), None)
 
 
+def broken_kernel(catalog: Catalog, label: str) -> Broken | None:
+    """The folder of the kernel that a label names, if it did not load; None if a kernel has the label."""
+    name, _ = label_parts(label)
+    return None if catalog.owner(name) else find_broken(catalog, name)
+
+
 def _joined(name: str) -> str:
     """A kernel's usual name from its op and folder: `decode/v4_fast` and `decode-v4-fast` are one."""
     return name.replace("/", "-").replace("_", "-")
 
 
 def parse_params(texts: Sequence[str]) -> TypedParams:
-    """Reads `--param` options: `BV` or `BV=4,8,16`.
-
-    Raises:
-        UsageError: for one without a name or a value, or a param given twice.
-    """
+    """Reads `--param` options: `BV` or `BV=4,8,16`; UsageError for a missing name or value, or a param given twice."""
     wanted: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -136,16 +124,9 @@ def choose_bases(
 ) -> tuple[tuple[CatalogEntry, Variant], ...]:
     """The kernels to sweep, each with the variant that gives the params which are not swept.
 
-    Args:
-        catalog: what there is.
-        op: the op whose kernels are meant.
-        names: names or globs as typed; a glob means the kernels among its matches that have all of the params, and
-            none means every kernel that has.
-        wanted: the params.
-
-    Raises:
-        UnknownNameError: for a name that nothing has.
-        UsageError: if no kernel has all of the params.
+    `names` are names or globs as typed; a glob means the kernels among its matches that have all of the `wanted`
+    params, none means every kernel that has. Raises UsageError if no kernel has all of the params, and as
+    `select_variants`.
     """
     chosen: dict[Variant, CatalogEntry] = {}
     for name in ",".join(names or [EVERY]).split(","):
@@ -169,12 +150,7 @@ def _has(entry: CatalogEntry, wanted: TypedParams) -> bool:
 
 
 def grid_axes(catalog: Catalog, entry: CatalogEntry, wanted: TypedParams) -> ParamGrid:
-    """What a kernel's grid tries.
-
-    Raises:
-        ParamError: for a param that the kernel lacks or a value that it cannot take.
-        UsageError: if the kernel has no params at all.
-    """
+    """The values that a kernel's grid tries; ParamError for an unknown param or value, UsageError without params."""
     declared = entry.kernel.params
     if not declared:
         raise UsageError(f"{entry.kernel.name} has no params to sweep", _who_has_what(catalog, entry.op.name))
@@ -196,3 +172,90 @@ def grid_points(entry: CatalogEntry, base: Variant, axes: ParamGrid) -> tuple[Va
 def _who_has_what(catalog: Catalog, op: str) -> str:
     having = {entry.kernel.name: ", ".join(entry.kernel.params) for entry in catalog.of_op(op) if entry.kernel.params}
     return "; ".join(f"{name} has {params}" for name, params in having.items()) or "no kernel has any"
+
+
+DEFAULT_OP = "decode"
+"""The op that is meant where neither `--op` nor a kernel says which."""
+
+_GLOB = re.compile(r"[*?\[]")
+_EVERY_KERNEL = frozenset({EVERY, "*"})  # of an op, whichever that is
+
+
+def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
+    """The op that is given, else the one op that has all of the kernels named.
+
+    Where no kernel is named it is `DEFAULT_OP`; in a catalog without that, the only op there is. `op` is as `--op`
+    gives it, empty without; `named` are names, presets and globs as typed, perhaps several with commas between.
+
+    Raises:
+        UnknownNameError: for a name that no kernel of any op has.
+        DeclarationError: for a kernel whose declaration does not load.
+        UsageError: if no op has all of the kernels or several do, or if nothing tells which of several ops is meant.
+    """
+    if op:
+        return op
+    terms = _terms(named)
+    if not terms:
+        return _usual_op(catalog)
+    owners = {term: ops_having(catalog, [term]) for term in terms}
+    for term, having in owners.items():
+        if not having:
+            every = [label for labels in _labels(catalog).values() for label in labels]
+            raise unknown_kernel(catalog, label_parts(term)[0], every)
+    common = ops_having(catalog, terms)
+    if len(common) > 1:
+        common = _written_for(terms, common)
+    if len(common) == 1:
+        return common[0]
+    message = "; ".join(f"{term} is of {' and '.join(having)}" for term, having in owners.items())
+    ops = common or dict.fromkeys(name for having in owners.values() for name in having)
+    hint = "" if common else "name those of one op alone, or "
+    raise UsageError(f"the kernels of one op are needed: {message}", f"{hint}{_say_which(ops)}")
+
+
+def names_no_kernel(named: Iterable[str]) -> bool:
+    """Whether every kernel of an op is meant: nothing is named, or `all`."""
+    return not _terms(named)
+
+
+def _written_for(terms: Sequence[str], ops: Sequence[str]) -> tuple[str, ...]:
+    """Of several ops the one whose name all globs begin with: `decode-*` means `decode`, and not `decode-pool`, too."""
+    begun = [_GLOB.split(label_parts(term)[0], maxsplit=1)[0] for term in terms]
+    named = {max((op for op in ops if start.startswith(f"{op}-")), key=len, default="") for start in begun}
+    return tuple(named) if len(named) == 1 and "" not in named else tuple(ops)
+
+
+def ops_having(catalog: Catalog, named: Iterable[str]) -> tuple[str, ...]:
+    """The ops in which each of the names and globs means some kernel or preset; where none is named, every op."""
+    patterns = [label_parts(term)[0] for term in _terms(named)]
+    return tuple(
+        op
+        for op, labels in _labels(catalog).items()
+        if all(any(fnmatchcase(label, pattern) for label in labels) for pattern in patterns)
+    )
+
+
+def op_option(op: str) -> list[str]:
+    """What a command that names no kernel says of its op: `--op gemm`, and nothing where `DEFAULT_OP` is meant."""
+    return [] if op == DEFAULT_OP else ["--op", op]
+
+
+def _terms(texts: Iterable[str]) -> list[str]:
+    terms = [term.strip() for text in texts for term in text.split(",")]
+    return [term for term in terms if term and label_parts(term)[0] not in _EVERY_KERNEL]
+
+
+def _labels(catalog: Catalog) -> dict[str, list[str]]:
+    return {op: [variant.label for entry in catalog.of_op(op) for variant in entry.variants] for op in catalog.ops}
+
+
+def _usual_op(catalog: Catalog) -> str:
+    if DEFAULT_OP in catalog.ops or not catalog.ops:
+        return DEFAULT_OP
+    if len(catalog.ops) > 1:
+        raise UsageError(f"no kernel is named, and there are {len(catalog.ops)} ops", _say_which(catalog.ops))
+    return next(iter(catalog.ops))
+
+
+def _say_which(ops: Iterable[str]) -> str:
+    return f"say which with --op: {' or '.join(ops)}"

@@ -39,13 +39,7 @@ _HINT = "see `gdnbench doctor`"
 
 @dataclass(frozen=True)
 class Declaration:
-    """A file that declares, as it was read.
-
-    Attributes:
-        path: the file.
-        content: what it holds.
-        written_ns: when it was last written, in nanoseconds since the epoch.
-    """
+    """A file that declares, as it was read; `written_ns` is its last change, nanoseconds since the epoch."""
 
     path: Path
     content: bytes
@@ -53,11 +47,7 @@ class Declaration:
 
     @classmethod
     def read(cls, path: Path) -> Declaration:
-        """Reads a file.
-
-        Raises:
-            OSError: if it cannot be read, or is no source file: see `read_regular`.
-        """
+        """Reads a file; OSError as `read_regular`."""
         return cls(path, read_regular(path, MOST_SOURCE_BYTES), path.stat().st_mtime_ns)
 
     @cached_property
@@ -67,10 +57,9 @@ class Declaration:
 
 
 def problem_of(declaration: Declaration) -> str:
-    """Why a declaration may not be run in a process that is to go on; empty where it may. Tries it if need be.
+    """Why a declaration may not be run in a process that is to go on; empty if it may. Tries it if need be.
 
-    Raises:
-        MachineError: if it cannot be tried.
+    MachineError is raised if it cannot be tried.
     """
     try_all([declaration])
     return _known(declaration) or ""
@@ -79,8 +68,7 @@ def problem_of(declaration: Declaration) -> str:
 def try_all(declarations: Iterable[Declaration]) -> None:
     """Tries those that were not tried yet, in one child, and in one more for each that ends it.
 
-    Raises:
-        MachineError: if there can be no child.
+    MachineError is raised if there can be no child.
     """
     waiting = [each for each in {each.key: each for each in declarations}.values() if _known(each) is None]
     while waiting:
@@ -88,7 +76,7 @@ def try_all(declarations: Iterable[Declaration]) -> None:
 
 
 def _try_some(waiting: list[Declaration]) -> list[Declaration]:
-    """Tries declarations until one ends the child; gives those that are left to be tried."""
+    """Tries declarations until one ends the child; returns those that are left to be tried."""
     import tempfile
 
     with tempfile.TemporaryFile() as log, _start_child(log) as child:
@@ -96,12 +84,12 @@ def _try_some(waiting: list[Declaration]) -> list[Declaration]:
             try:
                 answer = _ask(child, declaration)
             except TimeoutError:
-                told = f"does not come to its end in {LIMIT_S:g} s; mend it, or `touch` it to have it tried again"
-                _keep(declaration, f"{_place(child, declaration.path)}: {told}")
+                reason = f"does not come to its end in {LIMIT_S:g} s; mend it, or `touch` it to have it tried again"
+                _store_result(declaration, f"{_place(child, declaration.path)}: {reason}")
                 return waiting[place + 1 :]
             if answer is None and place:
                 return waiting[place:]  # by itself: what ended the child may be of those that it ran before
-            _keep(declaration, _tell_end(child, declaration.path) if answer is None else answer.problem)
+            _store_result(declaration, _describe_end(child, declaration.path) if answer is None else answer.problem)
             if answer is None:
                 return waiting[1:]
     return []
@@ -127,11 +115,7 @@ def _start_child(log: BinaryIO) -> Iterator[Worker[Answer]]:
 
 
 def _ask(child: Worker[Answer], declaration: Declaration) -> Answer | None:
-    """What the child says of a declaration; None where that ended it, or wrote to its channel.
-
-    Raises:
-        TimeoutError: if it says nothing in time.
-    """
+    """The child's answer, or None if the declaration ended it or wrote to its channel; TimeoutError without one."""
     from gdnbench.catalog.trial_child import TrialRequest
 
     child.ask(TrialRequest(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
@@ -150,7 +134,7 @@ def _op_of(declaration: Declaration) -> bytes:
     return b""
 
 
-def _tell_end(child: Worker[Answer], path: Path) -> str:
+def _describe_end(child: Worker[Answer], path: Path) -> str:
     child.end(_END_S)
     return f"{_place(child, path)}: ends the process that runs it ({child.describe_end()})"
 
@@ -162,19 +146,19 @@ def _place(child: Worker[Answer], path: Path) -> str:
     return f"{path.name}:{at[1]}" if at else path.name
 
 
-_kept: dict[Path, dict[str, str]] = {}
-"""By the file that they are kept in, and by the key there: why declarations may not be run."""
+_results: dict[Path, dict[str, str]] = {}
+"""Why declarations may not be run, by the file that stores it and the key there."""
 
 
 def _known(declaration: Declaration) -> str | None:
-    kept = _of_store()
-    passed = kept.get(declaration.key)
-    return kept.get(_key_of_failure(declaration)) if passed is None else passed
+    results = _stored_results()
+    passed = results.get(declaration.key)
+    return results.get(_key_of_failure(declaration)) if passed is None else passed
 
 
 def forget_trials() -> None:
     """Has every declaration tried anew."""
-    _kept.pop(_store(), None)
+    _results.pop(_store(), None)
     with contextlib.suppress(OSError):
         _store().unlink(missing_ok=True)
 
@@ -187,23 +171,23 @@ def _store() -> Path:
     return cache_root() / "trials.txt"
 
 
-def _of_store() -> dict[str, str]:
+def _stored_results() -> dict[str, str]:
     store = _store()
-    if store not in _kept:
+    if store not in _results:
         lines: list[str] = []
         with contextlib.suppress(OSError):
             if store.is_file() and store.stat().st_size < _LARGEST_STORE_BYTES:
                 lines = store.read_text(encoding="utf-8", errors="replace").splitlines()
             else:
                 store.unlink(missing_ok=True)
-        _kept[store] = {key: problem for key, _, problem in (line.partition(" ") for line in lines)}
-    return _kept[store]
+        _results[store] = {key: problem for key, _, problem in (line.partition(" ") for line in lines)}
+    return _results[store]
 
 
-def _keep(declaration: Declaration, problem: str) -> None:
+def _store_result(declaration: Declaration, problem: str) -> None:
     key = _key_of_failure(declaration) if problem else declaration.key
     problem = "".join(filter(str.isprintable, " ".join(problem.split())))
-    _of_store()[key] = problem
+    _stored_results()[key] = problem
     with contextlib.suppress(OSError):  # then it is tried again by the next command
         store = _store()
         store.parent.mkdir(parents=True, exist_ok=True)

@@ -40,9 +40,7 @@ _MEMORY_BYTES = 4 << 30
 class Answer:
     """The child is ready for the next declaration.
 
-    Attributes:
-        problem: why the last may not be run in a process that is to go on; empty where it may, though it raises an
-            error, and before the first.
+    `problem` is why the last may not be run in a process that is to go on; empty if it may, though it raises an error.
     """
 
     problem: str = ""
@@ -53,13 +51,7 @@ ANSWERS = (Answer,)
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A declaration to try.
-
-    Attributes:
-        path: the file.
-        content: what it holds.
-        op: of a kernel, what its op's file holds, which was tried and is well; empty for none.
-    """
+    """A declaration to try; `op` is the content of a kernel's `op.py`, which passed; empty for none."""
 
     path: str
     content: bytes
@@ -67,12 +59,12 @@ class TrialRequest:
 
     @property
     def encoded(self) -> str:
-        """As a line of JSON."""
+        """A line of JSON."""
         return json.dumps([self.path, *(base64.b64encode(each).decode() for each in (self.content, self.op))])
 
     @classmethod
     def decoded(cls, line: str) -> TrialRequest:
-        """The inverse."""
+        """The inverse of `encoded`."""
         path, *contents = json.loads(line)
         return cls(path, *map(base64.b64decode, contents))
 
@@ -128,12 +120,7 @@ class Forks:
 
 
 def find_problem(request: TrialRequest, forks: Forks) -> str:
-    """Runs a declaration, and says what is wrong with it for a process that is to go on; an error is not.
-
-    Args:
-        request: the declaration.
-        forks: of this process.
-    """
+    """Runs a declaration; returns why it may not be run in a process that is to go on: an error is no such reason."""
     threads, before, path = threading.active_count(), forks.count, Path(request.path)
     try:
         _call_functions(run_declaration(path, request.content), request)
@@ -157,8 +144,7 @@ def find_problem(request: TrialRequest, forks: Forks) -> str:
 def _call_functions(module: ModuleType, request: TrialRequest) -> None:
     """Calls the functions that a declaration made, at the workloads of its op's suites, as commands do.
 
-    Raises:
-        BaseException: what they raise that is no error; what ends a process well is one here, too.
+    Raises what they raise but for errors; SystemExit as `_EndsError`.
     """
     calls: list[Callable[[Workload], object]] = []
     path = Path(request.path)

@@ -17,7 +17,8 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.build import build_key
 from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
-from gdnbench.model.case import UNREAD, Build, Variant
+from gdnbench.model.case import Variant
+from gdnbench.model.gpu import UNREAD, Build
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.process.channel import ForgedMessageError

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from gdnbench.errors import UsageError
-from gdnbench.model.case import NO_CLUSTER, Build
 from gdnbench.model.declaration import Params
+from gdnbench.model.gpu import NO_CLUSTER, Build
 from gdnbench.model.kernel import CudaLaunch, TritonLaunch
 from gdnbench.model.workload import Workload
 

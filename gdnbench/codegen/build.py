@@ -24,8 +24,9 @@ from gdnbench.codegen.nvrtc import CompiledCode, compile_cuda
 from gdnbench.codegen.sass import widest_load_bits
 from gdnbench.codegen.triton import compile_triton
 from gdnbench.errors import BuildError, MachineError
-from gdnbench.model.case import UNREAD, Build, Variant
+from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
+from gdnbench.model.gpu import UNREAD, Build
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
 from gdnbench.model.workload import Workload
 

@@ -11,13 +11,13 @@ from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.observer import Observer
-from gdnbench.model.case import Build, Case, Variant, tell_serialized
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.case import Case, Variant
+from gdnbench.model.gpu import Build, Gpu, format_serialized
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.store.builds import BuildRow
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
+from gdnbench.store.tables import BuildRow
 
 ARCHS_WITHOUT_GPU = DEFAULT_ARCHS
 
@@ -94,7 +94,7 @@ def serialized_warnings(builds: Builds, cases: Sequence[Case], arch: str) -> dic
     for case in cases:
         launches = builds.launches_of(case, arch)
         serialized = [
-            tell_serialized(build.serialized_because, launch if len(launches) > 1 else "")
+            format_serialized(build.serialized_because, launch if len(launches) > 1 else "")
             for launch, build in launches.items()
             if build.serialized_because
         ]
@@ -110,7 +110,7 @@ def build_jobs(
     jobs = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
-        if entry.kernel.unable(case.workload):  # `unable` says why; a failed build says less
+        if entry.kernel.unsupported_reason(case.workload):  # `unable` says why; a failed build says less
             continue
         if isinstance(entry.kernel, CudaKernel | TritonKernel) and entry.missing() is None:
             # Leave out the targets that lack its instructions; if all do, build for each, so that each error is shown.

@@ -26,7 +26,7 @@ from typing import TypedDict
 from gdnbench.catalog.trial import forget_trials
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.model.case import Build
+from gdnbench.model.gpu import Build
 from gdnbench.origin import CACHE_VARIABLE, cache_root, index_folder
 from gdnbench.regular_file import read_regular
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gdnbench.codegen.arch import capability
 from gdnbench.errors import MachineError
-from gdnbench.model.case import NO_CLUSTER
+from gdnbench.model.gpu import NO_CLUSTER
 from gdnbench.process.command import Completed, describe_exit, run_tool
 from gdnbench.regular_file import read_regular_text
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.includes import HEADERS
+from gdnbench.catalog.entry import HEADERS, CatalogEntry
 from gdnbench.errors import BuildError, GdnbenchError, MachineError, UsageError
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.declaration import Params

@@ -18,9 +18,8 @@ from gdnbench.codegen.arch import capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.case import call_of
-from gdnbench.model.declaration import Params, ParamValue
+from gdnbench.model.declaration import FACTS, Params, ParamValue
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
-from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 _WARP_SIZE = 32

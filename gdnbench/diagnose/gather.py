@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_workload
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.diagnose.evidence import Evidence
@@ -38,10 +37,10 @@ from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import find_profiles
-from gdnbench.store.builds import read_launches
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.tables import read_launches
 
 
 @dataclass(frozen=True)

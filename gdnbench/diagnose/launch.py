@@ -34,7 +34,7 @@ from gdnbench.profile.files import find_files
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
 from gdnbench.profile.proton.recording import Recording
-from gdnbench.store.builds import LAUNCHES_NAME as LAUNCHES
+from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.includes import included_headers
+from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import ExportedKernel
 from gdnbench.exchange.reference import as_cpp
 from gdnbench.exchange.schema import ExtensionBinding, SourceFile, read_text
 from gdnbench.model.case import argument_names
+from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch
-from gdnbench.model.tensor import FACTS, TensorSpec
 
 BINDING_FILE = "solution.cu"
 

@@ -22,8 +22,8 @@ from gdnbench.exchange.schema import (
     parse_definition,
     read_text,
 )
+from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Workload
 
 

@@ -32,8 +32,7 @@ from gdnbench.exchange.schema import (
     check_path,
     safe_name,
 )
-from gdnbench.model.declaration import CONTEST_TOLERANCE, MOST_CHARACTERS
-from gdnbench.model.tensor import FACTS, Dtype
+from gdnbench.model.declaration import CONTEST_TOLERANCE, FACTS, MOST_CHARACTERS, Dtype
 from gdnbench.regular_file import read_regular
 
 _DTYPES: dict[str, Dtype] = {theirs: ours for ours, theirs in DTYPE_NAMES.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import Any
 
-from gdnbench.analyse.foreign import PUBLISHED_COLUMNS, PUBLISHED_NAME
+from gdnbench.analyse.sources import PUBLISHED_COLUMNS, PUBLISHED_NAME
 from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op

@@ -25,9 +25,8 @@ from gdnbench.exchange.schema import (
     read_text,
 )
 from gdnbench.model.case import Variant
-from gdnbench.model.declaration import Params
+from gdnbench.model.declaration import DtypeOf, Params, TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import DtypeOf, TensorSpec
 from gdnbench.model.workload import Workload
 
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from gdnbench.errors import UsageError
 from gdnbench.exchange.schema import read_text
-from gdnbench.model.declaration import Params
+from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 _ORACLE = "oracle"

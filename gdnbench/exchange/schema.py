@@ -17,7 +17,7 @@ import msgspec
 
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import UsageError
-from gdnbench.model.tensor import Dtype
+from gdnbench.model.declaration import Dtype
 from gdnbench.regular_file import read_regular_text
 
 NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]

@@ -29,10 +29,10 @@ from gdnbench.exchange.schema import (
     TraceStatus,
     read_text,
 )
+from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.model.tensor import FACTS, TensorSpec
 from gdnbench.model.workload import Workload
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import measurement_row

@@ -20,8 +20,8 @@ from gdnbench.codegen.schedule import InstructionSchedule, ScheduleSummary, read
 from gdnbench.errors import BuildError, DeclarationError, GdnbenchError, UsageError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.machine.observer import Observer
-from gdnbench.model.case import Build, Variant
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.case import Variant
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
@@ -106,7 +106,7 @@ def choose_subjects(
             found[variant, workload] = entry
     foreign = [variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)]
     built = {asked: entry for asked, entry in found.items() if not isinstance(entry.kernel, TorchKernel)}
-    unable = {asked: reason for asked, entry in built.items() if (reason := entry.kernel.unable(asked[1]))}
+    unable = {asked: reason for asked, entry in built.items() if (reason := entry.kernel.unsupported_reason(asked[1]))}
     subjects = tuple(
         subject
         for (variant, workload), entry in built.items()

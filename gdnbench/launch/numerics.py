@@ -18,8 +18,8 @@ from torch import Tensor
 
 from gdnbench.catalog.declaration import SourceLoader
 from gdnbench.errors import DeclarationError, GdnbenchError, MachineError, tell_raised
+from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import TensorSpec
 from gdnbench.model.workload import Workload
 
 

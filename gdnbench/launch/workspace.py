@@ -14,9 +14,8 @@ import torch
 
 from gdnbench.errors import DeclarationError
 from gdnbench.launch.numerics import Numerics, call_numerics, check_named
-from gdnbench.model.declaration import ParamValue
+from gdnbench.model.declaration import FACTS, Dtype, ParamValue, TensorSpec
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import FACTS, Dtype, TensorSpec
 from gdnbench.model.workload import Workload
 
 TORCH_DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, facts.torch) for name, facts in FACTS.items()}

@@ -1,9 +1,10 @@
-"""An experiment in the ledger: what was written down when it was opened, what is expected, and how runs closed it."""
+"""An experiment in the ledger: what was expected when it was opened, how runs closed it, and what it depends on."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -40,10 +41,8 @@ class Expectation:
     Attributes:
         text: as the ledger shows it, in one spelling.
         baseline: the label of the kernel that it is compared with; empty for a bound on the time.
-        sign: which side of the bound is expected.
         bound: of the baseline's time over the kernel's, or of the kernel's time in microseconds.
         workload: how tables call the workload, `B=1 qk4_v8`.
-        sizes: the workload's axes and lists.
         shape: what `gdnbench run --shape` takes to measure it, by name; the names are those of all expectations.
     """
 
@@ -58,7 +57,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Typed:
-    """An expectation's parts before its names are looked up: `baseline` is empty for a time."""
+    """An expectation's parts before its names are looked up; `baseline` is empty for a time."""
 
     baseline: str
     sign: Sign
@@ -67,19 +66,15 @@ class Typed:
 
 
 def parse_expectation(text: str) -> Typed:
-    """Reads an expectation.
-
-    Raises:
-        UsageError: saying which part is wrong.
-    """
-    found = _RATIO.fullmatch(text.strip()) or _TIME.fullmatch(text.strip())
-    if not found:
+    """Reads an expectation; UsageError says which part is wrong."""
+    match = _RATIO.fullmatch(text.strip()) or _TIME.fullmatch(text.strip())
+    if not match:
         raise UsageError(f"--expect {text!r}: {_what_is_wrong(text.strip())}", EXAMPLES)
-    bound = float(found["number"])
+    bound = float(match["number"])
     if not 0 < bound < math.inf:
         raise UsageError(f"--expect {text!r}: a bound of 0 is always or never met", EXAMPLES)
-    sign: Sign = "<=" if found["sign"] == "<=" else ">="
-    return Typed(found.groupdict().get("baseline") or "", sign, bound, found["workload"])
+    sign: Sign = "<=" if match["sign"] == "<=" else ">="
+    return Typed(match.groupdict().get("baseline") or "", sign, bound, match["workload"])
 
 
 def _what_is_wrong(text: str) -> str:
@@ -119,20 +114,11 @@ class Opened:
     """The event that opens an entry.
 
     Attributes:
-        schema: version of this format.
-        event: tells it from others.
-        id: the entry's number.
-        time: when, UTC, ISO 8601.
-        hypothesis: why it should be so.
-        op: the op.
-        kernel: the kernel's name.
         label: the variant's, with the params that were set.
-        expectations: at least one.
         stop: when to give up, in the user's words.
         after: the entry that it follows; 0 for none.
         gates: the entries that must be confirmed before it may be closed.
         hashes: of the sources of the kernel and of each baseline, by the kernel's name.
-        git: the checkout.
         sources: the kernel's own files, packed.
     """
 
@@ -158,12 +144,8 @@ class ExpectationResult:
     """What a run says of one expectation.
 
     Attributes:
-        expectation: its text.
-        outcome: confirmed, refuted or undecided.
         value: the speedup, or the time in microseconds; None where the case has no time, like the ends.
-        low: lower end of its interval.
-        high: upper end; None for an interval without one.
-        reason: why there is no time.
+        high: upper end of its interval, None for an interval without one; `low` is the lower.
     """
 
     expectation: TextLine
@@ -179,14 +161,8 @@ class Closed:
     """The event that closes an entry; an undecided one may be closed again, by a further run.
 
     Attributes:
-        schema: version of this format.
-        event: tells it from others.
-        id: the entry's number.
-        time: when, UTC, ISO 8601.
-        run: the run's id.
         source: hash of the kernel's sources, those of the run.
-        outcome: of the entry.
-        findings: one for each expectation, in their order.
+        findings: one for each expectation, in their order; `outcome` is that of the entry.
         learned: what was learned, in the user's words.
         notes: what qualifies the outcome.
         sources: the kernel's own files as they were measured, packed; empty in ledgers of before they were kept.
@@ -207,12 +183,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One experiment.
-
-    Attributes:
-        opened: what was written down first.
-        closings: oldest first; only the last may be other than undecided.
-    """
+    """One experiment, as it was opened, and its closings, oldest first; only the last may be other than undecided."""
 
     opened: Opened
     closings: tuple[Closed, ...] = ()
@@ -234,7 +205,7 @@ class LedgerEntry:
 
 
 def moment(timestamp: str) -> datetime | None:
-    """A stored time; one without a zone is UTC. None for a text that is no time."""
+    """A stored time, in UTC if it has no zone; None for a text that is not a time."""
     try:
         parsed = datetime.fromisoformat(timestamp)
     except ValueError:
@@ -245,3 +216,67 @@ def moment(timestamp: str) -> datetime | None:
 def now_text() -> str:
     """The time now, as events have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The gate before an entry: the numbers of the entries it depends on that are not confirmed.
+
+    `is_shut` says that one of them never will be: it is refuted, or depends on a refuted one.
+    """
+
+    blocking: tuple[int, ...] = ()
+    is_shut: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the entry may be measured and closed."""
+        return not self.blocking
+
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, self.blocking))
+        return "go" if self.is_open else f"no-go: {numbers}" if self.is_shut else f"waits for {numbers}"
+
+
+def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> Gate:
+    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
+    return _gate(entry, entries, _shut(entries))
+
+
+def gates_of(entries: Mapping[int, LedgerEntry]) -> dict[int, Gate]:
+    """The gate before each entry, by number."""
+    shut = _shut(entries)
+    return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
+
+
+def _gate(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: set[int]) -> Gate:
+    before = {number: entries[number] for number in entry.opened.gates}
+    shut = shut_of_all & before.keys()
+    blocking = tuple(number for number, each in before.items() if each.state is not EntryState.CONFIRMED)
+    return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
+
+
+def _shut(entries: Mapping[int, LedgerEntry]) -> set[int]:
+    """Numbers of the entries that are refuted or depend on such a one; each is visited once, after those before it."""
+    shut: set[int] = set()
+    for number in sorted(entries):
+        each = entries[number]
+        if each.state is EntryState.REFUTED or shut.intersection(each.opened.gates):
+            shut.add(number)
+    return shut
+
+
+def refuse_shut(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
+    """Raises UsageError for an entry that can never be closed: one that it depends on is refuted."""
+    gate = gate_of(entry, entries)
+    if gate.is_shut:
+        raise UsageError(f"{gate}: what this try depends on is refuted", f"see gdnbench ledger {gate.blocking[0]}")
+
+
+def refuse_blocked(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> None:
+    """Raises UsageError for closing an entry before its gate is open."""
+    gate = gate_of(entry, entries)
+    if not gate.is_open:
+        own = f"entry {entry.opened.id}"
+        message = f"{gate}, on which {own} depends" if gate.is_shut else f"{own} {gate}"
+        raise UsageError(message, f"close that one first: gdnbench ledger close {gate.blocking[0]} RUN")

@@ -1,29 +1,106 @@
-"""`ledger.jsonl`: one event a line, only ever appended to."""
+"""`ledger.jsonl`: one event a line, only ever appended to, with the text of the kernel's files; it needs no git."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from difflib import unified_diff
 from io import FileIO
 from pathlib import Path
 from typing import Literal, TypedDict, TypeVar
 
+from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
 from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
-from gdnbench.ledger.sources import unpack
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
+
+LARGEST_BYTES = 2**24
+"""Of all files together, as text; a damaged or hostile entry must not fill the memory."""
+
+Files = Mapping[str, str]
+"""Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of another header, as it is included."""
+
+
+def read_sources(entry: CatalogEntry) -> dict[str, str]:
+    """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
+    files = {}
+    for name, path in entry.source_files():
+        with suppress(OSError, UnicodeDecodeError):
+            files[name] = path.read_bytes().decode()
+    return files
+
+
+def pack(files: Files) -> str:
+    """The files as text of one line: JSON, deflated, in base64; empty where they are too large to be kept."""
+    text = json.dumps(dict(files)).encode()
+    return base64.b64encode(zlib.compress(text, 9)).decode() if len(text) <= LARGEST_BYTES else ""
+
+
+def unpack(packed: str) -> dict[str, str]:
+    """The inverse of `pack`; no files for an empty text, SchemaError for a damaged one."""
+    if not packed:
+        return {}
+    try:
+        inflate = zlib.decompressobj()
+        text = inflate.decompress(base64.b64decode(packed, validate=True), LARGEST_BYTES)
+    except (zlib.error, binascii.Error) as error:
+        raise SchemaError(f"sources: {error}") from error
+    if not inflate.eof:
+        raise SchemaError("sources: cut off, or larger than any that was kept")
+    return decode_json(text, dict[str, str])
+
+
+def difference(before: Files, after: Files, *, name: str) -> list[str]:
+    """Lines of a unified diff of the files when the entry was opened and at another time, whose name is `name`."""
+    lines: list[str] = []
+    for path in sorted({*before, *after}):
+        old, new = (files.get(path, "").splitlines() for files in (before, after))
+        lines += unified_diff(old, new, f"then/{path}", f"{name}/{path}", lineterm="")
+    return lines
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference of sources: lines of a unified diff, and what qualifies it, or why there is none."""
+
+    lines: tuple[str, ...] = ()
+    note: str = ""
+
+
+def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
+    """The changes since an entry was opened; `current` is its kernel as it is now, None if it is gone."""
+    kernel = entry.opened.kernel
+    before = unpack(entry.opened.sources)
+    measured = unpack(entry.last.sources) if entry.last else {}
+    now = read_sources(current) if current else {}
+    if not before:
+        return Change(note=f"no difference can be shown: {kernel} was too large to be kept")
+    if measured:
+        lines = difference(before, measured, name="measured")
+        if not lines:
+            return Change(note=f"{kernel} was measured as it was when the entry was opened")
+        changed_since = f"{kernel} has changed since it was measured" if now and now != measured else ""
+        return Change(tuple(lines), note=changed_since)
+    if not now:
+        return Change(note=f"no difference can be shown: {kernel} is not there any more")
+    lines = difference(before, now, name="now")
+    return Change(tuple(lines), note="" if lines else f"{kernel} is as it was when the entry was opened")
+
 
 E = TypeVar("E", Opened, Closed)
 Entries = dict[int, LedgerEntry]
 """By number, in the order in which they were opened."""
 
 _MEND = "restore that line, or take it out: no line depends on one below it"
-_PATIENCE_S = 30.0
+_LOCK_TIMEOUT_S = 30.0
 
 
 class _Head(TypedDict):
@@ -32,12 +109,7 @@ class _Head(TypedDict):
 
 
 def read_ledger(path: Path) -> Entries:
-    """Every entry; none where there is no file yet.
-
-    Raises:
-        RunFormatError: with the line's number, if one is damaged or contradicts those above it.
-        UnreadableError: if the file is there, and cannot be read.
-    """
+    """Every entry; none without a file. RunFormatError names the line that is damaged or contradicts others."""
     if not os.path.lexists(path):
         return {}
     text = read_file(path)
@@ -56,16 +128,10 @@ def read_ledger(path: Path) -> Entries:
 
 
 def append_event(path: Path, make: Callable[[Entries], E]) -> E:
-    """Adds an event, and lets no other process add one between reading what is there and writing.
+    """Adds the event that `make` returns for the present entries, while no other process may add one.
 
-    Args:
-        path: the ledger.
-        make: gives the event, of what is in the ledger now; what it raises leaves the ledger as it is.
-
-    Raises:
-        RunFormatError: if the ledger is damaged.
-        UsageError: if the event has a text that cannot be kept.
-        MachineError: if it cannot be written, or another process holds it for long.
+    What `make` raises leaves the ledger as it is. Raises UsageError, too, if a text cannot be stored; MachineError if
+    the file cannot be written, or another process holds it for long.
     """
     if os.path.lexists(path) and not is_file(path):  # nor is there to be a lock beside a device
         raise MachineError(f"{path} cannot be written: it is no plain file", "choose another file with --ledger")
@@ -77,15 +143,11 @@ def append_event(path: Path, make: Callable[[Entries], E]) -> E:
 
 
 def find_entry(entries: Entries, wanted: str, path: Path) -> LedgerEntry:
-    """The entry of a number, as typed.
-
-    Raises:
-        UnknownNameError: if there is none.
-    """
+    """The entry of a number, as typed; UnknownNameError if there is none."""
     number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 8 else 0
     if number not in entries:
-        there = f"it has 1 to {max(entries)}" if entries else "it has none yet: see gdnbench ledger add --help"
-        raise UnknownNameError(f"no entry {wanted} in {path}", there)
+        hint = f"it has 1 to {max(entries)}" if entries else "it has none yet: see gdnbench ledger add --help"
+        raise UnknownNameError(f"no entry {wanted} in {path}", hint)
     return entries[number]
 
 
@@ -120,17 +182,13 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
 
 
 def _line(event: Opened | Closed) -> bytes:
-    """The event as a line that can be read again.
-
-    Raises:
-        UsageError: if a text in it has control characters, is no Unicode or too long.
-    """
+    """The event as a line that can be read again; UsageError if a text has control characters or is too long."""
     try:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
         _decode(line)
     except (SchemaError, UnicodeEncodeError) as error:
-        told = str(error) if isinstance(error, SchemaError) else "a text is no Unicode"
-        raise UsageError(f"the ledger cannot keep that: {told}", "give text in one line, not too long") from error
+        reason = str(error) if isinstance(error, SchemaError) else "a text is no Unicode"
+        raise UsageError(f"the ledger cannot keep that: {reason}", "give text in one line, not too long") from error
     return line + b"\n"
 
 
@@ -160,9 +218,11 @@ def _locked(path: Path) -> Iterator[None]:
 
     try:
         lock = FileLock(path.with_name(f".{path.name}.lock"))
-        lock.acquire(timeout=_PATIENCE_S)
+        lock.acquire(timeout=_LOCK_TIMEOUT_S)
     except Timeout as error:
-        raise MachineError(f"another process has held {path} for {_PATIENCE_S:.0f} s", "wait for it to end") from error
+        raise MachineError(
+            f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s", "wait for it to end"
+        ) from error
     except (OSError, ValueError) as error:  # ValueError: a path without a name
         raise _unwritable(path, error) from error
     try:
@@ -172,5 +232,5 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _unwritable(path: Path, error: Exception) -> MachineError:
-    told = (error.strerror if isinstance(error, OSError) else "") or str(error)
-    return MachineError(f"{path} cannot be written: {told}", "choose another file with --ledger")
+    reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return MachineError(f"{path} cannot be written: {reason}", "choose another file with --ledger")

@@ -11,10 +11,9 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.model.case import Variant
-from gdnbench.model.declaration import Params
+from gdnbench.model.declaration import FACTS, Params
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TritonKernel, TritonLaunch
 from gdnbench.model.op import Op
-from gdnbench.model.tensor import FACTS
 from gdnbench.model.workload import Workload
 
 
@@ -133,7 +132,7 @@ def _setting(
         grid=request.grid,
         threads=request.threads if isinstance(launch, CudaLaunch) else 0,
         request=request,
-        archs=() if kernel.unable(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
+        archs=() if kernel.unsupported_reason(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
     )
 
 

@@ -23,10 +23,9 @@ from gdnbench.measure.schedule import WORKER_START_S, FixedRounds, Segment, roun
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import Role
-from gdnbench.stats.interval import Verdict, log_margin
+from gdnbench.stats.interval import Variance, Verdict, half_width_of, log_margin
 from gdnbench.stats.multiple import BestComparison
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.stats.variance import Variance, half_width_of
 from gdnbench.store.settings import Settings, trim_of
 
 COARSE_ROUNDS = 7

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from gdnbench.analyse.exit_code import gravest_code
+from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
 from gdnbench.model.gpu import Gpu
@@ -85,7 +85,7 @@ def run_at_once(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str]
 
 def worst_code(outcomes: Iterable[RunOutcome], joint: ExitCode) -> ExitCode:
     """The gravest exit code of all runs and the joint table; a single run's A/A noise does not count."""
-    return gravest_code([joint, *(each.code for each in outcomes if each.code is not ExitCode.NOISY)])
+    return worst_exit_code([joint, *(each.code for each in outcomes if each.code is not ExitCode.NOISY)])
 
 
 class _Running:

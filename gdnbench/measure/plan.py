@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import Request, captured_asked, device_of, parse_workloads, sizes_of, slug_of, timed_at
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import choose_bases, find_variant, grid_axes, grid_points, parse_params
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.codegen.builds import archs_of, build_jobs
@@ -112,7 +111,7 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
 
 
 def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
-    return unavailable(entry, gpu) or entry.kernel.unable(workload)
+    return unavailable(entry, gpu) or entry.kernel.unsupported_reason(workload)
 
 
 def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:

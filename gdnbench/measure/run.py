@@ -15,7 +15,13 @@ from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
-from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
+from gdnbench.codegen.builds import (
+    Builds,
+    archs_of,
+    build_cases,
+    build_rows,
+    serialized_warnings,
+)
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
 from gdnbench.machine.observer import Observer, alone_on
@@ -37,8 +43,8 @@ from gdnbench.measure.timing import (
     trusted_first,
 )
 from gdnbench.measure.write import write_run
-from gdnbench.model.case import Build, Case
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
@@ -58,7 +64,7 @@ from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.settings import Settings
-from gdnbench.store.sweep import write_sweep
+from gdnbench.store.tables import write_sweep
 from gdnbench.verify.preflight import Preflight, interpreter_of, interpreting, scenarios_to_verify, share_with_controls
 from gdnbench.workers.supervision import run_concurrently, worker_environment
 from gdnbench.workers.task import Phase, Task

@@ -27,7 +27,7 @@ from gdnbench.model.status import Clock
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
-from gdnbench.store.info import RunInfo, case_documents, part_document, part_of, read_info, suite_document, write_info
+from gdnbench.store.info import RunInfo, case_documents, part_of, read_info, suite_document, write_info
 from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled, decode
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 from gdnbench.store.settings import Settings, settings_of
@@ -97,7 +97,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
         settings=asdict(request.settings),
         swept={kernel: list(names) for kernel, names in request.swept.items()},
         suite=suite_document(request.suite) if request.suite else None,
-        part=part_document(request.part) if request.part else None,
+        part={"number": request.part.number, "of": request.part.of} if request.part else None,
         workloads=request.op.workloads,
         op_hash=catalog.op_hash(request.op.name),
         cases=case_documents(plan.cases),

@@ -13,11 +13,11 @@ import numpy as np
 from gdnbench.analyse.analysis import Analysis
 from gdnbench.analyse.rounds import Collected
 from gdnbench.model.status import Clock
-from gdnbench.store.builds import BuildRow, LaunchRow, write_builds, write_launches
 from gdnbench.store.files import RunFolder, drop_journal
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
+from gdnbench.store.tables import BuildRow, LaunchRow, write_builds, write_launches
 
 
 def write_run(

@@ -101,20 +101,18 @@ class Alias:
 
     def write(self, axes: Mapping[str, int]) -> str:
         """The name of these values."""
-        of = {size: word for word, size in self.words.items()}
-        return self.pattern.format(**{name: of.get(axes[name], axes[name]) for name in self.axes})
+        names = {size: word for word, size in self.words.items()}
+        return self.pattern.format(**{name: names.get(axes[name], axes[name]) for name in self.axes})
 
     def parse(self, text: str) -> dict[str, int] | None:
         """Returns the axes' values, or None if `text` does not fit the pattern."""
         parts = re.split(r"\{\w+\}", self.pattern)
         value = "|".join(map(re.escape, self.words)) or "[0-9]{1,9}"
-        found = re.fullmatch(f"({value})".join(map(re.escape, parts)), text)
-        if found is None:
+        match = re.fullmatch(f"({value})".join(map(re.escape, parts)), text)
+        if match is None:
             return None
-        return {
-            axis: self.words[each] if self.words else int(each)
-            for axis, each in zip(self.axes, found.groups(), strict=True)
-        }
+        sizes = (self.words[each] if self.words else int(each) for each in match.groups())
+        return dict(zip(self.axes, sizes, strict=True))
 
 
 def write_list(sizes: Sequence[int]) -> str:
@@ -133,10 +131,10 @@ def short_list(sizes: Sequence[int]) -> str:
 
 def parse_list(text: str) -> tuple[int, ...]:
     """The sizes in `8x1024+6`; UsageError for other text."""
-    found = [_RUN_OF_ALIKE.fullmatch(part.strip()) for part in text.split("+")]
-    if not all(found):
+    matches = [_RUN_OF_ALIKE.fullmatch(part.strip()) for part in text.split("+")]
+    if not all(matches):
         raise UsageError(f"{text[:40]!r} lists no sizes", "write 28672+4096, or 8x1024 for eight alike")
-    return tuple(int(each[2]) for each in found if each for _ in range(int(each[1] or 1)))
+    return tuple(int(each[2]) for each in matches if each for _ in range(int(each[1] or 1)))
 
 
 def checked_size(axis: Axis, size: int | Sequence[int]) -> int:

@@ -1,8 +1,7 @@
 """What one run measures: variants of kernels at workloads, each in a role, and the codes, parts and arguments of cases.
 
-Lists shortened in labels and file names, `lengths=15n-4124-0c1f2e3d`, and their expansion.
-
-That is 15 sizes, 4124 in all, and the first eight digits of the list's SHA-256: see `axes.short_list`.
+Shortened lists in labels and file names, such as `lengths=15n-4124-0c1f2e3d` (see `axes.short_list`), are expanded
+here.
 """
 
 from __future__ import annotations
@@ -134,60 +133,10 @@ class CodeState(StrEnum):
     @classmethod
     def together(cls, states: Iterable[CodeState]) -> CodeState:
         """The state of several sources together: changed if one has changed, current if all are current."""
-        found = set(states)
-        if cls.CHANGED in found:
+        every = set(states)
+        if cls.CHANGED in every:
             return cls.CHANGED
-        return cls.CURRENT if found == {cls.CURRENT} else cls.UNKNOWN
-
-
-NO_CLUSTER = (1, 1, 1)
-"""The cluster of a kernel that launches without clusters."""
-
-UNREAD = -1
-"""The `load_bits` of a build whose code was not read."""
-
-
-@dataclass(frozen=True)
-class Build:
-    """One variant compiled for one architecture, `sm_90`.
-
-    Attributes:
-        registers: per thread.
-        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
-        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
-        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
-            the code was not read.
-        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
-        symbol: mangled name of the entry in the cubin.
-        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
-        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
-        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
-        cluster: blocks of a cluster along x, y and z.
-    """
-
-    arch: str
-    registers: int
-    shared_bytes: int
-    spill_bytes: int
-    load_bits: int
-    code_bytes: int
-    cubin: str = ""
-    symbol: str = ""
-    serialized_because: str = ""
-    required_threads: int = 0
-    most_threads: int = 0
-    cluster: tuple[int, int, int] = NO_CLUSTER
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists
-
-
-def tell_serialized(because: str, launch: str = "") -> str:
-    """The warning that ptxas serializes a kernel's warpgroup products.
-
-    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
-    """
-    return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"
+        return cls.CURRENT if every == {cls.CURRENT} else cls.UNKNOWN
 
 
 T = TypeVar("T")
@@ -207,8 +156,8 @@ class Part:
         UsageError is raised if the part has no workload.
         """
         if self.number > len(workloads):
-            there = plural(len(workloads), "workload")
-            raise UsageError(f"--part {self}: there is nothing left for it of {there}", "leave it out")
+            count = plural(len(workloads), "workload")
+            raise UsageError(f"--part {self}: there is nothing left for it of {count}", "leave it out")
         return tuple(workloads[self.number - 1 :: self.of])
 
     @property
@@ -224,8 +173,8 @@ def parse_part(text: str) -> Part | None:
     """Returns the part of `--part 2/4`, or None if the text is empty; UsageError for anything else."""
     if not text:
         return None
-    found = _WRITTEN.fullmatch(text)
-    part = Part(int(found[1]), int(found[2])) if found else None
+    match = _WRITTEN.fullmatch(text)
+    part = Part(int(match[1]), int(match[2])) if match else None
     if part is None or not 1 <= part.number <= part.of:
         raise UsageError(f"--part {text}: there is no such part", "--part 2/4 is the second of four")
     return part
@@ -262,29 +211,22 @@ _POINTER_BYTES, _WIDE_BYTES, _NUMBER_BYTES = 8, 8, 4
 
 
 def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[int]) -> None:
-    """Makes sure that a compiled function takes what its launch gives: CUDA reads beyond it, and says nothing.
+    """Raises DeclarationError unless a function whose parameters have `sizes` bytes takes what its launch passes.
 
-    Args:
-        op: the op.
-        kernel: its kernel.
-        launch: the kernel's launch.
-        sizes: bytes of each parameter of the function, in order.
-
-    Raises:
-        DeclarationError: if not; it says what was expected.
+    CUDA itself reads beyond what was passed, without an error.
     """
     names = argument_names(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
     wide = dict.fromkeys(op.derived, _WIDE_BYTES) | dict.fromkeys(numbers, _NUMBER_BYTES)
-    given = [wide.get(name, _POINTER_BYTES) for name in names]
-    if list(sizes) != given:
-        takes, gives = f"{len(sizes)} parameters", f"{len(given)}"
-        if takes.startswith(f"{gives} "):
-            takes, gives = (", ".join(map(str, each)) for each in (sizes, given))
+    passed = [wide.get(name, _POINTER_BYTES) for name in names]
+    if list(sizes) != passed:
+        takes, passes = f"{len(sizes)} parameters", str(len(passed))
+        if len(sizes) == len(passed):
+            takes, passes = (", ".join(map(str, each)) for each in (sizes, passed))
             takes = f"parameters of {takes} bytes"
-        told = f"{launch.entry} takes {takes}, and its launch gives {gives}"
+        message = f"{launch.entry} takes {takes}, and its launch gives {passes}"
         expected = call_of(op, kernel, launch.entry, names)
-        raise DeclarationError(f"{told}; expected: {expected}", "see `arguments` of the launch in variant.py")
+        raise DeclarationError(f"{message}; expected: {expected}", "see `arguments` of the launch in variant.py")
 
 
 _SHORTENED = re.compile(r"(?<![\w-])\d+n-\d+-[0-9a-f]{8}(?![\w-])")
@@ -295,8 +237,8 @@ def explain_short_lists(workloads: Iterable[Workload]) -> str:
     for workload in workloads:
         for name, sizes in workload.lists.items():
             if (short := short_list(sizes)) != write_list(sizes):
-                told = f"{name}={short}: {len(sizes)} {name}, {sum(sizes):,} in all, and a hash of them"
-                return f"{told}; measurements.csv has them in full"
+                meaning = f"{len(sizes)} {name}, {sum(sizes):,} in all, and a hash of them"
+                return f"{name}={short}: {meaning}; measurements.csv has them in full"
     return ""
 
 

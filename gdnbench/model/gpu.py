@@ -1,4 +1,4 @@
-"""A GPU as the driver describes it, and the precisions for which its peak is known."""
+"""A GPU as the driver describes it, the precisions of its peak, and a kernel as compiled for its architecture."""
 
 from __future__ import annotations
 
@@ -51,3 +51,53 @@ def gpu_slug(name: str) -> str:
         if _MODEL.fullmatch(model):
             return model + "".join(takewhile({"ti", "super"}.__contains__, words[count:]))
     return "".join(words) or "gpu"
+
+
+NO_CLUSTER = (1, 1, 1)
+"""The cluster of a kernel that launches without clusters."""
+
+UNREAD = -1
+"""The `load_bits` of a build whose code was not read."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One variant compiled for one architecture, `sm_90`.
+
+    Attributes:
+        registers: per thread.
+        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
+        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
+        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
+            the code was not read.
+        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
+        symbol: mangled name of the entry in the cubin.
+        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
+        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
+        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
+        cluster: blocks of a cluster along x, y and z.
+    """
+
+    arch: str
+    registers: int
+    shared_bytes: int
+    spill_bytes: int
+    load_bits: int
+    code_bytes: int
+    cubin: str = ""
+    symbol: str = ""
+    serialized_because: str = ""
+    required_threads: int = 0
+    most_threads: int = 0
+    cluster: tuple[int, int, int] = NO_CLUSTER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists
+
+
+def format_serialized(because: str, launch: str = "") -> str:
+    """The warning that ptxas serializes a kernel's warpgroup products.
+
+    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
+    """
+    return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"

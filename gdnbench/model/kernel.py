@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model.declaration import Param, Params, ParamValue, check_name
-from gdnbench.model.tensor import TensorSpec
+from gdnbench.model.declaration import Param, Params, ParamValue, TensorSpec, check_name
 from gdnbench.model.workload import Shape, Workload
 
 Floor = Literal["", "empty", "copy", "ablation"]
@@ -22,14 +21,7 @@ Grid = Callable[[Workload, Params], tuple[int, ...]]
 _CHOICE = re.compile(r"[^\s:,=/\x00-\x1f\x7f-\x9f]{1,40}")  # is part of a label: decode-x:MODE=fast
 _PARAM_NAME = re.compile(r"[A-Z][A-Z0-9_]*")  # results have a column for each param, beside lower-case columns
 
-NO_PARAMS: Mapping[str, Param] = MappingProxyType({})
-NO_PRESETS: Mapping[str, Mapping[str, ParamValue]] = MappingProxyType({})
-NOT_BY_SHAPE: Mapping[Shape, Mapping[str, ParamValue]] = MappingProxyType({})
 NOTHING_IN_PLACE: Mapping[str, str] = MappingProxyType({})
-
-
-def _can(_workload: Workload) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -68,13 +60,13 @@ class Kernel:
     name: str
     source: str
     entry: str = ""
-    params: Mapping[str, Param] = field(default_factory=lambda: NO_PARAMS)
-    presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=lambda: NO_PRESETS)
-    by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=lambda: NOT_BY_SHAPE)
+    params: Mapping[str, Param] = field(default_factory=dict)
+    presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+    by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
     floor: Floor = ""
-    in_place: Mapping[str, str] = field(default_factory=lambda: NOTHING_IN_PLACE)
-    check: Callable[[Workload], str] = _can
+    in_place: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Workload], str] = lambda _workload: ""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.presets):
@@ -90,18 +82,14 @@ class Kernel:
                     raise DeclarationError(
                         f"param {name}: the choice {choice!r} has a space or one of : , = / in it, or none at all"
                     )
-        for preset, values in self.presets.items():
-            try:
-                self.resolve(values)
-            except ParamError as error:
-                raise DeclarationError(f"preset {preset}: {error.message}", error.hint) from error
-        for shape, values in self.by_shape.items():
-            if not isinstance(shape, Shape):
-                raise DeclarationError(f"by_shape {shape!r}: not a Shape", "as in {Shape(B=8): {...}}")
-            try:
-                self.resolve(values)
-            except ParamError as error:
-                raise DeclarationError(f"by_shape {shape}: {error.message}", error.hint) from error
+        if strange := [shape for shape in self.by_shape if not isinstance(shape, Shape)]:
+            raise DeclarationError(f"by_shape {strange[0]!r}: not a Shape", "as in {Shape(B=8): {...}}")
+        for field_name, settings in (("preset", self.presets), ("by_shape", self.by_shape)):
+            for key, values in settings.items():
+                try:
+                    self.resolve(values)
+                except ParamError as error:
+                    raise DeclarationError(f"{field_name} {key}: {error.message}", error.hint) from error
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -113,7 +101,7 @@ class Kernel:
         """Whether no gate applies: to an empty floor, which has no results, and to an ablation."""
         return self.floor in {"empty", "ablation"}
 
-    def unable(self, workload: Workload) -> str:
+    def unsupported_reason(self, workload: Workload) -> str:
         """Why the kernel does not support a workload, or how its `check` failed; empty if it does."""
         try:
             return self.check(workload)
@@ -131,12 +119,8 @@ class Kernel:
             if name not in self.params:
                 known = ", ".join(self.params) or "none"
                 raise ParamError(f"{self.name} has no param {name}", f"its params: {known}")
-        return Params(
-            {
-                name: param.parse(name, values[name]) if name in values else param.default
-                for name, param in self.params.items()
-            }
-        )
+        values = {name: param.default for name, param in self.params.items()} | dict(values)
+        return Params({name: self.params[name].parse(name, value) for name, value in values.items()})
 
 
 def _one(_workload: Workload, _params: Params) -> int:
@@ -150,26 +134,25 @@ def _none(_workload: Workload, _params: Params) -> int:
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
     """Makes these functions of a launch raise DeclarationError, instead of their callers failing, on a non-number.
 
-    The numbers stay as they are: an export passes expressions in the axes. `grid` gives a number for each axis, any
-    other function gives one.
+    The numbers stay as they are: an export passes expressions in the axes. `grid` returns a number for each axis, any
+    other function returns one.
     """
     for name in names:
-        told = f"`{name}` in variant.py gives"
-        held = partial(_numbers if name == "grid" else _number_of, getattr(launch, name), told)
-        object.__setattr__(launch, name, held)
+        checked = partial(_sizes if name == "grid" else _size, getattr(launch, name), f"`{name}` in variant.py returns")
+        object.__setattr__(launch, name, checked)
 
 
-def _number_of(declared: PerCase, told: str, workload: Workload, params: Params) -> int:
+def _size(declared: PerCase, what: str, workload: Workload, params: Params) -> int:
     value = declared(workload, params)
     if not isinstance(value, SupportsIndex):
-        raise DeclarationError(f"{told} {value!r}, which is no whole number")
+        raise DeclarationError(f"{what} {value!r}, not a whole number")
     return value
 
 
-def _numbers(declared: Grid, told: str, workload: Workload, params: Params) -> tuple[int, ...]:
+def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tuple[int, ...]:
     value = declared(workload, params)
     if not isinstance(value, tuple | list) or not all(isinstance(size, SupportsIndex) for size in value):
-        raise DeclarationError(f"{told} {value!r}, which is no tuple of whole numbers")
+        raise DeclarationError(f"{what} {value!r}, not a tuple of whole numbers")
     return tuple(value)
 
 
@@ -385,8 +368,6 @@ class DispatchKernel(Kernel):
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        given = [
-            name for name in ("entry", "params", "presets", "by_shape", "floor", "in_place") if getattr(self, name)
-        ]
-        if given:
-            raise DeclarationError(f"{', '.join(given)}: a dispatcher has none, it takes those of the kernel it picks")
+        fields = ("entry", "params", "presets", "by_shape", "floor", "in_place")
+        if declared := [name for name in fields if getattr(self, name)]:
+            raise DeclarationError(f"{', '.join(declared)}: a dispatcher takes those of the kernel that it picks")

@@ -6,15 +6,23 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, get_args
 
 from gdnbench.errors import DeclarationError, ShapeError, UnknownNameError
-from gdnbench.model.declaration import DEFAULT_INPUTS, Hint, Profile, check_name
+from gdnbench.model.declaration import (
+    DEFAULT_INPUTS,
+    FACTS,
+    DtypeOf,
+    Gate,
+    Hint,
+    Profile,
+    RoundoffGate,
+    TensorSpec,
+    UlpGate,
+    check_name,
+)
 from gdnbench.model.gpu import Precision
-from gdnbench.model.nearest import nearest_workload
-from gdnbench.model.tensor import FACTS, DtypeOf, Gate, RoundoffGate, TensorSpec, UlpGate
-from gdnbench.model.workload import Shape, Sizes, Workload
+from gdnbench.model.workload import Shape, Sizes, Workload, nearest_workload
 from gdnbench.model.workload_spec import WorkloadSpec
 
 SizeOf = Callable[[Workload], int]
@@ -33,19 +41,6 @@ USUAL_PROCESS_SD = (0.001, 0.02)
 It was 0.1 % for kernels of one launch and 0.7 to 1.9 % for chains, which wait for the host between launches and whose
 libraries choose kernels by measuring.
 """
-
-NO_DERIVED: Mapping[str, SizeOf] = MappingProxyType({})
-NO_ENDS: Mapping[str, str] = MappingProxyType({})
-NOT_WIDENED: Mapping[Precision, Precision] = MappingProxyType({})
-NO_SUITES: Mapping[str, SuiteDeclaration] = MappingProxyType({})
-
-
-def _no_flops(_workload: Workload) -> Mapping[Precision, int]:
-    return {}
-
-
-def _always_fits(_workload: Workload) -> str:
-    return ""
 
 
 @dataclass(frozen=True)
@@ -80,15 +75,15 @@ class Suite:
         complete = self.workloads[0].spec.completed
         known = {complete(workload): workload for workload in stored}
         profiles = dict.fromkeys(workload.profile for workload in known)
-        here = {workload.at(each): weight for each in profiles for workload, weight in self.weights.items()}
-        return Suite(self.name, {known.get(workload, workload): weight for workload, weight in here.items()})
+        weights = {workload.at(each): weight for each in profiles for workload, weight in self.weights.items()}
+        return Suite(self.name, {known.get(workload, workload): weight for workload, weight in weights.items()})
 
     def by_profile(self) -> dict[str, Suite]:
         """The suite at each of its profiles, by the profile's name, which is empty for the first."""
-        found: dict[str, dict[Workload, float]] = {}
+        by_name: dict[str, dict[Workload, float]] = {}
         for workload, weight in self.weights.items():
-            found.setdefault(workload.profile, {})[workload] = weight
-        return {name: Suite(self.name, weights) for name, weights in found.items()}
+            by_name.setdefault(workload.profile, {})[workload] = weight
+        return {name: Suite(self.name, weights) for name, weights in by_name.items()}
 
     def at(self, profiles: Iterable[str]) -> Suite:
         """The suite's workloads with inputs of each of these profiles."""
@@ -147,13 +142,13 @@ class Op:
     profiles: tuple[Profile, ...] = ()
     profile: str = ""
     drawn_together: tuple[tuple[str, ...], ...] = ()
-    ends: Mapping[str, str] = field(default_factory=lambda: NO_ENDS)
+    ends: Mapping[str, str] = field(default_factory=dict)
     alike: tuple[str, ...] = ()
-    derived: Mapping[str, SizeOf] = field(default_factory=lambda: NO_DERIVED)
-    check: Callable[[Workload], str] = _always_fits
-    suites: Mapping[str, SuiteDeclaration] = field(default_factory=lambda: NO_SUITES)
-    flops: Callable[[Workload], Mapping[Precision, int]] = _no_flops
-    instead: Mapping[Precision, Precision] = field(default_factory=lambda: NOT_WIDENED)
+    derived: Mapping[str, SizeOf] = field(default_factory=dict)
+    check: Callable[[Workload], str] = lambda _workload: ""
+    suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)
+    flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}
+    instead: Mapping[Precision, Precision] = field(default_factory=dict)
     least_bytes: SizeOf | None = None
     baselines: tuple[str, ...] = ()
     floor: str = ""
@@ -226,8 +221,8 @@ class Op:
         if known and name == self.scenarios[0]:
             return known[0]
         if name not in known:
-            there = f"there are: {', '.join(known)}" if known else "its inputs have one distribution"
-            raise UnknownNameError(f"{self.name} has no profile {name}", there)
+            hint = f"there are: {', '.join(known)}" if known else "its inputs have one distribution"
+            raise UnknownNameError(f"{self.name} has no profile {name}", hint)
         return name
 
     @property
@@ -294,9 +289,7 @@ class Op:
 
     def traffic_bytes(self, workload: Workload) -> int:
         """The least traffic to device memory in bytes."""
-        if self.least_bytes:
-            return self.least_bytes(workload)
-        return self.tensor_bytes(workload)
+        return self.least_bytes(workload) if self.least_bytes else self.tensor_bytes(workload)
 
     def tensor_bytes(self, workload: Workload) -> int:
         """The size of all inputs and outputs in bytes."""
@@ -321,15 +314,15 @@ class Op:
         if twice := {name for name in names if names.count(name) > 1 or name in self.scenarios}:
             raise DeclarationError(f"{', '.join(sorted(twice))}: a scenario or profile of this name is there twice")
         if self.profile and self.profile not in names:
-            raise DeclarationError(f"profile {self.profile!r}: it is none of the profiles")
+            raise DeclarationError(f"profile {self.profile!r}: not a profile of the op")
         inputs = [tensor.name for tensor in self.inputs]
         if unknown := [name for group in self.drawn_together for name in group if name not in inputs]:
-            raise DeclarationError(f"drawn_together: {', '.join(unknown)} is no input")
+            raise DeclarationError(f"drawn_together: {', '.join(unknown)}: not an input")
         lists = [each.name for each in self.workloads.lists]
         if strange := [each for each in self.ends.items() if each[0] not in lists or each[1] not in inputs]:
-            raise DeclarationError(f"ends: {strange[0]} is no list with an input")
+            raise DeclarationError(f"ends: {strange[0]}: not a list with an input")
         if unknown := [name for name in self.alike if name not in {axis.name for axis in self.workloads.axes}]:
-            raise DeclarationError(f"alike: {', '.join(unknown)} is no axis")
+            raise DeclarationError(f"alike: {', '.join(unknown)}: not an axis")
 
     def _check_tensors(self) -> None:
         default = self.workloads.default
@@ -354,7 +347,8 @@ class Op:
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
             raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
         if strange := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
-            raise DeclarationError(f"flops: {', '.join(strange)} is no precision: {', '.join(get_args(Precision))}")
+            known = ", ".join(get_args(Precision))
+            raise DeclarationError(f"flops: unknown precision {', '.join(strange)}; known: {known}")
         self._check_copy(named)
 
     def _check_dtypes(self, default: Workload) -> None:

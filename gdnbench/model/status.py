@@ -141,5 +141,5 @@ class GateResult:
             error = f"fails for {self.worst:.0f} elements, first at {self.where}"
         else:
             error = f"error {self.worst:.3g}, at most {self.limit:g} passes, worst at {self.where}"
-        told = f": {self.wrong}" if self.wrong else ""
-        return f"{self.gate}: {error}{told} ({self.scenario} inputs)"
+        elements = f": {self.wrong}" if self.wrong else ""
+        return f"{self.gate}: {error}{elements} ({self.scenario} inputs)"

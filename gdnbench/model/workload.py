@@ -14,6 +14,7 @@ from gdnbench.model.axes import short_list, write_list
 if TYPE_CHECKING:
     from gdnbench.model.workload_spec import WorkloadSpec
 
+
 _LONGEST_NAME = 80
 
 Sizes = Mapping[str, int | Sequence[int]]
@@ -214,26 +215,21 @@ class Workload:
     def options(self) -> list[str]:
         """The options that select this workload, without defaults but for x: `--shape B=8 --shape heads=qk16_v32`."""
         default = self.spec.default
-        words: list[str] = []
+        options: list[str] = []
         for name in self._covering(self.spec.names):
             value = self.aliases.get(name) or self.cells[name]
             usual = default.aliases.get(name) or default.cells[name]
             if value != usual or name == self.spec.x:
-                words += ["--shape", f"{name}={value}"]
-        return words
+                options += ["--shape", f"{name}={value}"]
+        return options
 
     def _count(self, name: str) -> int:
         return self.axes[name] if name in self.axes else sum(self.lists[name])
 
-    def _covering(self, names: Iterable[str]) -> Iterator[str]:
+    def _covering(self, names: Iterable[str]) -> Iterable[str]:
         """The axes and lists, with an alias in the place of the first axis that it covers."""
-        told: set[str] = set()
-        for name in names:
-            alias = next((each for each in self.spec.aliases if name in each.axes), None)
-            covering = alias.name if alias else name
-            if covering not in told:
-                told.add(covering)
-                yield covering
+        covering = {axis: alias.name for alias in self.spec.aliases for axis in alias.axes}
+        return dict.fromkeys(covering.get(name, name) for name in names)
 
     def _terms(self, names: Iterable[str]) -> Iterator[str]:
         """The terms of the label; terse axes are left out while all of them have their defaults."""
@@ -250,3 +246,25 @@ class Workload:
 def label_slug(label: str) -> str:
     """A label, or a part of one, as part of a file name: `B=8 qk4_v8` is `B8-qk4_v8`."""
     return label.replace("=", "").replace(" ", "-")
+
+
+def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
+    """The known workload nearest to the wanted one by size; ValueError if none is known.
+
+    A known workload stands for itself, in any profile. Otherwise distance is the larger size over the smaller. Ties go
+    to the workload whose lists are nearest in length, for 8 sequences of 1,024 tokens are not one of 8,192; then to the
+    one that differs in the fewest axes, that of charts aside; then to the smaller.
+    """
+
+    def distance(each: Workload) -> tuple[bool, float, float, int, Workload]:
+        lengths = (sum(map(len, workload.lists.values())) for workload in (each, wanted))
+        differing = sum(each.sizes[name] != size for name, size in wanted.sizes.items() if name != wanted.spec.x)
+        is_other = each.at("") != wanted.at("")
+        return is_other, _times_apart(each.size, wanted.size), _times_apart(*lengths), differing, each
+
+    return min(known, key=distance)
+
+
+def _times_apart(one: int, other: int) -> float:
+    """Grows with the difference of logarithms, and has no rounding error that would break a tie."""
+    return max(one, other, 1) / max(min(one, other), 1)

@@ -56,7 +56,7 @@ class WorkloadSpec:
         if unknown := ({self.x, *self.size} - set(self.names)) | (set(covered) - {axis.name for axis in self.axes}):
             raise DeclarationError(f"{', '.join(sorted(unknown))}: no axis or list of this op")
         if self.x in covered or len(set(covered)) != len(covered):
-            raise DeclarationError("an axis is in one alias at most, and x in none")
+            raise DeclarationError("an axis may be in one alias only, the x axis in none")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -153,8 +153,8 @@ class WorkloadSpec:
     def series_title(self) -> str:
         """The column title for the rest of a workload: an alias that covers all of it, else `series`."""
         covered = {axis for alias in self.aliases for axis in alias.axes}
-        told = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
-        return self.aliases[0].name if len(self.aliases) == 1 and told - covered == {self.x} else "series"
+        labelled = {axis.name for axis in self.axes if not axis.terse} | {each.name for each in self.lists}
+        return self.aliases[0].name if len(self.aliases) == 1 and labelled - covered == {self.x} else "series"
 
     @property
     def default(self) -> Workload:
@@ -170,16 +170,16 @@ class WorkloadSpec:
             UsageError: for an unknown axis, one set by itself and by an alias, or a value that is not a size.
             UnknownNameError: for a value that does not fit an alias.
         """
-        found: dict[str, list[Sizes]] = {}
+        settings: dict[str, list[Sizes]] = {}
         for term in re.sub(r"\s*([=,])\s*", r"\1", text).split():
             name, equals, values = term.partition("=")
             if not equals or not all(values.split(",")):
                 raise UsageError(f"--shape {text}: {term} sets no axis", f"write it as {self.example}")
-            found.setdefault(name, []).extend(self._read(name, value) for value in values.split(","))
-        given = [axis for settings in found.values() for axis in settings[0]]
-        if twice := sorted({axis for axis in given if given.count(axis) > 1}):
+            settings.setdefault(name, []).extend(self._read(name, value) for value in values.split(","))
+        axes = [axis for sizes in settings.values() for axis in sizes[0]]
+        if twice := sorted({axis for axis in axes if axes.count(axis) > 1}):
             raise UsageError(f"--shape {text}: {', '.join(twice)} is set in two ways", "leave one of them out")
-        return tuple(sorted(map(tuple, found.values()), key=lambda settings: self.x in settings[0]))
+        return tuple(sorted(map(tuple, settings.values()), key=lambda sizes: self.x in sizes[0]))
 
     def read(self, text: str, name: str = "") -> Workload:
         """The workload of which `text` is the label or the slug; labels with shortened lists are not accepted.
@@ -198,32 +198,22 @@ class WorkloadSpec:
     def _read_term(self, term: str) -> dict[str, Any]:
         """Parses `B=8`, `B8` or `qk4_v8` as sizes."""
         for alias in self.aliases:
-            if found := alias.parse(term):
-                return dict(found)
+            if sizes := alias.parse(term):
+                return dict(sizes)
         for name in sorted(self.names, key=len, reverse=True):
             if term.startswith(name):
                 return dict(self._read(name, term[len(name) :].lstrip("=")))
         raise UsageError(f"{term} sets no axis", f"write {self.example}")
 
     def _read(self, name: str, value: str) -> Sizes:
-        for alias in self.aliases:
-            if alias.name == name:
-                return self._alias_value(alias, value)
+        if alias := next((each for each in self.aliases if each.name == name), None):
+            return _alias_value(alias, value)
         if name in {axis.name for axis in self.axes}:
             return {name: _whole_number(name, value)}
         if name in {each.name for each in self.lists}:
             return {name: parse_list(value)}
         known = ", ".join([*self.names, *(each.name for each in self.aliases)])
         raise UsageError(f"--shape: there is no axis {name}", f"there are {known}; write {self.example}")
-
-    @staticmethod
-    def _alias_value(alias: Alias, value: str) -> dict[str, int]:
-        parsed = alias.parse(value)
-        if parsed is None:
-            known = f"known: {', '.join(alias.known)}; " if alias.known else ""
-            form = re.sub(r"\{(\w+)\}", "N", alias.pattern)
-            raise UnknownNameError(f"there is no {alias.name} {value}", f"{known}any {form} is understood")
-        return parsed
 
     @property
     def example(self) -> str:
@@ -233,10 +223,18 @@ class WorkloadSpec:
         return f"{first}, or {alias.name}={alias.known[0]}" if alias else first
 
 
+def _alias_value(alias: Alias, value: str) -> dict[str, int]:
+    parsed = alias.parse(value)
+    if parsed is None:
+        known = f"known: {', '.join(alias.known)}; " if alias.known else ""
+        form = re.sub(r"\{(\w+)\}", "N", alias.pattern)
+        raise UnknownNameError(f"there is no {alias.name} {value}", f"{known}any {form} is understood")
+    return parsed
+
+
 def _whole_number(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise UsageError(
-            f"--shape {name}={text[:40]}: a size is a whole number", f"as in --shape {name}=1,8,64"
-        ) from error
+        message = f"--shape {name}={text[:40]}: a size is a whole number"
+        raise UsageError(message, f"as in --shape {name}=1,8,64") from error

@@ -11,9 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from gdnbench.catalog.catalog import Catalog, axes_of, op_named
+from gdnbench.catalog.catalog import Catalog, find_op, op_named
 from gdnbench.catalog.request import parse_workload
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import GdnbenchError, MachineError, ProfilerError, ProfilerTimedOutError
 from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -70,7 +69,7 @@ class ProfileTask:
         document = json.loads(path.read_text())
         document["instrumentation"] = Instrumentation(document["instrumentation"])
         document["roots"] = tuple(document["roots"])
-        document["case"] = Case.from_dict(document["case"], axes_of(document["op"]))
+        document["case"] = Case.from_dict(document["case"], op_named(document["op"]).workloads)
         return cls(**document)
 
 

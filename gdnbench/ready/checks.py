@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
 
+from gdnbench.analyse.exit_code import worst_exit_code
+from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.request import repeat_words
 from gdnbench.catalog.select import find_variant
@@ -19,18 +23,123 @@ from gdnbench.inspect.compiled import (
     fitting_archs,
     gpu_size_of,
 )
-from gdnbench.inspect.quantities import exit_code, find_violations
+from gdnbench.inspect.quantities import Rule, exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
+from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
+from gdnbench.model.declaration import CONTEST_SUITE
+from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
-from gdnbench.model.op import VERIFY_SUITE
+from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
 from gdnbench.model.status import Status
 from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
-from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
 from gdnbench.verify import preflight
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
+
+
+class CheckStatus(StrEnum):
+    """The outcome of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNCHECKED = "unchecked"  # it cannot be answered here, or the tool or run that would answer it is missing
+
+
+@dataclass(frozen=True)
+class ReadyCheck:
+    """One check of a kernel.
+
+    `what` is one sentence without a full stop; `command` shows more, or does what is missing.
+    """
+
+    name: str
+    status: CheckStatus
+    what: str
+    command: tuple[str, ...]
+    code: ExitCode = ExitCode.OK
+
+
+def passed(name: str, what: str, command: Sequence[str]) -> ReadyCheck:
+    """Makes a check without complaints."""
+    return ReadyCheck(name, CheckStatus.PASSED, what, tuple(command))
+
+
+def failed(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
+    """Makes a check that found something wrong."""
+    return ReadyCheck(name, CheckStatus.FAILED, what, tuple(command), code)
+
+
+def unchecked(name: str, what: str, command: Sequence[str], code: ExitCode) -> ReadyCheck:
+    """Makes a check without an answer."""
+    return ReadyCheck(name, CheckStatus.UNCHECKED, what, tuple(command), code)
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """The result of all checks of a kernel, in the order in which they ran."""
+
+    kernel: str
+    op: str
+    suite: str
+    checks: tuple[ReadyCheck, ...]
+
+    def of_status(self, status: CheckStatus) -> tuple[ReadyCheck, ...]:
+        """Returns the checks of a status."""
+        return tuple(check for check in self.checks if check.status is status)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every check passed."""
+        return len(self.of_status(CheckStatus.PASSED)) == len(self.checks)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 if ready, else the code of the gravest failure; without failures, that of the gravest unanswered check."""
+        wanting = self.of_status(CheckStatus.FAILED) or self.of_status(CheckStatus.UNCHECKED)
+        return worst_exit_code(check.code for check in wanting)
+
+    @property
+    def next_command(self) -> tuple[str, ...]:
+        """The command of the first failure, else of the first unanswered check, else of the last check."""
+        wanting = (*self.of_status(CheckStatus.FAILED), *self.of_status(CheckStatus.UNCHECKED), self.checks[-1])
+        return wanting[0].command
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyOptions:
+    """The terms by which a kernel is checked.
+
+    `archs` are as `--arch` gives them, empty for those that fit the kernel; `rules` say what no build may do. An empty
+    `suite` is the op's contest, or its default suite if it has none; `gpu_asked` is the value of `--gpu`.
+    """
+
+    archs: str
+    rules: tuple[Rule, ...]
+    suite: str
+    gpu: Gpu | None
+    gpu_asked: str
+    step_limit_s: float
+    results: Path
+    observer: Observer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that loaded, by the user's label with params, and the suite that measures it."""
+
+    catalog: Catalog
+    op: Op
+    label: str
+    suite: Suite
+    terms: ReadyOptions
+
+
+def choose_suite(op: Op, wanted: str) -> Suite:
+    """Returns the suite of a name, by default the contest's if the op has one; raises UnknownNameError."""
+    return op.suite(wanted or (CONTEST_SUITE if CONTEST_SUITE in op.suites else DEFAULT_SUITE))
+
 
 BUILD = "build"
 
@@ -46,41 +155,35 @@ def check_build(candidate: Candidate) -> ReadyCheck:
     try:
         subjects, _ = choose_subjects(candidate.catalog, candidate.op.name, [label], candidate.suite.workloads)
     except UsageError as error:
-        return unchecked(BUILD, error.message, _elsewhere(candidate), ExitCode.PARTIAL)
+        return unchecked(BUILD, error.message, _alternative(candidate), ExitCode.PARTIAL)
     archs = archs if terms.archs else _fitting(archs, subjects)
-    found = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
-    command = inspect_words(candidate, archs)
-    if failures := [outcome for outcome in found if isinstance(outcome, FailedBuild)]:
-        first = failures[0]
-        told = _text_of_failures(
-            f"{first.subject.title} {first.subject.workload} {first.arch}: {first.error.message}", failures
-        )
-        return failed(BUILD, told, (*command, *first.subject.workload.options), ExitCode.BUILD)
-    if refused := [outcome for outcome in found if isinstance(outcome, CompiledKernel) and outcome.refused]:
-        first_refused = refused[0]
-        told = f"{first_refused.subject.title} {first_refused.subject.workload} {first_refused.arch}"
-        shown = (*command, *first_refused.subject.workload.options)
-        return failed(
-            BUILD, _text_of_failures(f"{told}: {first_refused.refused}", refused), shown, exit_code(found, ())
-        )
-    if broken := find_violations(found, terms.rules):
+    outcomes = build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, ()), terms.observer)
+    command = inspect_command(candidate, archs)
+    failures = [(each, each.error.message) for each in outcomes if isinstance(each, FailedBuild)]
+    refusals = [(each, each.refused) for each in outcomes if isinstance(each, CompiledKernel) and each.refused]
+    if wrong := failures or refusals:
+        first, reason = wrong[0]
+        message = f"{first.subject.title} {first.subject.workload} {first.arch}: {reason}"
+        code = ExitCode.BUILD if failures else exit_code(outcomes, ())
+        return failed(BUILD, _text_of_failures(message, wrong), (*command, *first.subject.workload.options), code)
+    if broken := find_violations(outcomes, terms.rules):
         shown = (*command, *broken[0].compiled.subject.workload.options)
-        return failed(BUILD, _text_of_failures(str(broken[0]), broken), shown, exit_code(found, broken))
+        return failed(BUILD, _text_of_failures(str(broken[0]), broken), shown, exit_code(outcomes, broken))
     rules = f"; {', '.join(rule.text for rule in terms.rules)}: none" if terms.rules else ""
     workloads = plural(len({subject.workload for subject in subjects}), "workload")
     return passed(BUILD, f"builds for {' and '.join(archs)} at {workloads}{rules}", command)
 
 
-def _elsewhere(candidate: Candidate) -> tuple[str, ...]:
+def _alternative(candidate: Candidate) -> tuple[str, ...]:
     """Returns the command if nothing can be built: a suite whose workloads the kernel can all do, or its listing."""
     kernel = find_variant(candidate.catalog, candidate.op.name, candidate.label)[0].kernel
     for name in candidate.op.suites if isinstance(kernel, CudaKernel | TritonKernel) else ():
-        if not any(map(kernel.unable, candidate.op.suite(name).workloads)):
+        if not any(map(kernel.unsupported_reason, candidate.op.suite(name).workloads)):
             return ("gdnbench", "verify", candidate.label, "--ready", "--suite", name)
     return ("gdnbench", "list", candidate.label)
 
 
-def inspect_words(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
+def inspect_command(candidate: Candidate, archs: Sequence[str]) -> tuple[str, ...]:
     """Returns the command that shows the builds."""
     rules = ",".join(rule.text for rule in candidate.terms.rules)
     return (
@@ -95,8 +198,8 @@ def _fitting(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[str, ..
     if any(all(one.entry.kernel.fits(arch) for one in subjects) for arch in archs):
         return fitting_archs(archs, subjects)[0]
     kernels = [one.entry.kernel for one in subjects]
-    own = [each.target.rstrip("af") or each.since for each in kernels if isinstance(each, CudaKernel)]
-    return tuple(dict.fromkeys(filter(None, own)))
+    targets = [each.target.rstrip("af") or each.since for each in kernels if isinstance(each, CudaKernel)]
+    return tuple(dict.fromkeys(filter(None, targets)))
 
 
 def _text_of_failures(first: str, among: Sequence[object]) -> str:
@@ -127,29 +230,31 @@ def verify_candidate(candidate: Candidate) -> Verification:
 def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyCheck:
     """Passes if every supported case is right; a case that cannot run here leaves the check without an answer."""
     kernels = candidate.catalog.entries
-    unable = {case: kernels[case.variant.kernel].kernel.unable(case.workload) for case in verification.cases}
+    unable = {
+        case: kernels[case.variant.kernel].kernel.unsupported_reason(case.workload) for case in verification.cases
+    }
     cases = [case for case, reason in unable.items() if not reason]
     if not cases:
-        told = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
-        return unchecked(NUMBERS, told, verify_words(candidate), ExitCode.PARTIAL)
+        message = f"it can do no workload of {VERIFY_SUITE}: {next(iter(unable.values()))}"
+        return unchecked(NUMBERS, message, verify_command(candidate), ExitCode.PARTIAL)
     wrong = [case for case in cases if verification.checked[case.id].status.is_failure]
     if wrong:
         more = f" (and at {plural(len(wrong) - 1, 'more workload')})" if len(wrong) > 1 else ""
-        told = f"{_told(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
-        return failed(NUMBERS, told, repeat_words(wrong[0], verification.seed), verification.exit_code)
-    command = verify_words(candidate)
+        message = f"{_status_text(verification, wrong[0])}, at {wrong[0].workload}{more}; {_where(verification)}"
+        return failed(NUMBERS, message, repeat_words(wrong[0], verification.seed), verification.exit_code)
+    command = verify_command(candidate)
     left_out = [case for case in cases if verification.checked[case.id].status is not Status.OK]
     if left_out:
-        told = verification.checked[left_out[0].id].reason
+        message = verification.checked[left_out[0].id].reason
         code = verification.exit_code or ExitCode.PARTIAL
         return unchecked(
-            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {told}", command, code
+            NUMBERS, f"not verified at {len(left_out)} of {plural(len(cases), 'workload')}: {message}", command, code
         )
     workloads = f"{plural(len(cases), 'workload')}, {plural(len(candidate.op.scenarios), 'kind')} of inputs"
-    told = f"right at {workloads}; {_where(verification)}"
+    message = f"right at {workloads}; {_where(verification)}"
     if refused := [reason for reason in unable.values() if reason]:
-        told += f"; it cannot do {len(refused)} more: {refused[0]}"
-    return passed(NUMBERS, told, command)
+        message += f"; it cannot do {len(refused)} more: {refused[0]}"
+    return passed(NUMBERS, message, command)
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
@@ -165,24 +270,26 @@ def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck
     # The numbers are another check: here a case fails only for what a tool finds, or cannot find out.
     afresh = {case_id: replace(found, gates=()) for case_id, found in verification.checked.items()}
     found = check.add_to(replace(verification, checked=afresh))
-    command = sanitize_words(candidate)
+    command = sanitize_command(candidate)
     cases = [case for case in found.cases if case.id in found.sanitized]
     if not cases:
         notes = [note for case in found.cases for note in found.checked[case.id].notes if note.startswith(PROGRAM)]
-        told = notes[0] if notes else f"no case can be launched under {PROGRAM}"
-        return unchecked(SANITIZER, told, command, ExitCode.PARTIAL)
+        message = notes[0] if notes else f"no case can be launched under {PROGRAM}"
+        return unchecked(SANITIZER, message, command, ExitCode.PARTIAL)
     for case in cases:
         verdict = found.checked[case.id]
         unsafe = any(not gate.passed for gate in verdict.gates)
         if unsafe or (verdict.status is not Status.OK and afresh[case.id].status is Status.OK):
             shown = (*repeat_words(case, found.seed), "--sanitize")
-            return failed(SANITIZER, f"{_told(found, case)}, at {case.workload}", shown, verdict.status.exit_code)
-    told = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
+            return failed(
+                SANITIZER, f"{_status_text(found, case)}, at {case.workload}", shown, verdict.status.exit_code
+            )
+    message = f"nothing found at {cases[0].workload} by {_tools(found, cases, answered=True)}"
     if silent := _tools(found, cases, answered=False):
-        told += f"; {silent} gave no answer"
+        message += f"; {silent} gave no answer"
     if bad := next((status for case in cases if (status := found.checked[case.id].status) is not Status.OK), None):
-        return unchecked(SANITIZER, f"{told}: the kernel is {bad}", command, ExitCode.PARTIAL)
-    return passed(SANITIZER, told, command)
+        return unchecked(SANITIZER, f"{message}: the kernel is {bad}", command, ExitCode.PARTIAL)
+    return passed(SANITIZER, message, command)
 
 
 def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str:
@@ -190,17 +297,17 @@ def _tools(found: Verification, cases: Sequence[Case], *, answered: bool) -> str
     return ", ".join(tool for tool in SanitizerTool if all(f"{PROGRAM} {tool}" in each for each in gates) is answered)
 
 
-def verify_words(candidate: Candidate) -> tuple[str, ...]:
+def verify_command(candidate: Candidate) -> tuple[str, ...]:
     """Returns the command that verifies the candidate."""
     return ("gdnbench", "verify", candidate.label)
 
 
-def sanitize_words(candidate: Candidate) -> tuple[str, ...]:
+def sanitize_command(candidate: Candidate) -> tuple[str, ...]:
     """Returns the command that runs the candidate under compute-sanitizer."""
-    return (*verify_words(candidate), "--sanitize")
+    return (*verify_command(candidate), "--sanitize")
 
 
-def _told(verification: Verification, case: Case) -> str:
+def _status_text(verification: Verification, case: Case) -> str:
     verdict = verification.checked[case.id]
     return f"{verdict.status}: {verdict.reason}"
 
@@ -208,10 +315,10 @@ def _told(verification: Verification, case: Case) -> str:
 def _where(verification: Verification) -> str:
     """Describes what ran the candidate: `on NVIDIA H200, seed 7`, or an interpreter `without a GPU`."""
     if verification.interpreted:
-        told = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
+        message = f"in {' and '.join(dict.fromkeys(verification.interpreted.values()))}, without a GPU"
     else:
-        told = f"on {verification.device}"
-    return f"{told}, seed {verification.seed}"
+        message = f"on {verification.device}"
+    return f"{message}, seed {verification.seed}"
 
 
 SOURCE = "source"
@@ -225,20 +332,20 @@ def check_source(candidate: Candidate) -> ReadyCheck:
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
     files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
-    command = lint_words(candidate.label)
+    command = lint_command(candidate.label)
     if not result.findings:
         return passed(SOURCE, f"it loads; no findings in {files}{silenced}", command)
     first = result.findings[0]
     more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""
-    told = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
-    return failed(SOURCE, told, command, result.exit_code)
+    message = f"{first.place.path.name}:{first.place.line}: {first.code} {first.message}{more}{silenced}"
+    return failed(SOURCE, message, command, result.exit_code)
 
 
-def tell_broken(broken: Broken) -> ReadyCheck:
+def broken_check(broken: Broken) -> ReadyCheck:
     """Makes the check of a kernel whose folder does not load."""
     return failed(SOURCE, f"it does not load: {broken.reason}", ("gdnbench", "list"), ExitCode.BUILD)
 
 
-def lint_words(label: str) -> tuple[str, ...]:
+def lint_command(label: str) -> tuple[str, ...]:
     """Returns the command that shows the findings."""
     return ("gdnbench", "lint", label)

@@ -1,55 +1,208 @@
-"""Runs the checks in order, whether or not earlier ones passed."""
+"""Runs all checks in order, whether or not earlier ones passed; the last is for a stored run.
+
+That is a run of the kernel's current code at every workload of the suite, and its verdict. Runs without a GPU do not
+count, nor do sweeps, which race the points of a kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.analyse.exit_code import gravest
+from gdnbench.analyse.suite import SuiteResult, SuiteRow, suite_of_run
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import Broken, label_parts
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import find_broken, find_variant
+from gdnbench.catalog.select import broken_kernel, find_variant, resolve_op
 from gdnbench.errors import ExitCode, GdnbenchError
-from gdnbench.ready import checks, stored
-from gdnbench.ready.check import Candidate, Readiness, ReadyCheck, Terms, choose_suite, failed, unchecked
+from gdnbench.model.case import Case, CodeState
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.origin import out_option
+from gdnbench.ready.checks import (
+    BUILD,
+    NUMBERS,
+    SANITIZER,
+    SOURCE,
+    Candidate,
+    Readiness,
+    ReadyCheck,
+    ReadyOptions,
+    broken_check,
+    check_build,
+    check_memory,
+    check_source,
+    choose_suite,
+    failed,
+    inspect_command,
+    judge_numbers,
+    lint_command,
+    passed,
+    sanitize_command,
+    unchecked,
+    verify_candidate,
+    verify_command,
+)
+from gdnbench.stats.interval import Verdict
+from gdnbench.store.find import readable, runs_beside
+from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.measurements import read_run
+from gdnbench.store.tables import is_step
 from gdnbench.verify.preflight import Verification
+from gdnbench.wording import first_of, plural
+
+SUITE = "suite"
+_MOST_SUITED = 3  # of the workloads that a run lacks
+
+
+@dataclass(frozen=True)
+class CandidateRun:
+    """A run that has the kernel, with its code's state and the workloads of the suite that it lacks."""
+
+    folder: Path
+    code: CodeState
+    lacking: tuple[Workload, ...]
+
+    @property
+    def serves(self) -> bool:
+        """Whether the run has the current code at every workload."""
+        return self.code is CodeState.CURRENT and not self.lacking
+
+
+def check_run(candidate: Candidate) -> ReadyCheck:
+    """Judges the newest readable run that has the kernel's code at every workload of the suite."""
+    runs = list(_runs_with(candidate))
+    serving = [run.folder for run in runs if run.serves]
+    judged = next(readable(serving, lambda folder: _judge(candidate, folder)), None)
+    return judged or unchecked(SUITE, _missing_run_text(candidate, runs), run_command(candidate), ExitCode.PARTIAL)
+
+
+def run_command(candidate: Candidate) -> tuple[str, ...]:
+    """Returns the command that measures the candidate over the suite."""
+    words = ("gdnbench", "run", candidate.label, "--suite", candidate.suite.name)
+    return (*words, *out_option(candidate.terms.results))
+
+
+def _runs_with(candidate: Candidate) -> Iterable[CandidateRun]:
+    """Yields the complete GPU runs that have the kernel, newest first; unreadable ones are left out."""
+    found = readable(runs_beside(candidate.terms.results), lambda folder: (folder, read_info(folder)))
+    for folder, info in found:
+        if info.op != candidate.op.name or not (info.complete and info.on_gpu) or info.swept or is_step(folder):
+            continue
+        cases = [Case.from_dict(case, info.workloads) for case in info.cases]
+        own = [case for case in cases if case.label == candidate.label]
+        if own:
+            measured = {candidate.op.workloads.completed(case.workload) for case in own}
+            lacking = tuple(workload for workload in candidate.suite.workloads if workload not in measured)
+            yield CandidateRun(folder, _code_of(candidate.catalog, info, own), lacking)
+
+
+def _code_of(catalog: Catalog, info: RunInfo, cases: Sequence[Case]) -> CodeState:
+    """Returns the joint state of the kernel's code: for a dispatcher also its table and every kernel that it picked."""
+    owner = catalog.owner(label_parts(cases[0].label)[0])
+    names = {*(case.variant.kernel for case in cases), *([owner.kernel.name] if owner else [])}
+    return CodeState.together(catalog.code_state(name, info.sources.get(name, "")) for name in names)
+
+
+def _missing_run_text(candidate: Candidate, runs: Sequence[CandidateRun]) -> str:
+    """Describes the nearest run, newest first: one of this code that lacks workloads, one of other code, or none."""
+    suite = candidate.suite
+    if partial := next((run for run in runs if run.code is CodeState.CURRENT), None):
+        lacking = first_of([workload.titled for workload in partial.lacking], _MOST_SUITED)
+        return f"{suite.name}: no run of this code at every workload; {partial.folder.name} lacks {lacking}"
+    if runs:
+        message = "is of other code" if runs[0].code is CodeState.CHANGED else "does not tell of which code it is"
+        return f"{suite.name}: no run of this code; {runs[0].folder.name} {message}"
+    return f"{suite.name}: no run of this code"
+
+
+def _judge(candidate: Candidate, folder: Path) -> ReadyCheck:
+    info, rows = read_run(folder)
+    shown = ("gdnbench", "show", folder.name, *out_option(candidate.terms.results), "--suite", candidate.suite.name)
+    named = f"{candidate.suite.name} in {folder.name}"
+    own = [
+        row
+        for row in rows
+        if row.case.label == candidate.label
+        and row.role is not Role.CONTROL
+        and candidate.op.workloads.completed(row.case.workload) in candidate.suite.weights
+    ]
+    if untimed := [row for row in own if row.status is not Status.OK or row.timing is None]:
+        return _untimed(candidate, named, untimed, shown)
+    if not any(row.role is Role.BASELINE for row in rows):
+        message = f"{named}: the run has no baseline to compare with"
+        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
+    result = suite_of_run(folder, info, rows, candidate.suite, ())
+    row = next((row for row in result.rows if row.label == candidate.label), None) if result else None
+    if result is None or row is None or not result.summed:
+        message = f"{named}: there is no workload at which it can be compared"
+        return unchecked(SUITE, message, run_command(candidate), ExitCode.PARTIAL)
+    return _verdict(named, result, row, shown)
+
+
+def _untimed(candidate: Candidate, named: str, rows: Sequence[Measurement], shown: Sequence[str]) -> ReadyCheck:
+    first = next((row for row in rows if row.status.is_failure), rows[0])
+    more = f" (and at {plural(len(rows) - 1, 'more workload')})" if len(rows) > 1 else ""
+    message = f"{named}: {first.status}: {first.reason}, at {first.case.workload.titled}{more}"
+    code = gravest(row.status for row in rows)
+    if not first.status.is_failure:
+        return unchecked(SUITE, message, run_command(candidate), code or ExitCode.PARTIAL)
+    return failed(SUITE, message, shown, code or ExitCode.PARTIAL)
+
+
+def _verdict(named: str, result: SuiteResult, row: SuiteRow, shown: Sequence[str]) -> ReadyCheck:
+    """Fails a kernel that is slower than the baseline over the whole suite; being slower at some workloads passes."""
+    left_out = f"; {plural(len(result.left_out), 'workload')} left out, without the baseline" if result.left_out else ""
+    if row.comparison is None or row.worst is None:
+        return passed(SUITE, f"{named}: {row.label} is the baseline{left_out}", shown)
+    speedup, verdict = row.comparison.speedup, row.comparison.verdict
+    message = (
+        f"{named}: weighted mean {speedup.estimate:.3f}x vs {', '.join(result.over)}, {verdict}; reads slower at"
+        f" {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}, worst"
+        f" {row.speedups[row.worst]:.3f}x at {row.worst.titled}{left_out}"
+    )
+    if verdict is Verdict.SLOWER:
+        return failed(SUITE, message, shown, ExitCode.REGRESSION)
+    return passed(SUITE, message, shown)
+
 
 _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 
 
-def check_kernel(catalog: Catalog, op: str, name: str, terms: Terms) -> Readiness:
+def check_kernel(catalog: Catalog, op: str, name: str, terms: ReadyOptions) -> Readiness:
     """Checks one kernel: a kernel or a preset, params after colons; an empty op is that of the kernel.
 
     Raises UsageError for an unknown kernel, suite or architecture.
     """
-    known, _ = label_parts(name)
-    broken = find_broken(catalog, known)
-    if broken and catalog.owner(known) is None:
+    if broken := broken_kernel(catalog, name):
         return _of_broken(name, broken, terms)
-    found = find_op(catalog, resolve_op(catalog, op, [name]))
-    _, variant = find_variant(catalog, found.name, name)
-    candidate = Candidate(catalog, found, variant.label, choose_suite(found, terms.suite), terms)
-    return Readiness(candidate.label, found.name, candidate.suite.name, tuple(_checks(candidate)))
+    declared = find_op(catalog, resolve_op(catalog, op, [name]))
+    _, variant = find_variant(catalog, declared.name, name)
+    candidate = Candidate(catalog, declared, variant.label, choose_suite(declared, terms.suite), terms)
+    return Readiness(candidate.label, declared.name, candidate.suite.name, tuple(_checks(candidate)))
 
 
 def _checks(candidate: Candidate) -> list[ReadyCheck]:
     verified: list[Verification] = []
 
     def check_numbers() -> ReadyCheck:
-        verified.append(checks.verify_candidate(candidate))
-        return checks.judge_numbers(candidate, verified[0])
+        verified.append(verify_candidate(candidate))
+        return judge_numbers(candidate, verified[0])
 
-    def check_memory() -> ReadyCheck:
+    def check_sanitizer() -> ReadyCheck:
         if not verified:
-            told = "it was not verified, and nothing that may not run is launched"
-            return unchecked(checks.SANITIZER, told, checks.verify_words(candidate), ExitCode.PARTIAL)
-        return checks.check_memory(candidate, verified[0])
+            reason = "it was not verified, and nothing that may not run is launched"
+            return unchecked(SANITIZER, reason, verify_command(candidate), ExitCode.PARTIAL)
+        return check_memory(candidate, verified[0])
 
     return [
-        _attempt(checks.SOURCE, checks.lint_words(candidate.label), lambda: checks.check_source(candidate)),
-        _attempt(checks.BUILD, checks.inspect_words(candidate, ()), lambda: checks.check_build(candidate)),
-        _attempt(checks.NUMBERS, checks.verify_words(candidate), check_numbers),
-        _attempt(checks.SANITIZER, checks.sanitize_words(candidate), check_memory),
-        _attempt(stored.NAME, stored.run_words(candidate), lambda: stored.check_run(candidate)),
+        _attempt(SOURCE, lint_command(candidate.label), lambda: check_source(candidate)),
+        _attempt(BUILD, inspect_command(candidate, ()), lambda: check_build(candidate)),
+        _attempt(NUMBERS, verify_command(candidate), check_numbers),
+        _attempt(SANITIZER, sanitize_command(candidate), check_sanitizer),
+        _attempt(SUITE, run_command(candidate), lambda: check_run(candidate)),
     ]
 
 
@@ -60,14 +213,14 @@ def _attempt(name: str, command: Sequence[str], check: Callable[[], ReadyCheck])
     except GdnbenchError as error:
         if error.exit_code is ExitCode.USAGE:
             raise
-        told = error.message.strip().partition("\n")[0].rstrip(".")
-        return (unchecked if error.exit_code in _NOT_HERE else failed)(name, told, command, error.exit_code)
+        message = error.message.strip().partition("\n")[0].rstrip(".")
+        return (unchecked if error.exit_code in _NOT_HERE else failed)(name, message, command, error.exit_code)
 
 
-def _of_broken(name: str, broken: Broken, terms: Terms) -> Readiness:
-    first = checks.tell_broken(broken)
+def _of_broken(name: str, broken: Broken, terms: ReadyOptions) -> Readiness:
+    first = broken_check(broken)
     rest = [
         unchecked(each, "not looked at: it does not load", first.command, first.code)
-        for each in (checks.BUILD, checks.NUMBERS, checks.SANITIZER, stored.NAME)
+        for each in (BUILD, NUMBERS, SANITIZER, SUITE)
     ]
     return Readiness(name, broken.name.partition("/")[0], terms.suite, (first, *rest))

@@ -21,8 +21,7 @@ from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import run_id
 from gdnbench.report.console import without_controls
 from gdnbench.store.files import PARTIAL
-from gdnbench.store.info import NAME as INFO
-from gdnbench.store.info import read_info
+from gdnbench.store.info import INFO, read_info
 from gdnbench.verb_table import VERBS
 
 _RUN_ID = re.compile(r"\d{8}-\d{6}-")

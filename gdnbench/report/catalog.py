@@ -14,9 +14,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model.case import CodeState

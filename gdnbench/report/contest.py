@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.analyse.contest import ContestResult, ContestRow, ContestRun
-from gdnbench.catalog.resolve import op_option
+from gdnbench.catalog.select import op_option
 from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next

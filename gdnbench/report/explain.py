@@ -17,7 +17,8 @@ from rich.text import Text
 from gdnbench.diagnose.evidence import Basis, Cause, Evidence, EvidenceLine
 from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.launch import RunTimes
-from gdnbench.model.case import CodeState, tell_serialized
+from gdnbench.model.case import CodeState
+from gdnbench.model.gpu import format_serialized
 from gdnbench.origin import in_places, place_asked
 from gdnbench.profile.ncu.profile import estimated_speedups
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
@@ -189,7 +190,7 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
         launch = evidence.launch or "no GPU"
         yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {launch}")
         if compiled.build.serialized_because:
-            yield ("", tell_serialized(compiled.build.serialized_because))
+            yield ("", format_serialized(compiled.build.serialized_because))
     if measured and not evidence.entry_name:
         yield ("run", _times(measured))
         if measured.code is CodeState.CHANGED:

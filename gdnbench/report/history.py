@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.analyse.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, ConditionChange, card_of, same_method
+from gdnbench.analyse.comparison import ANCHOR, CARD, METHOD, PARAMS, SOURCE, ConditionChange, card_of, same_method
 from gdnbench.analyse.history import History, HistoryRow
 from gdnbench.model.status import Status
 from gdnbench.origin import out_option

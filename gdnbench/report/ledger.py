@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.ledger.entry import EntryState, ExpectationResult, LedgerEntry
-from gdnbench.ledger.file import Entries
-from gdnbench.ledger.judge import Gate, gate_of, gates_of, run_command
-from gdnbench.ledger.sources import Change, change_of
+from gdnbench.ledger.entry import EntryState, ExpectationResult, Gate, LedgerEntry, gate_of, gates_of
+from gdnbench.ledger.events import run_command
+from gdnbench.ledger.file import Change, Entries, change_of
 from gdnbench.origin import ledger_option, out_option
 from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural

@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.catalog.catalog import axes_of
-from gdnbench.catalog.resolve import DEFAULT_OP
+from gdnbench.catalog.catalog import op_named
+from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.functions import (
@@ -219,7 +219,7 @@ def _notes(difference: FunctionDifference) -> list[Text]:
 def _no_axes(op: str) -> dict[str, None]:
     """Returns the empty axes of a launch of an unknown workload: its op's, or the default op's."""
     try:
-        return dict.fromkeys(axes_of(op or DEFAULT_OP).names)
+        return dict.fromkeys(op_named(op or DEFAULT_OP).workloads.names)
     except UnknownNameError:
         return {}
 

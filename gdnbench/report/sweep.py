@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import place_asked
 from gdnbench.report.charts.sweep import print_sweep_charts
@@ -33,10 +32,9 @@ from gdnbench.report.run.table import build_table
 from gdnbench.report.run.text import control_lines, part_text
 from gdnbench.report.terminal_chart import OptionalCharts
 from gdnbench.report.units import count_text, next_words, params_text, percent, plus_minus, time_unit
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_builds, read_sweep
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import (
     Request,
     captured_asked,
@@ -22,15 +21,12 @@ from gdnbench.catalog.request import (
     timed_at,
     workloads_asked,
 )
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose.evidence import Cause
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measure.plan import Plan, make_plan, unavailable
-from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Timing
-from gdnbench.model.op import Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Verdict
@@ -52,8 +48,6 @@ class ScoreRequest:
         against: the rival; empty for the op's baseline.
         axes: `B=8 heads=qk4_v8`; empty for the op's default workload.
         suite: a suite, instead of one workload.
-        margin: relative difference that counts as none.
-        step_limit_s: time limit of a step of a kernel.
         seed: of inputs and order; None for a fresh one.
         profiles: timed distributions of inputs, `never,mixed-heads`; empty for the op's default.
     """
@@ -71,34 +65,40 @@ class ScoreRequest:
     inputs: Path | None = None
 
 
-def plan_score(catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None) -> Plan:
+def plan_score(catalog: Catalog, request: ScoreRequest, gpu: Gpu | None) -> Plan:
     """Returns the plan of a score.
 
     Raises UsageError for a contradiction or an unsupported workload; UnknownNameError for an unknown kernel, op or
     suite; MachineError for a baseline that cannot run on this machine.
     """
-    named = [asked.kernel, asked.against] if asked.against else [asked.kernel]
-    op = find_op(catalog, resolve_op(catalog, asked.op, named))
-    entry, variant = find_variant(catalog, op.name, asked.kernel)
-    rival = find_variant(catalog, op.name, asked.against)[1].label if asked.against else ""
-    _refuse_floor(entry, variant)
-    captured = captured_asked(op, asked.inputs, asked.axes, asked.suite)
-    sizes = sizes_of(captured) or _workloads(op, asked)
+    named = [request.kernel, request.against] if request.against else [request.kernel]
+    op = find_op(catalog, resolve_op(catalog, request.op, named))
+    entry, variant = find_variant(catalog, op.name, request.kernel)
+    rival = find_variant(catalog, op.name, request.against)[1].label if request.against else ""
+    if floor := entry.kernel.floor:
+        what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
+        raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
+    captured = captured_asked(op, request.inputs, request.axes, request.suite)
+    if not (sizes := sizes_of(captured)):
+        if request.suite:
+            sizes = workloads_asked(op, request.axes, request.suite)
+        else:
+            sizes = (parse_workload(op, request.axes, "a score is of one, or of a --suite"),)
     if len(captured) > 1:
         raise UsageError(f"--inputs names {len(captured)} files, and a score is of one workload", "name one of them")
     only_checked = bool(unavailable(entry, gpu))
-    request = Request(
+    measured = Request(
         op,
         (variant,),
-        timed_at(op, sizes, captured, asked.profiles),
-        _settings(asked, gpu),
-        "" if only_checked else asked.against,
+        timed_at(op, sizes, captured, request.profiles),
+        _settings(request, gpu),
+        "" if only_checked else request.against,
         command=shlex.join(["gdnbench", *sys.argv[1:]]),
-        suite=op.suite(asked.suite).at(parse_profiles(op, asked.profiles)) if asked.suite else None,
+        suite=op.suite(request.suite).at(parse_profiles(op, request.profiles)) if request.suite else None,
         captured=captured,
     )
     try:
-        plan = make_plan(catalog, request, gpu)
+        plan = make_plan(catalog, measured, gpu)
     except MachineError as error:
         raise MachineError(error.message, "choose another with --against") from error
     if variant.label in {plan.baseline, rival}:
@@ -106,40 +106,22 @@ def plan_score(catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None) -> Plan:
     for case in plan.cases:
         if case.label == variant.label:
             catalog.entries[case.variant.kernel].refuse_unable(case.label, case.workload, "score")
-    return _without_comparison(plan, rival) if only_checked else plan
+    if not only_checked:
+        return plan
+    # The kernel is only checked: it cannot run here, and nothing may stand in for it.
+    return replace(plan, cases=tuple(case for case in plan.cases if case.role is Role.KERNEL), baseline=rival, notes=())
 
 
-def _refuse_floor(entry: CatalogEntry, variant: Variant) -> None:
-    """Refuses kernels that a run compares with nothing."""
-    floor = entry.kernel.floor
-    if not floor:
-        return
-    what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
-    raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
-
-
-def _without_comparison(plan: Plan, rival: str) -> Plan:
-    """Returns the plan with the kernel alone, which is only checked: it cannot run here, and nothing may stand in."""
-    own = tuple(case for case in plan.cases if case.role is Role.KERNEL)
-    return replace(plan, cases=own, baseline=rival, notes=())
-
-
-def _workloads(op: Op, asked: ScoreRequest) -> tuple[Workload, ...]:
-    if asked.suite:
-        return workloads_asked(op, asked.axes, asked.suite)
-    return (parse_workload(op, asked.axes, "a score is of one, or of a --suite"),)
-
-
-def _settings(asked: ScoreRequest, gpu: Gpu | None) -> Settings:
+def _settings(request: ScoreRequest, gpu: Gpu | None) -> Settings:
     device = device_of(gpu)
     return Settings(
         rounds=ROUNDS,
         samples=SAMPLES,
-        seed=secrets.randbelow(2**31) if asked.seed is None else asked.seed,
-        margin=asked.margin,
+        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+        margin=request.margin,
         confidence=confidence_of_look(CONFIDENCE, LOOKS),
-        step_limit_s=asked.step_limit_s,
-        budget_s=asked.budget_s,
+        step_limit_s=request.step_limit_s,
+        budget_s=request.budget_s,
         looks=LOOKS,
         clocks=GPU_CLOCKS if device == "cuda" else (),
         trim=trim_of(device),

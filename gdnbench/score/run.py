@@ -13,9 +13,8 @@ from threading import Thread
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.request import slug_of
-from gdnbench.catalog.select import find_broken
+from gdnbench.catalog.select import broken_kernel
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
@@ -25,7 +24,7 @@ from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Finished, Session
 from gdnbench.measure.start import begin_session
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import PROFILES
 from gdnbench.process.warm import WarmParent
@@ -79,23 +78,21 @@ _GRAVEST_FIRST = tuple(Status)
 
 
 def score_kernel(
-    catalog: Catalog, asked: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
+    catalog: Catalog, request: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
 ) -> Score:
     """Scores a kernel on a GPU, or on the CPU if `gpu` is None; with `warm`, workers are forked from a running process.
 
     Raises UsageError for unknown names and contradictions; MachineError if the workers or the baseline cannot run here.
     """
-    name, _ = label_parts(asked.kernel)
-    broken = find_broken(catalog, name)
-    if broken and catalog.owner(name) is None:
+    if broken := broken_kernel(catalog, request.kernel):
         op = broken.name.partition("/")[0]
-        return Score(asked.kernel, op, slug_of(gpu), asked.against, Status.BROKEN, broken.reason)
+        return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, broken.reason)
     phases = PhaseTimes(observer)
-    plan = plan_score(catalog, asked, gpu)
+    plan = plan_score(catalog, request, gpu)
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:
         session = begin_session(catalog, plan, Path(folder), phases)
         session.warm = WarmParent(worker_environment(gpu)) if warm else None
-        Thread(target=_import_needed_later).start()
+        Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER]).start()
         finished = session.run()
         score = _judge(plan, session, finished)
         phases.begin("explain", 0)
@@ -108,11 +105,6 @@ def score_kernel(
     )
 
 
-def _import_needed_later() -> None:
-    for name in _NEEDED_LATER:
-        import_module(name)
-
-
 def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     rows = [row for row in finished.analysis.measurements if row.role is Role.KERNEL]
     has_baseline = all(row.timing for row in finished.analysis.measurements if row.role is Role.BASELINE)
@@ -120,6 +112,8 @@ def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
     ratio = _compare(session, session.collected, has_launch=session.gpu is not None) if has_baseline else None
     kernel = _compare(session, session.clocked.get("cupti", Collected()), has_launch=False)
     verdict, reason = _verdict(plan, session, finished, ratio)
+    others = tuple(f"{broken.name} is left out" for broken in session.catalog.broken)
+    own_warnings = [text for text in finished.info.warnings if not (others and text.startswith(others))]
     rounds = {number: sampled for each in session.collected.samples.values() for number, sampled in each.items()}
     return Score(
         kernel=plan.request.variants[0].label,
@@ -135,16 +129,8 @@ def _judge(plan: Plan, session: Session, finished: Finished) -> Score:
         workloads=tuple(_of_workload(row, finished) for row in rows),
         processes=len({sampled.process for sampled in rounds.values()}),
         rounds=len(rounds),
-        warnings=tuple(
-            dict.fromkeys((*_warnings(session, finished), *(text for row in rows for text in row.warnings)))
-        ),
+        warnings=tuple(dict.fromkeys((*own_warnings, *(text for row in rows for text in row.warnings)))),
     )
-
-
-def _warnings(session: Session, finished: Finished) -> list[str]:
-    """Returns the run's warnings, without those on other kernels that do not load."""
-    others = tuple(f"{broken.name} is left out" for broken in session.catalog.broken)
-    return [text for text in finished.info.warnings if not (others and text.startswith(others))]
 
 
 def _compare(session: Session, collected: Collected, *, has_launch: bool) -> Comparison | None:
@@ -167,7 +153,7 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
     failed = [row for row in kernel if row.status.is_failure and row.status is not Status.NOT_RUN]
     if failed:
         worst = min(failed, key=lambda row: _GRAVEST_FIRST.index(row.status))
-        return worst.status, _told(worst, len(kernel))
+        return worst.status, f"at {worst.case.workload}: {worst.reason}" if len(kernel) > 1 else worst.reason
     for verdict in session.interpreted.values():
         if verdict.status.is_failure:
             return verdict.status, f"in the interpreter: {verdict.reason}"
@@ -177,25 +163,22 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
         if row.status in {Status.MISSING, Status.UNSUPPORTED}:
             return NoVerdict.NOT_HERE, "; ".join([row.reason, *_instead_of_verdict(plan, session)])
     baseline = next((row for row in rows if row.role is Role.BASELINE and not row.timing), None)
-    told = (
-        f"{baseline.case.label} has no time: {baseline.status}: {baseline.reason}"
-        if baseline
-        else "; ".join(plan.notes)
-    )
-    return NoVerdict.NO_BASELINE, told or "there is nothing to compare with; name a kernel with --against"
+    notes = "; ".join(plan.notes)
+    reason = f"{baseline.case.label} has no time: {baseline.status}: {baseline.reason}" if baseline else notes
+    return NoVerdict.NO_BASELINE, reason or "there is nothing to compare with; name a kernel with --against"
 
 
 def _instead_of_verdict(plan: Plan, session: Session) -> list[str]:
     """Describes, for a kernel that cannot run here, the interpreter's result and the missing comparison."""
     interpreted = list(session.interpreted.values())
-    told = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in interpreted[:1]]
+    results = [f"an interpreter cannot check it either: {verdict.reason}" for verdict in interpreted[:1]]
     if any(verdict.status is Status.OK for verdict in interpreted):
-        told = ["what an interpreter can check of it is right"]
-    return [*told, f"not compared with {plan.baseline}"] if plan.baseline else told
+        results = ["what an interpreter can check of it is right"]
+    return [*results, f"not compared with {plan.baseline}"] if plan.baseline else results
 
 
-def _told(row: Measurement, workloads: int) -> str:
-    return f"at {row.case.workload}: {row.reason}" if workloads > 1 else row.reason
+def _interval(versus: Versus) -> Interval:
+    return Interval(versus.speedup, versus.low, versus.high)
 
 
 def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
@@ -207,17 +190,13 @@ def _of_workload(row: Measurement, finished: Finished) -> WorkloadScore:
         reason=row.reason,
         timing=row.timing,
         kernel=kernel.timing if kernel else None,
-        speedup=Comparison(Interval(versus.speedup, versus.low, versus.high), Verdict(versus.verdict))
-        if versus
-        else None,
+        speedup=Comparison(_interval(versus), Verdict(versus.verdict)) if versus else None,
     )
 
 
 def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> Evidence | None:
     """Returns the input of `explain`, or None if there is none, as for a torch kernel."""
-    first = plan.request.workloads[0]
-    axes = " ".join(first.options[1::2])
-    label = plan.request.variants[0].label
+    label, axes = plan.request.variants[0].label, " ".join(plan.request.workloads[0].options[1::2])
     model = gpu.slug if gpu else "auto"
     try:
         return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), Observer())
@@ -228,8 +207,7 @@ def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> E
 def _code(finished: Finished, evidence: Evidence | None) -> Code:
     row = next(row for row in finished.analysis.measurements if row.role is Role.KERNEL)
     compiled = evidence.compiled if evidence else None
-    found = (row.registers, row.spill_bytes, row.shared_bytes)
-    if row.registers < 0 and compiled:
-        found = (compiled.build.registers, compiled.build.spill_bytes, compiled.build.shared_bytes)
-    registers, spill_bytes, shared_bytes = (count if count >= 0 else None for count in found)
+    source = compiled.build if row.registers < 0 and compiled else row
+    counts = (source.registers, source.spill_bytes, source.shared_bytes)
+    registers, spill_bytes, shared_bytes = (count if count >= 0 else None for count in counts)
     return Code(registers, spill_bytes, shared_bytes, (evidence.dependent_loads or None) if evidence else None)

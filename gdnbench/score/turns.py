@@ -1,19 +1,22 @@
-"""The scores of one kernel's successive versions, their builds, and the source line that a finding is about."""
+"""The scores of one kernel's successive versions: its sources, their builds, and the line that a finding is about."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.request import slug_of
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
 from gdnbench.codegen.cubin import read_source_lines
-from gdnbench.errors import GdnbenchError, UsageError
+from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
 from gdnbench.inspect.outline import choose_lines, main_file
 from gdnbench.machine.observer import Observer, PassingObserver
@@ -84,13 +87,13 @@ class Turn:
 
 
 @dataclass
-class Turns:
+class ScoreHistory:
     """The turns so far, oldest first; each is scored anew from the sources.
 
     `folder` is the kernel's; `gpu` is None for the CPU; with `warm`, workers are forked from a process that stays up.
     """
 
-    asked: ScoreRequest
+    request: ScoreRequest
     gpu: Gpu | None
     folder: Path
     warm: bool = True
@@ -112,7 +115,7 @@ class Turns:
         begun = datetime.now().astimezone()
         catalog = load_catalog()
         try:
-            score = score_kernel(catalog, self.asked, self.gpu, observer, warm=self.warm)
+            score = score_kernel(catalog, self.request, self.gpu, observer, warm=self.warm)
         except UsageError as error:
             if not self.done:
                 raise
@@ -125,8 +128,8 @@ class Turns:
         """Returns a score with the reason why the folder does not load, or else the error's message."""
         own = {self.folder, self.folder.parent}
         reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
-        asked = self.asked
-        return Score(asked.kernel, self.done[-1].score.op, slug_of(self.gpu), asked.against, Status.BROKEN, reason)
+        request = self.request
+        return Score(request.kernel, self.done[-1].score.op, slug_of(self.gpu), request.against, Status.BROKEN, reason)
 
     def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
         """Returns the builds at the first scored workload, from the cache; empty if there are none."""
@@ -134,7 +137,7 @@ class Turns:
             return ()
         workload = score.workloads[0].workload
         try:
-            _, variant = find_variant(catalog, score.op, self.asked.kernel)
+            _, variant = find_variant(catalog, score.op, self.request.kernel)
             entry, variant = catalog.at(variant, workload, self.gpu.slug if self.gpu else "")
             if isinstance(entry.kernel, TorchKernel):
                 return ()
@@ -182,3 +185,56 @@ class StopOnChange(PassingObserver):
 def place_of(turn: Turn, folder: Path) -> Place | None:
     """Returns file and line of the error, else of the first load issued after a wait, or None if unknown."""
     return place_in_text(turn.score.reason, folder) or place_in_code(turn.builds)
+
+
+Snapshot = dict[Path, tuple[int, int]]
+"""Size in bytes and time of the last change in nanoseconds, by file."""
+
+
+class SourceWatcher:
+    """The files that a kernel's numbers may depend on: its folder's, those directly in its op's, and shared headers."""
+
+    def __init__(self, folder: Path, op_folder: Path) -> None:
+        self.folder, self._op_folder = folder, op_folder
+        self._seen, self._digest = self._snapshot(), self._read()
+
+    def has_changed(self) -> bool:
+        """Whether contents changed since the last call; touching a file is no change.
+
+        A half-written file counts as a change again when it is complete.
+        """
+        now = self._snapshot()
+        if now == self._seen:
+            return False
+        self._seen, before, self._digest = now, self._digest, self._read()
+        return self._digest != before
+
+    def _files(self) -> list[Path]:
+        own = (path for path in self.folder.rglob("*") if "__pycache__" not in path.parts)
+        _, _, *shared = include_path(self.folder, self._op_folder)
+        headers = (path for folder in shared for path in folder.rglob("*"))
+        return sorted(path for path in (*own, *self._op_folder.glob("*"), *headers) if path.is_file())
+
+    def _snapshot(self) -> Snapshot:
+        snapshot: Snapshot = {}
+        for path in self._files():
+            with suppress(OSError):  # an editor is replacing the file
+                snapshot[path] = path.stat().st_size, path.stat().st_mtime_ns
+        return snapshot
+
+    def _read(self) -> str:
+        digest = hashlib.sha256()
+        for path in self._files():
+            with suppress(OSError):
+                digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+
+def watch_sources(catalog: Catalog, label: str) -> SourceWatcher:
+    """Returns the sources of a kernel, even if its declaration does not load; raises UnknownNameError for any other."""
+    name, _ = label_parts(label)
+    if entry := catalog.owner(name):
+        return SourceWatcher(entry.folder, entry.op_folder)
+    if broken := find_broken(catalog, name):
+        return SourceWatcher(broken.folder, broken.folder.parent)
+    raise UnknownNameError(f"there is no kernel {name}", "`gdnbench list` shows every kernel")

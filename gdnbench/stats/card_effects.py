@@ -22,8 +22,8 @@ import numpy as np
 
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.estimators import MAD_TO_SD
+from gdnbench.stats.interval import NO_VARIANCE, Variance
 from gdnbench.stats.processes import Between, ProcessEffects, estimate_effects, mean_launch_variance, process_means
-from gdnbench.stats.variance import NO_VARIANCE, Variance
 
 K = TypeVar("K", bound=Hashable)
 
@@ -204,7 +204,6 @@ def _mean(values: FloatArray) -> Deviation:
 
 
 def _intercept(x: FloatArray, y: FloatArray) -> Deviation:
-    """The intercept of the least-squares line, with its standard error."""
     count = len(x)
     if count < 4 or x.max() < 1.5 * x.min():
         return UNKNOWN_DEVIATION

@@ -1,11 +1,8 @@
 """Log-ratios of two cases, measured in the same rounds or in none that they share, and the verdict on them.
 
-Two cases that shared no rounds: the logarithm of the ratio of their times, and its components of variance.
-
-Welch, "The generalization of 'Student's' problem when several different population variances are involved", Biometrika
-34 (1947), with the degrees of freedom of Satterthwaite, "An approximate distribution of estimates of variance
-components", Biometrics Bulletin 2 (1946), for any number of independent components: the rounds of each side, and the
-random effect of a case or a run.
+For cases that share no rounds: Welch, "The generalization of 'Student's' problem when several different population
+variances are involved", Biometrika 34 (1947), with the degrees of freedom of Satterthwaite (see `interval`) for any
+number of independent components: the rounds of each side, and the random effect of a case or a run.
 """
 
 from __future__ import annotations
@@ -20,9 +17,20 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from gdnbench.stats import FloatArray, IntArray
-from gdnbench.stats.interval import Comparison, Interval, Verdict, judge, log_margin, t_upper_tail
+from gdnbench.stats.interval import (
+    UNKNOWN_VARIANCE,
+    Comparison,
+    Interval,
+    Variance,
+    Verdict,
+    add_variances,
+    half_width_of,
+    judge,
+    log_margin,
+    squares_within,
+    t_upper_tail,
+)
 from gdnbench.stats.processes import NOTHING_BETWEEN, Between, within_sd
-from gdnbench.stats.variance import UNKNOWN_VARIANCE, Variance, add_variances, half_width_of, squares_within
 
 MAX_ROUNDS = 10_000
 """Further rounds are advised only up to this many in all; beyond, the difference equals the margin."""

@@ -20,7 +20,7 @@ import numpy as np
 import scipy  # loads scipy.special when it is first used: a fifth of a second
 
 from gdnbench.stats import FloatArray, IntArray
-from gdnbench.stats.variance import NO_VARIANCE, UNKNOWN_VARIANCE, Variance, add_variances, squares_within
+from gdnbench.stats.interval import NO_VARIANCE, UNKNOWN_VARIANCE, Variance, add_variances, squares_within
 
 K = TypeVar("K", bound=Hashable)
 

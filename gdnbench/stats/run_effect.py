@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.variance import Variance
+from gdnbench.stats.interval import Variance
 
 PRIOR_DF = 4.0
 """The weight of the expected spreads in each of the three dispersions, in peers."""
@@ -84,8 +84,6 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class _Estimate:
-    """A mean with its variance, and the dispersion about it with its degrees of freedom."""
-
     mean: float
     variance: float
     dispersion: float
@@ -220,7 +218,6 @@ def _squares(changes: _Changes, dispersion: float, prior_variance: float) -> flo
 
 
 def _mean(changes: _Changes, dispersion: float, prior_variance: float) -> tuple[float, float]:
-    """Huber's weighted mean of a group, and its variance."""
     values, total = changes.values, np.maximum(changes.known + dispersion * changes.expected, 1e-30)
     deviation = np.sqrt(total)
     mean = _weighted_median(values, 1.0 / deviation)

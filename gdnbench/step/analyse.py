@@ -16,7 +16,7 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import LaunchCase, Quantity, StepCase, StepSettings
 from gdnbench.store.journal import Examined
-from gdnbench.store.step import LaunchWayRow, StepRow
+from gdnbench.store.tables import LaunchWayRow, StepRow
 
 AGAINST_ITSELF = "itself"
 TRIM = 0.25

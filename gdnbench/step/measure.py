@@ -29,7 +29,7 @@ from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.step import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
 from gdnbench.workers.supervision import WorkerOutcome, supervise, worker_environment
 
 LABEL = "step"

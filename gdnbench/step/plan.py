@@ -12,11 +12,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_near_default
-from gdnbench.catalog.resolve import find_op, resolve_op
-from gdnbench.catalog.select import select_variants
+from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.codec import convert
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.model.case import Case

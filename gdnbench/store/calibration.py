@@ -6,7 +6,6 @@ and a results folder that was copied or cloned elsewhere must not speak for the 
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +15,8 @@ from msgspec import Meta
 
 from gdnbench.errors import RunFormatError, UnreadableError
 from gdnbench.origin import calibrations_folder
-from gdnbench.stats.interval import Interval
-from gdnbench.stats.variance import share_of, sharing_design_effect
-from gdnbench.store.files import read_document
+from gdnbench.stats.interval import Interval, share_of, sharing_design_effect
+from gdnbench.store.files import read_document, write_document
 from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share, SmallCount, TextLine, Timestamp
 
 SCHEMA_VERSION = 1
@@ -35,7 +33,6 @@ class EqualRates:
     """Comparisons of a kernel with itself under other names, at a workload or at all.
 
     Attributes:
-        workload: as a table writes it.
         names: other names of the kernel in each run, all compared with the same measurement of it.
         comparisons: one a run, workload and name.
         claims: those that the run called FASTER or SLOWER, each of which is false.
@@ -67,7 +64,6 @@ class PlantedRates:
     """Comparisons of a kernel that was made slower by a known step, at a workload.
 
     Attributes:
-        workload: as a table writes it.
         target: the slowdown that was aimed at, a share of the time.
         chain: how many dependent additions it has.
         slowdown: what it is by all runs together.
@@ -94,21 +90,12 @@ class Calibration:
 
     Attributes:
         timestamp: when it began, UTC, ISO 8601.
-        host: the host's name.
-        gpu: the GPU's short name, `h200`.
-        gpu_name: the driver's name for it.
-        uuid: of the card.
         driver: the driver's version; None where it was not told.
-        folder: where its runs are.
-        runs: those that are in it.
+        runs: those that are in it; `folder` has them.
         asked: those that were to be measured.
-        processes: of each run.
-        rounds: of each run, after the burn-ins.
         margin: relative difference that counts as none.
         confidence: of every interval.
-        equal: by workload.
         planted: by workload and size.
-        schema: version of this format.
     """
 
     timestamp: Timestamp
@@ -174,30 +161,23 @@ class Calibration:
 def in_words(summary: CalibrationDocument) -> str:
     """A calibration in one line: `2026-11-22: 0 of 72 equal kernels called FASTER or SLOWER, …`."""
     smallest = summary["smallest_found"]
-    told = "no planted slowdown" if smallest is None else f"a slowdown of {smallest:.1%}"
+    slowdown = "no planted slowdown" if smallest is None else f"a slowdown of {smallest:.1%}"
     return (
         f"{summary['timestamp'][:10]}: {summary['claims']} of {summary['comparisons']} equal kernels "
-        f"called FASTER or SLOWER, {told} found in {FOUND:.0%}"
+        f"called FASTER or SLOWER, {slowdown} found in {FOUND:.0%}"
     )
 
 
 def calibration_path(host: str, gpu: str) -> Path:
-    """Where the last whole calibration of a GPU model on a host is kept.
-
-    Args:
-        host: the host's name; home folders are shared by hosts.
-        gpu: the GPU's short name.
-    """
+    """The file of the last whole calibration of a GPU model on a host: home folders are shared by hosts."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host}-{gpu}")
     return calibrations_folder() / f"{name}.json"
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
-    """Writes it, replacing one that is there in a single step."""
+    """Writes a calibration, replacing one that is there in a single step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(json.dumps(asdict(calibration), indent=2, allow_nan=False) + "\n")
-    temporary.replace(path)
+    write_document(path, asdict(calibration))
 
 
 @dataclass(frozen=True)
@@ -206,12 +186,7 @@ class _Versioned:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """Reads it.
-
-    Raises:
-        RunFormatError: if it is missing, damaged, or of another schema version.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """Reads a calibration."""
     try:
         version = read_document(path, _Versioned).schema
         if version == SCHEMA_VERSION:
@@ -225,11 +200,6 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def last_calibration(host: str, gpu: str) -> Calibration | None:
-    """The last whole calibration of a GPU model on a host; None if there is none.
-
-    Raises:
-        RunFormatError: as `read_calibration`.
-        UnreadableError: likewise.
-    """
+    """The last whole calibration of a GPU model on a host; None if there is none."""
     path = calibration_path(host, gpu)
     return read_calibration(path) if path.exists() else None

@@ -1,6 +1,5 @@
 """Reads and writes stored files, JSON documents and CSV tables, and a run's folder, hidden while it is measured.
 
-A file that the machine refuses to hand over (`UnreadableError`) is told from one that is damaged (`RunFormatError`).
 A file that is there only as `NAME.gz` is unpacked as it is read: so the repository keeps the rounds of its evidence.
 """
 
@@ -9,18 +8,20 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
 from types import TracebackType
 from typing import Any, TypeVar
 
-from gdnbench.codec import SchemaError, decode_json
+from gdnbench.codec import SchemaError, convert_cells, decode_json
 from gdnbench.errors import MachineError, RunFormatError, ShapeError, UnreadableError, UsageError
 from gdnbench.origin import is_file
 from gdnbench.regular_file import MOST_BYTES, check_regular, read_regular, unpack
@@ -33,12 +34,7 @@ DAMAGED = "the run is damaged: restore it, or measure anew"
 
 
 def read_file(path: Path) -> bytes:
-    """A stored file's bytes.
-
-    Raises:
-        RunFormatError: if there is no such file.
-        UnreadableError: if there is, and it cannot be read, or is no regular file of a size that verbs write.
-    """
+    """A stored file's bytes; UnreadableError, too, if it is not a regular file of a size that verbs write."""
     packed = _packed(path)
     try:
         return _unpacked(packed) if is_file(packed) and not os.path.lexists(path) else read_regular(path)
@@ -58,7 +54,6 @@ def _packed(path: Path) -> Path:
 
 
 def _unpacked(path: Path) -> bytes:
-    """The bytes that gzip packed into a regular file, of which no more are ever held than of a plain one."""
     try:
         content = unpack(read_regular(path))
     except ValueError as error:
@@ -69,30 +64,52 @@ def _unpacked(path: Path) -> bytes:
 
 
 def unreadable(path: Path, error: OSError) -> UnreadableError:
-    """A file or folder that is there, and that the machine does not hand over."""
+    """The error for a file or folder that the machine does not hand over."""
     return UnreadableError(f"{path} cannot be read: {error.strerror or error}", f"see ls -ld {quote(str(path))}")
 
 
 def read_document(path: Path, schema: type[T]) -> T:
-    """A stored JSON file as its schema has it.
-
-    Raises:
-        RunFormatError: naming file and field, if it is missing or does not fit.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """A stored JSON file as its schema has it."""
     return decode_file(path, read_file(path), schema)
 
 
 def decode_file(path: Path, text: bytes, schema: type[T]) -> T:
-    """The text of a stored JSON file as its schema has it.
-
-    Raises:
-        RunFormatError: naming file and field, if it does not fit.
-    """
+    """The text of a stored JSON file as its schema has it."""
     try:
         return decode_json(text, schema)
     except SchemaError as error:
         raise RunFormatError(f"{path}: {error}", DAMAGED) from error
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yields the path of a temporary file, which then replaces a file in a single step."""
+    temporary = path.with_name(f"{path.name}.new")
+    yield temporary
+    temporary.replace(path)
+
+
+def write_document(path: Path, document: Mapping[str, Any], indent: int = 2) -> None:
+    """Writes a JSON file in one step; numbers have to be finite."""
+    with replaced(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=indent, allow_nan=False, default=str) + "\n")
+
+
+def field_names(kind: type) -> list[str]:
+    """The names of a dataclass's fields: the columns of its table."""
+    return [each.name for each in fields(kind)]
+
+
+def write_dataclasses(path: Path, kind: type, rows: Sequence[Any]) -> None:
+    """Writes rows of one dataclass as CSV, a column for each field."""
+    write_table(path, [vars(row) for row in rows], field_names(kind))
+
+
+def read_dataclasses(path: Path, kind: type[T], needed: Iterable[str] | None = None) -> list[T]:
+    """The rows of a CSV file as a dataclass, by default with all of its columns; empty if there is no such file."""
+    if not path.exists():
+        return []
+    return read_rows(path, field_names(kind) if needed is None else needed, lambda cells: convert_cells(cells, kind))
 
 
 def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -100,40 +117,35 @@ def write_table(path: Path, rows: Sequence[Row], columns: Sequence[str]) -> None
     import numpy as np
     import pandas as pd
 
-    temporary = path.with_name(path.name + ".new")
     # Without the conversion a whole number in a column with gaps is written as 8.0. It casts to see whether it may, and
     # an infinite bound of an interval is no reason for a warning.
     with np.errstate(invalid="ignore"):
         frame = pd.DataFrame(list(rows), columns=list(columns)).convert_dtypes()
     # A lone carriage return, as of a compiler's progress bar, would end the row: Python's csv does not quote it.
     frame = frame.replace(r"\r\n?", "\n", regex=True)
-    frame.to_csv(temporary, index=False, float_format="%.6g")
-    temporary.replace(path)
+    with replaced(path) as temporary:
+        frame.to_csv(temporary, index=False, float_format="%.6g")
 
 
 def write_text_table(path: Path, rows: Iterable[Mapping[str, str]], columns: Sequence[str]) -> None:
     """Writes rows of text as CSV in one step, as they were read."""
-    temporary = path.with_name(path.name + ".new")
-    with temporary.open("w", newline="", encoding="utf-8") as file:
+    with replaced(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    temporary.replace(path)
 
 
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is.
 
-    Raises:
-        RunFormatError: if it is missing, no text, lacks one of `columns`, has one twice, or was cut off.
-        UnreadableError: if it is there, and cannot be read.
+    RunFormatError is raised, too, if one of `columns` is missing or a column is there twice.
     """
     header, lines = read_lines(path, columns)
     return [dict(zip(header, cells, strict=True)) for cells in lines]
 
 
 def read_lines(path: Path, columns: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """The header of a CSV file and the cells of its rows; raises as `read_table`, and is for files of many rows."""
+    """The header of a CSV file and the cells of its rows, as `read_table`, for files of many rows."""
     (_, header), *lines = _lines(path)
     missing = [column for column in columns if column not in header]
     if missing:
@@ -150,12 +162,7 @@ def read_lines(path: Path, columns: Iterable[str]) -> tuple[list[str], list[list
 
 
 def quick_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with their lines, of each the cells that are not empty; none is checked for its length.
-
-    Raises:
-        RunFormatError: if it is missing, no text, or was cut off.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """The rows of a CSV file with their lines, of each the cells that are not empty; none is checked for its length."""
     (_, header), *lines = _lines(path)
     for line, cells in lines:
         yield line, {name: text for name, text in zip(header, cells, strict=False) if name and text}
@@ -177,12 +184,7 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def read_rows(path: Path, columns: Iterable[str], of: Callable[[dict[str, str]], T]) -> list[T]:
-    """The rows of a CSV file, each made by `of` of its cells; it raises ValueError or ShapeError where they do not fit.
-
-    Raises:
-        RunFormatError: naming file, line and field; and as `read_table`.
-        UnreadableError: as `read_table`.
-    """
+    """The rows of a CSV file, made of cells by `of`, which raises ValueError or ShapeError where they are wrong."""
     rows = []
     for line, cells in enumerate(read_table(path, columns), start=2):
         try:
@@ -207,23 +209,14 @@ def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run's folder while it is being filled.
-
-    Attributes:
-        run_id: the run's name.
-        path: the hidden folder, `.<run-id>.partial`.
-    """
+    """A run's folder while it is being filled: `path` is hidden, `.<run-id>.partial`."""
 
     run_id: str
     path: Path
 
     @classmethod
     def create(cls, results: Path, run_id: str) -> RunFolder:
-        """Claims a name; a second run of the same second gets `-2`.
-
-        Raises:
-            MachineError: if the results folder cannot be written.
-        """
+        """Claims a name; a second run of the same second gets `-2`. MachineError if the folder cannot be written."""
         for number in range(1, 1000):
             name = run_id if number == 1 else f"{run_id}-{number}"
             path = results / f".{name}.partial"
@@ -243,8 +236,7 @@ class RunFolder:
     def reopen(cls, path: Path) -> RunFolder:
         """Takes up a run that was stopped: a finished folder is hidden again until it is whole.
 
-        Raises:
-            UsageError: if another process is measuring it.
+        UsageError is raised if another process is measuring it.
         """
         _hold(path)
         hidden = PARTIAL.fullmatch(path.name)
@@ -262,17 +254,20 @@ class RunFolder:
 
 
 def _hold(path: Path) -> None:
-    """Locks a run for this process until the process ends; the lock on a folder survives its renaming.
+    """Locks a run for this process until the process ends; the lock on a folder survives its renaming."""
+    if lock_folder(path) is None:
+        raise UsageError(f"{path} is being measured by another process", "wait for it to end")
 
-    Raises:
-        UsageError: if another process holds it.
-    """
+
+def lock_folder(path: Path) -> int | None:
+    """Locks a folder and returns the file descriptor that holds the lock, or None if another process has it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    except BlockingIOError:
         os.close(descriptor)
-        raise UsageError(f"{path} is being measured by another process", "wait for it to end") from error
+        return None
+    return descriptor
 
 
 class Journal:

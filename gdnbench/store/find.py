@@ -27,10 +27,8 @@ from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, out_option
 from gdnbench.store.files import DAMAGED, PARTIAL, quick_rows, read_document, unreadable
 from gdnbench.store.index import RunIndex, stamp_of
-from gdnbench.store.info import NAME as INFO
-from gdnbench.store.info import read_info
-from gdnbench.store.measurements import NAME as MEASUREMENTS
-from gdnbench.store.measurements import read_measurements
+from gdnbench.store.info import INFO, read_info
+from gdnbench.store.measurements import MEASUREMENTS, read_measurements
 from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, Positive, TextLine
 from gdnbench.wording import nearest_names
 
@@ -44,12 +42,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Named:
-    """The runs that a name may mean.
+    """The folders of the runs that a name may mean, newest first; at least one.
 
-    Attributes:
-        runs: their folders, newest first; at least one.
-        is_one: whether the first of them is meant, whatever it holds: its folder, id, label or the start of its id was
-            given. A GPU's or an op's name, or none, means the newest that serves.
+    `is_one` says that the first is meant, whatever it holds: its folder, id, label or the start of its id was typed. A
+    GPU's or an op's name, or none, means the newest that serves.
     """
 
     runs: tuple[Path, ...]
@@ -57,32 +53,20 @@ class Named:
 
 
 def find_run(results: Path, wanted: str = "", *, serves: Callable[[Path], bool] | None = None) -> Path:
-    """A stored run's folder.
+    """A stored run's folder; UnknownNameError if there is none.
 
-    Args:
-        results: where runs are.
-        wanted: empty for the latest; else a folder, a run id, the start of one, the label, or a GPU's or an op's name.
-            Of the evidence, all but the latter two.
-        serves: which of several is meant, as `find_newest` takes it. By default the latest that compared kernels; where
-            no name was given, the latest.
-
-    Raises:
-        UnknownNameError: if there is none.
-        RunFormatError: if none can be read.
+    `wanted` is empty for the latest; else a folder, a run id, the start of one, the label, or a GPU's or an op's name.
+    Of the evidence, all but the latter two. `serves` chooses among several, as `find_newest` takes it: by default the
+    latest that compared kernels; without a name, the latest.
     """
     named = name_runs(results, wanted)
     return named.runs[0] if named.is_one else find_newest(named.runs, serves or (compares if wanted else is_whole))
 
 
 def find_newest(runs: Sequence[Path], serves: Callable[[Path], bool]) -> Path:
-    """The first of some runs that serves; where none does, the first that can be read.
+    """The first of at least one run that serves; without one, the first that can be read.
 
-    Args:
-        runs: folders, newest first; at least one.
-        serves: whether a run is what is asked for; it may raise RunFormatError for one that cannot be read.
-
-    Raises:
-        RunFormatError: if none can be read.
+    `serves` raises RunFormatError for a run that cannot be read; so does this function if none can be read.
     """
     first = None
     for folder, does in readable(runs, lambda folder: (folder, serves(folder))):
@@ -95,29 +79,24 @@ def find_newest(runs: Sequence[Path], serves: Callable[[Path], bool]) -> Path:
 
 
 def name_runs(results: Path, wanted: str, *, stopped: bool = False) -> Named:
-    """The runs that a name may mean.
-
-    Args:
-        results: where runs are.
-        wanted: as `find_run` takes it.
-        stopped: whether to look among runs whose process was killed, too.
-
-    Raises:
-        UnknownNameError: if there is none.
-    """
+    """The runs that a name may mean, as `find_run` takes it; with `stopped`, also those whose process was killed."""
     if wanted and _is_run(Path(wanted)):
         return Named((Path(wanted),), is_one=True)
+
+    def named(among: Mapping[str, Path], matches: Iterable[str], *, is_one: bool) -> Named:
+        return Named(tuple(among[name] for name in sorted(matches, reverse=True)), is_one)
+
     runs = _runs(results, stopped=stopped)
     if not wanted and runs:
-        return Named(_newest_first(runs, runs), is_one=False)
+        return named(runs, runs, is_one=False)
     if wanted and (matches := _called(runs, wanted)):
-        return Named(_newest_first(runs, matches), is_one=True)
+        return named(runs, matches, is_one=True)
     if matches := [name for name in runs if wanted and f"-{wanted.lower()}-" in f"{name}-"]:
-        return Named(_newest_first(runs, matches), is_one=False)
+        return named(runs, matches, is_one=False)
     evidence = {} if stopped or not wanted else _runs(results / EVIDENCE, stopped=False)
     bare = Path(wanted).name if Path(wanted).parent in {results, Path(EVIDENCE)} else ""
     if matches := _called(evidence, bare or wanted) or _ending(evidence, wanted):
-        return Named(_newest_first(evidence, matches), is_one=True)
+        return named(evidence, matches, is_one=True)
     raise _unknown(results, wanted, runs, evidence)
 
 
@@ -156,31 +135,19 @@ def readable(folders: Iterable[Path], read: Callable[[Path], T]) -> Iterator[T]:
 
 
 def is_whole(folder: Path) -> bool:
-    """That a run can be read.
-
-    Raises:
-        RunFormatError: if it cannot.
-    """
+    """Returns True; RunFormatError for a run that cannot be read."""
     read_info(folder)
     read_measurements(folder)
     return True
 
 
 def has_times(folder: Path) -> bool:
-    """Whether any case of a run has a time: one of `gdnbench step` has none of single launches.
-
-    Raises:
-        RunFormatError: if the run cannot be read.
-    """
+    """Whether any case of a run has a time: one of `gdnbench step` has none of single launches."""
     return any(row.timing for row in read_measurements(folder))
 
 
 def compares(folder: Path) -> bool:
-    """Whether kernels were timed in a run to be compared: in a sweep it is params, in an ablation a kernel's parts.
-
-    Raises:
-        RunFormatError: if the run cannot be read.
-    """
+    """Whether kernels were timed in a run to be compared: in a sweep it is params, in an ablation a kernel's parts."""
     info = read_info(folder)
     if info.swept or not info.on_gpu:
         return False
@@ -218,12 +185,7 @@ def _entries(results: Path) -> list[Path]:
         raise unreadable(results, error) from error
 
 
-def _newest_first(runs: dict[str, Path], names: Iterable[str]) -> tuple[Path, ...]:
-    return tuple(runs[name] for name in sorted(names, reverse=True))
-
-
 def _label_in(run_id: str) -> str:
-    """The part of a run's name after date, time, GPU and op."""
     return "-".join(run_id.split("-")[4:])
 
 
@@ -231,13 +193,12 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
     stopped = _runs(results, stopped=True).keys() - set(runs)
     meant = max((name for name in stopped if name.startswith(wanted)), default="") if wanted or not runs else ""
     if meant:
-        words = ["gdnbench", "run", "--resume", meant, *out_option(results)]
-        return UnknownNameError(f"{meant} was stopped before it was written", f"finish it: {shlex.join(words)}")
+        argv = ["gdnbench", "run", "--resume", meant, *out_option(results)]
+        return UnknownNameError(f"{meant} was stopped before it was written", f"finish it: {shlex.join(argv)}")
     if Path(wanted).parent.name == PUBLISHED_FOLDER:
-        beside = shlex.join(["gdnbench", "compare", "RUN", wanted, *out_option(results)])
-        return UnknownNameError(
-            f"{wanted} is a table of published figures, and no run", f"set a run beside it: {beside}"
-        )
+        command = shlex.join(["gdnbench", "compare", "RUN", wanted, *out_option(results)])
+        message = f"{wanted} is a table of published figures, not a run"
+        return UnknownNameError(message, f"compare a run with it: {command}")
     near = nearest_names(wanted, [*runs, *evidence], most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
     if not near:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")

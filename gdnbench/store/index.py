@@ -52,19 +52,14 @@ def stamp_of(folder: Path, names: Sequence[str]) -> str:
 
 def _stamp(path: str) -> str:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path for each of thousands of files takes longer than the call
+        status = os.stat(path)  # noqa: PTH116 - a Path for each of thousands of files takes longer than the call
     except OSError:
         return ""
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 class RunIndex:
-    """The index of one folder of runs. `save` writes what was added.
-
-    Args:
-        results: the folder of runs.
-        runs: the folder of each run in it: what is known of others is forgotten.
-    """
+    """The index of a folder of runs, `results`; answers on others than `runs` are dropped. `save` writes new ones."""
 
     def __init__(self, results: Path, runs: Sequence[Path]) -> None:
         digest = hashlib.sha256(os.fsencode(results.resolve())).hexdigest()[:16]
@@ -75,17 +70,12 @@ class RunIndex:
         self._has_others = False
 
     def answer(self, question: str, folder: Path, stamp: str, schema: type[T], read: Callable[[Path], T]) -> T:
-        """What `read` gives for a run's folder, or gave before.
+        """What `read` returns for a run's folder, or returned before; RunFormatError if the run is damaged.
 
         Args:
             question: all that the answer depends on besides files and the code of gdnbench.
-            folder: of the run.
             stamp: of the files that `read` reads, taken before.
             schema: the type of the answer, for msgspec.
-            read: reads the answer; it may raise RunFormatError.
-
-        Raises:
-            RunFormatError: if the run is damaged.
         """
         known = self._answers(question).get(folder.name)
         if known and known[0] == stamp:
@@ -94,14 +84,14 @@ class RunIndex:
             with contextlib.suppress(msgspec.DecodeError):
                 return cast("T", _decoder(cast("Hashable", schema)).decode(known[1]))
         try:
-            found = read(folder)
+            answer = read(folder)
         except UnreadableError:  # of the machine, not of the run
             raise
         except RunFormatError as error:
             self._add(question, folder, (stamp, b"", error.message.replace(str(folder), _FOLDER)))
             raise
-        self._add(question, folder, (stamp, msgspec.msgpack.encode(found), ""))
-        return found
+        self._add(question, folder, (stamp, msgspec.msgpack.encode(answer), ""))
+        return answer
 
     def _add(self, question: str, folder: Path, answer: _Answer) -> None:
         self._answers(question)[folder.name] = answer
@@ -116,15 +106,15 @@ class RunIndex:
         return self._known[question]
 
     def _read(self, question: str) -> dict[str, _Answer]:
-        found: dict[str, _Answer] = {}
+        answers: dict[str, _Answer] = {}
 
         def read(file: sqlite3.Connection) -> None:
             if _version(file) == _own_version():
                 rows = file.execute("SELECT run, stamp, answer, damage FROM answers WHERE question = ?", (question,))
-                found.update({run: (stamp, answer, damage) for run, stamp, answer, damage in rows})
+                answers.update({run: (stamp, answer, damage) for run, stamp, answer, damage in rows})
 
         self._with_file("ro", read)
-        return found
+        return answers
 
     def save(self) -> None:
         """Writes what was added, and forgets runs that are gone; does nothing where that cannot be."""
@@ -185,7 +175,6 @@ def _own_version() -> int:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Removes the indexes that nothing was added to for long."""
     with contextlib.suppress(OSError):
         for each in folder.iterdir():
             if time.time() - each.stat().st_mtime > _UNUSED_S:

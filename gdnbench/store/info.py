@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -17,7 +17,7 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import GateResult
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file
+from gdnbench.store.files import DAMAGED, decode_file, read_document, read_file, write_document
 from gdnbench.store.schema import (
     DECODE_AXES,
     CalibrationDocument,
@@ -45,7 +45,7 @@ SCHEMA_VERSION = 2
 READABLE = (1, 2)
 _SINCE_2 = ("workloads", "op_hash")  # fields that schema 1 lacks
 _RARE = ("part", "merged", "errors", "contest", "tuned", "inputs")  # fields that other runs lack
-NAME = "run.json"
+INFO = "run.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +53,9 @@ class RunInfo:
     """One run.
 
     Attributes:
-        run_id: the run's name.
         timestamp: when it began, UTC, ISO 8601.
         complete: whether every case and round that was asked for is in it.
-        command: the command line.
-        op: the op.
         gpu: the GPU's short name, `h200`; `cpu` without one.
-        label: the user's label.
         baseline: the label of what others are compared with; empty if there is none.
         baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
@@ -69,9 +65,6 @@ class RunInfo:
         merged: the parts that it was merged of; none for a run that was measured as one.
         workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
         op_hash: hash of what the op says of inputs, gates and costs; empty in runs of schema 1.
-        cases: every case, as `Case.to_dict` gives it.
-        machine: host, GPU, library versions and environment.
-        git: commit, branch and dirty flag of the checkout.
         sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
         gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
         gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
@@ -82,8 +75,6 @@ class RunInfo:
             was none.
         tuned: of a case whose code a tuner chose by measuring, by its id, each choice of a process once.
         inputs: the files of captured inputs that it measures; none in most runs.
-        warnings: what qualifies the whole run.
-        schema: version of this format.
     """
 
     run_id: Name
@@ -148,20 +139,10 @@ def case_documents(cases: Iterable[Case]) -> list[CaseDocument]:
 def suite_document(suite: Suite) -> SuiteDocument:
     """A suite as `run.json` keeps it."""
     workloads = [
-        {
-            "shape": workload.sizes,
-            "weight": weight,
-            **({"name": workload.name} if workload.name else {}),
-            **({"profile": workload.profile} if workload.profile else {}),
-        }
+        {**workload.place, "weight": weight, **({"name": workload.name} if workload.name else {})}
         for workload, weight in suite.weights.items()
     ]
     return convert({"name": suite.name, "workloads": workloads}, SuiteDocument)
-
-
-def part_document(part: Part) -> PartDocument:
-    """A part as `run.json` keeps it."""
-    return {"number": part.number, "of": part.of}
 
 
 def part_of(info: RunInfo) -> Part | None:
@@ -182,85 +163,73 @@ def suite_of(info: RunInfo) -> Suite | None:
 
 def workload_titles(info: RunInfo) -> dict[Workload, str]:
     """What tables call each workload of a run: its label, behind its name where a suite gives it one."""
-    workloads = map(info.workloads.stored_case, info.cases)
-    return {workload: workload.titled for workload in workloads}
+    return {workload: workload.titled for workload in map(info.workloads.stored_case, info.cases)}
 
 
-def failed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
-    """The gates that cases failed, as `run.json` keeps them: whole, by case id; those that failed none are left out."""
-    failed = {case_id: [asdict(gate) for gate in gates if not gate.passed] for case_id, gates in found.items()}
+def failed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, list[GateDocument]]:
+    """The gates that cases failed, as `run.json` keeps them, by case id; cases that failed none are left out."""
+    failed = {case_id: [asdict(gate) for gate in gates if not gate.passed] for case_id, gates in results.items()}
     return convert({case_id: gates for case_id, gates in failed.items() if gates}, dict[str, list[GateDocument]])
 
 
-def passed_gates(found: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
+def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
     """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error.
 
     All of them would be most of the file, a dozen for each case, and nothing reads them.
     """
     return merge_passed_gates(
-        {
-            gate.gate: PassedGateDocument(
-                count=1, worst=gate.worst, limit=gate.limit, case=case_id, scenario=gate.scenario
-            )
-        }
-        for case_id, gates in found.items()
+        {gate.gate: {"count": 1, **_error_of(gate, case_id)}}
+        for case_id, gates in results.items()
         for gate in gates
         if gate.passed
     )
 
 
 def largest_errors(
-    found: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
+    results: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
 ) -> dict[str, dict[str, LargestErrorDocument]]:
     """Of each kernel the largest error by each gate that it passed and that has a limit, as `run.json` keeps it.
 
-    Args:
-        found: what the gates found, by case id.
-        labels: of the kernels, by case id; cases without one are passed over.
+    `results` are the gates' results and `labels` the kernels, both by case id; cases without a label are left out.
     """
     return merge_errors(
-        {
-            label: {
-                gate.gate: LargestErrorDocument(
-                    worst=gate.worst, limit=gate.limit, case=case_id, scenario=gate.scenario
-                )
-            }
-        }
+        {label: {gate.gate: _error_of(gate, case_id)}}
         for case_id, label in labels.items()
-        for gate in found.get(case_id, ())
+        for gate in results.get(case_id, ())
         if gate.passed and gate.limit > 0
     )
 
 
+def _error_of(gate: GateResult, case_id: str) -> LargestErrorDocument:
+    return {"worst": gate.worst, "limit": gate.limit, "case": case_id, "scenario": gate.scenario}
+
+
 def merge_errors(
-    found: Iterable[Mapping[str, Mapping[str, LargestErrorDocument]]],
+    runs: Iterable[Mapping[str, Mapping[str, LargestErrorDocument]]],
 ) -> dict[str, dict[str, LargestErrorDocument]]:
     """The largest errors of several runs."""
     merged: dict[str, dict[str, LargestErrorDocument]] = {}
-    for label, errors in (item for run in found for item in run.items()):
-        of_kernel = merged.setdefault(label, {})
+    for label, errors in (item for run in runs for item in run.items()):
+        largest = merged.setdefault(label, {})
         for gate, error in errors.items():
-            if gate not in of_kernel or error["worst"] > of_kernel[gate]["worst"]:
-                of_kernel[gate] = error
+            largest[gate] = max(largest.get(gate, error), error, key=itemgetter("worst"))
     return merged
 
 
-def merge_passed_gates(found: Iterable[Mapping[str, PassedGateDocument]]) -> dict[str, PassedGateDocument]:
-    """What the gates that were passed found at worst in several runs; those of all are counted."""
+def merge_passed_gates(runs: Iterable[Mapping[str, PassedGateDocument]]) -> dict[str, PassedGateDocument]:
+    """The largest error by each passed gate in several runs, and how often it was passed in all of them."""
     merged: dict[str, PassedGateDocument] = {}
-    for gate, each in (item for gates in found for item in gates.items()):
+    for gate, each in (item for gates in runs for item in gates.items()):
         before = merged.get(gate)
-        worst = each if before is None or each["worst"] > before["worst"] else before
+        worst = max(before or each, each, key=itemgetter("worst"))
         merged[gate] = {**worst, "count": each["count"] + (before["count"] if before else 0)}
     return merged
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
-    """Writes `run.json`, replacing one that is there in a single step."""
-    temporary = folder / f"{NAME}.new"
+    """Writes `run.json`."""
     document = {name: value for name, value in _document(info).items() if value or name not in _RARE}
-    temporary.write_text(json.dumps(_plain(document), indent=2, allow_nan=False, default=str) + "\n")
-    temporary.replace(folder / NAME)
+    write_document(folder / INFO, _plain(document))
 
 
 class _Versioned(TypedDict):
@@ -278,13 +247,8 @@ class _WithSettings(TypedDict):
 
 
 def read_info(folder: Path) -> RunInfo:
-    """Reads `run.json`; fields that are not known here are passed over.
-
-    Raises:
-        RunFormatError: if it is missing, cut off, of another schema version, or a field does not fit.
-        UnreadableError: if it is there, and cannot be read.
-    """
-    path = folder / NAME
+    """Reads `run.json`; fields that are not known here are passed over."""
+    path = folder / INFO
     text = read_file(path)
     try:
         version = decode_json(text, _Versioned)["schema"]
@@ -308,13 +272,8 @@ def read_info(folder: Path) -> RunInfo:
 
 
 def read_axes(folder: Path) -> WorkloadSpec:
-    """The axes, lists and aliases of a run's op.
-
-    Raises:
-        RunFormatError: if `run.json` is missing or does not fit.
-        UnreadableError: if it is there, and cannot be read.
-    """
-    path = folder / NAME
+    """The axes, lists and aliases of a run's op."""
+    path = folder / INFO
     try:
         document = read_document(path, _WithAxes)
     except DeclarationError as error:

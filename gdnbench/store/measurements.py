@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import Case, Variant
-from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, ParamValue
+from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, parse_value
 from gdnbench.model.measurement import Bound, InputsEffect, Measurement, Timer, Timing, Versus
 from gdnbench.model.status import CLOCKS, Clock, Role, Status
 from gdnbench.model.workload_spec import WorkloadSpec
@@ -29,9 +29,9 @@ from gdnbench.store.schema import (
     ParamValues,
     Positive,
 )
-from gdnbench.store.step import refuse_step
+from gdnbench.store.tables import refuse_step
 
-NAME = "measurements.csv"
+MEASUREMENTS = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
 _TIMES = (
     "time_us",
@@ -49,7 +49,11 @@ _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
 _INPUTS = ("inputs_worst", "inputs_best", "inputs_ratio", "inputs_lo", "inputs_hi")
 _LATER_TIMING = ("tflops", "bound", "mean_us", "sol_lo", "sol_hi")  # columns that older files lack
 _SINCE_2 = ("workload", "profile", *_LATER_TIMING, *_INPUTS)
-_VERSUS = ("vs_baseline", "vs_lo", "vs_hi", "verdict", "more_rounds", "baseline")
+_VERSUS = {
+    **{"vs_baseline": "speedup", "vs_lo": "low", "vs_hi": "high"},
+    **{name: name for name in ("verdict", "more_rounds", "baseline")},
+}
+"""The columns of a comparison, and the fields of `Versus` in them."""
 _BUILD = ("launches", "registers", "shared_bytes", "spill_bytes")
 _AFTER_PARAMS = ("timer", *_TIMING, *_VERSUS, *_BUILD, "status", "reason", "warnings")
 _SEPARATOR = "; "
@@ -63,17 +67,13 @@ def write_measurements(folder: Path, info: RunInfo, measurements: Sequence[Measu
     params = sorted({name for each in measurements for name in each.case.variant.params})
     place = ("workload", "profile", *info.workloads.names)
     columns = (*_BEFORE_PARAMS, *params, *place, *_AFTER_PARAMS, *_LATER_TIMING, *_INPUTS)
-    write_table(folder / NAME, [measurement_row(info, each) for each in measurements], columns)
+    write_table(folder / MEASUREMENTS, [measurement_row(info, each) for each in measurements], columns)
 
 
 def measurement_row(info: RunInfo, measurement: Measurement) -> Row:
     """A measurement as one flat row, as the run's schema has it; what is not known is None."""
-    row = _full_row(info, measurement)
-    return {name: cell for name, cell in row.items() if info.schema > 1 or name not in _SINCE_2}
-
-
-def _full_row(info: RunInfo, measurement: Measurement) -> Row:
-    case = measurement.case
+    case, timing, versus = measurement.case, measurement.timing, measurement.versus
+    timed = ("timer", "samples", "rounds", *_TIMES, "bandwidth_gbs", "sol", *_LATER_TIMING)
     row: Row = {
         "run_id": info.run_id,
         "timestamp": info.timestamp,
@@ -94,18 +94,14 @@ def _full_row(info: RunInfo, measurement: Measurement) -> Row:
         "reason": measurement.reason,
         "warnings": _SEPARATOR.join(measurement.warnings),
     }
-    effect = astuple(measurement.inputs) if measurement.inputs else ()
-    inputs: Row = dict(zip(_INPUTS, effect, strict=False))
-    return {**row, **_timing_cells(measurement.timing), **_versus_cells(measurement.versus), **inputs}
+    row |= {name: _known(getattr(timing, name)) for name in timed} if timing else {}
+    row |= {name: getattr(versus, field) for name, field in _VERSUS.items()} if versus else {}
+    row |= dict(zip(_INPUTS, astuple(measurement.inputs), strict=True)) if measurement.inputs else {}
+    return {name: cell for name, cell in row.items() if info.schema > 1 or name not in _SINCE_2}
 
 
 def read_run(folder: Path) -> tuple[RunInfo, list[Measurement]]:
-    """A run's description, and a measurement for each of its cases.
-
-    Raises:
-        UsageError: for a step, which has cases and no measurements.
-        RunFormatError: if they cannot be read, or some are missing.
-    """
+    """A run's description, and a measurement for each of its cases; UsageError for a step, which has none."""
     refuse_step(folder)
     info, measurements = read_info(folder), read_measurements(folder)
     if len(measurements) != len(info.cases):
@@ -115,66 +111,25 @@ def read_run(folder: Path) -> tuple[RunInfo, list[Measurement]]:
 
 
 def read_measurements(folder: Path) -> list[Measurement]:
-    """Reads `measurements.csv`: a row per case, by the run's own timer.
-
-    Raises:
-        RunFormatError: if it is missing, cut off or contradicts itself.
-    """
+    """Reads `measurements.csv`: a row per case, by the run's own timer."""
     return read_by_clock(folder).get(None, [])
 
 
 def read_clocks(folder: Path) -> dict[Clock, list[Measurement]]:
-    """Reads the rows of the further clocks in `measurements.csv`; a run that has none gives none.
-
-    Raises:
-        RunFormatError: if it is missing, cut off or contradicts itself.
-    """
+    """Reads the rows of the further clocks in `measurements.csv`; a run that has none gives none."""
     return {clock: rows for clock, rows in read_by_clock(folder).items() if clock}
 
 
 def read_by_clock(folder: Path) -> dict[Clock | None, list[Measurement]]:
-    """Reads all rows of `measurements.csv`, by the clock that took them; None is the run's own timer.
-
-    Raises:
-        RunFormatError: if it is missing, cut off or contradicts itself.
-    """
-    found: dict[Clock | None, list[Measurement]] = {}
-    for row in _read_all(folder):
-        found.setdefault(row.clock, []).append(row)
-    return found
-
-
-def _read_all(folder: Path) -> list[Measurement]:
-    path, axes = folder / NAME, read_axes(folder)
+    """Reads all rows of `measurements.csv`, by the clock that took them; None is the run's own timer."""
+    path, axes = folder / MEASUREMENTS, read_axes(folder)
     columns = (*_BEFORE_PARAMS, *axes.names, *_AFTER_PARAMS)
-    measurements = read_rows(path, columns, lambda cells: _measurement(cells, axes))
-    seen: set[tuple[str, Clock | None]] = set()
-    for line, row in enumerate(measurements, start=2):
-        if (row.case.id, row.clock) in seen:
+    by_clock: dict[Clock | None, dict[str, Measurement]] = {}
+    for line, row in enumerate(read_rows(path, columns, lambda cells: _measurement(cells, axes)), start=2):
+        if row.case.id in by_clock.setdefault(row.clock, {}):
             raise RunFormatError(f"{path} line {line}: {row.case.id} stands there twice", DAMAGED)
-        seen.add((row.case.id, row.clock))
-    return measurements
-
-
-def _timing_cells(timing: Timing | None) -> Row:
-    if timing is None:
-        return {}
-    cells: Row = {name: _known(getattr(timing, name)) for name in ("timer", "samples", "rounds", *_TIMES)}
-    rates = {name: _known(getattr(timing, name)) for name in ("bandwidth_gbs", "sol", *_LATER_TIMING)}
-    return {**cells, **rates}
-
-
-def _versus_cells(versus: Versus | None) -> Row:
-    if versus is None:
-        return {}
-    return {
-        "vs_baseline": versus.speedup,
-        "vs_lo": versus.low,
-        "vs_hi": versus.high,
-        "verdict": versus.verdict,
-        "more_rounds": versus.more_rounds,
-        "baseline": versus.baseline,
-    }
+        by_clock[row.clock][row.case.id] = row
+    return {clock: list(rows.values()) for clock, rows in by_clock.items()}
 
 
 def _known(value: Any) -> Any:
@@ -237,15 +192,10 @@ def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
     row = convert_cells(cells, _Row)
     return Measurement(
         case=_case(row, cells, axes),
-        status=row.status,
-        reason=row.reason,
         timing=_timing(row),
         versus=_versus(row),
         nbytes=row.bytes,
-        launches=row.launches,
-        registers=row.registers,
-        shared_bytes=row.shared_bytes,
-        spill_bytes=row.spill_bytes,
+        **{name: getattr(row, name) for name in ("status", "reason", *_BUILD)},
         warnings=tuple(row.warnings.split(_SEPARATOR)) if row.warnings else (),
         clock=next((clock for clock in CLOCKS if clock == row.timer), None),
         inputs=_inputs(row),
@@ -260,7 +210,9 @@ def _inputs(row: _Row) -> InputsEffect | None:
 
 def _case(row: _Row, cells: dict[str, str], axes: WorkloadSpec) -> Case:
     fixed = {*_BEFORE_PARAMS, *_AFTER_PARAMS, *_SINCE_2, *axes.names}
-    params = convert({name: _value(text) for name, text in cells.items() if name not in fixed and text}, ParamValues)
+    params = convert(
+        {name: parse_value(text) for name, text in cells.items() if name not in fixed and text}, ParamValues
+    )
     label = row.label.removesuffix("@again") if row.role is Role.CONTROL else row.label
     variant = Variant(row.kernel, label, preset=row.preset, params=Params(params))
     workload = axes.from_cells(cells)
@@ -275,9 +227,7 @@ def _timing(row: _Row) -> Timing | None:
         if row.timer and row.timer not in CLOCKS:
             raise ValueError("time_us: empty beside a timer")
         return None
-    if not row.time_lo_us <= row.time_us * _ROUNDED or not row.time_us <= row.time_hi_us * _ROUNDED:
-        ends = f"{row.time_lo_us:g} to {row.time_hi_us:g}"
-        raise ValueError(f"time_us: {row.time_us:g} lies outside its interval, {ends}")
+    _check_inside("time_us", row.time_us, row.time_lo_us, row.time_hi_us)
     values = {name: getattr(row, name) for name in (*_TIMES, "bandwidth_gbs", "sol", *_LATER_TIMING)}
     return Timing(timer=row.timer, samples=row.samples, rounds=row.rounds, **values)
 
@@ -287,31 +237,19 @@ def _versus(row: _Row) -> Versus | None:
         return None
     if row.vs_baseline is None or row.vs_lo is None or row.vs_hi is None:
         raise ValueError("vs_baseline: empty beside a verdict")
-    if not row.vs_lo <= row.vs_baseline * _ROUNDED or not row.vs_baseline <= row.vs_hi * _ROUNDED:
-        raise ValueError(f"vs_baseline: {row.vs_baseline:g} lies outside its interval, {row.vs_lo:g} to {row.vs_hi:g}")
-    return Versus(
-        baseline=row.baseline,
-        speedup=row.vs_baseline,
-        low=row.vs_lo,
-        high=row.vs_hi,
-        verdict=row.verdict,
-        more_rounds=row.more_rounds,
-    )
+    _check_inside("vs_baseline", row.vs_baseline, row.vs_lo, row.vs_hi)
+    return Versus(**{field: getattr(row, name) for name, field in _VERSUS.items()})
 
 
-def _value(text: str) -> ParamValue:
-    try:
-        return int(text)
-    except ValueError:
-        return text
+def _check_inside(column: str, value: float, low: float, high: float) -> None:
+    if not low <= value * _ROUNDED or not value <= high * _ROUNDED:
+        raise ValueError(f"{column}: {value:g} lies outside its interval, {low:g} to {high:g}")
 
 
-def contest_errors(found: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
+def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
     """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1.
 
-    Args:
-        found: by case id; None where nothing was held against the tolerance.
-        labels: of the kernels, by case id; cases without one are passed over.
+    `errors` are by case id, None where nothing was compared with the tolerance; `labels` are the kernels, by case id.
     """
     return merge_contest(
         {
@@ -320,14 +258,14 @@ def contest_errors(found: Mapping[str, float | None], labels: Mapping[str, str])
             )
         }
         for case_id, label in labels.items()
-        if (error := found.get(case_id)) is not None
+        if (error := errors.get(case_id)) is not None
     )
 
 
-def merge_contest(found: Iterable[Mapping[str, ContestDocument]]) -> dict[str, ContestDocument]:
+def merge_contest(runs: Iterable[Mapping[str, ContestDocument]]) -> dict[str, ContestDocument]:
     """What several runs, or cases, say together."""
     merged: dict[str, ContestDocument] = {}
-    for label, each in (item for run in found for item in run.items()):
+    for label, each in (item for run in runs for item in run.items()):
         before = merged.get(label)
         if before is None:
             merged[label] = each

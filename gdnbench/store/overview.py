@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
-from gdnbench.store.files import PARTIAL, quick_rows, read_document
+from gdnbench.store.files import PARTIAL, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
-from gdnbench.store.info import NAME as INFO
-from gdnbench.store.measurements import NAME as MEASUREMENTS
+from gdnbench.store.info import INFO
+from gdnbench.store.measurements import MEASUREMENTS
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
 
@@ -40,18 +39,10 @@ class Overview:
     """One run in a line.
 
     Attributes:
-        folder: where it is.
-        run_id: its name.
-        state: how it stands.
-        timestamp: when it began, UTC, ISO 8601; empty for a damaged one, like all that follows but its size.
-        gpu: the GPU's short name, or `cpu`.
+        timestamp: when it began, UTC, ISO 8601; empty for a damaged run, like all that follows but its size.
         card: the GPU's UUID; empty for the CPU.
-        op: the op.
-        label: the user's label.
-        is_sweep: whether it swept params.
         cases: how many it has, controls included.
         timed: how many of them have a time.
-        size_bytes: of its files.
         reason: why a damaged one cannot be read.
     """
 
@@ -83,41 +74,27 @@ class _Info(TypedDict):
 
 
 def overview(results: Path) -> list[Overview]:
-    """Every run, newest first.
-
-    Raises:
-        UnreadableError: if the folder of runs cannot be read.
-    """
+    """Every run, newest first."""
     return [_overview(folder) for folder in reversed(list_runs(results, stopped=True))]
 
 
 def choose_named(runs: Sequence[Overview], names: Sequence[str], results: Path) -> list[Overview]:
-    """The runs whose ids, or starts of ids, are given; a start that several have is refused.
-
-    Raises:
-        UnknownNameError: if there is no such run.
-        UsageError: if a name means several.
-    """
+    """The runs whose ids, or starts of ids, are given; UnknownNameError if none has it, UsageError if several have."""
     chosen: dict[str, Overview] = {}
     for name in names:
-        found = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
-        if not found:
+        matches = [run for run in runs if run.run_id == name] or [run for run in runs if run.run_id.startswith(name)]
+        if not matches:
             hint = did_you_mean(name, [run.run_id for run in runs], "gdnbench runs lists them", cutoff=0.3)
             raise UnknownNameError(f"no run {name} in {results}", hint)
-        if len(found) > 1:
-            told = ", ".join(run.run_id for run in found[:3])
-            raise UsageError(f"{name} is the start of {len(found)} runs: {told}", "give more of the one that is meant")
-        chosen[found[0].run_id] = found[0]
+        if len(matches) > 1:
+            ids = ", ".join(run.run_id for run in matches[:3])
+            raise UsageError(f"{name} is the start of {len(matches)} runs: {ids}", "give more of the one that is meant")
+        chosen[matches[0].run_id] = matches[0]
     return list(chosen.values())
 
 
 def delete_run(run: Overview) -> None:
-    """Removes a run's folder with all that is in it.
-
-    Raises:
-        UsageError: if another process is measuring it.
-        MachineError: if it cannot be removed.
-    """
+    """Removes a run's folder and all that is in it; UsageError while it is measured, MachineError if that fails."""
     if _is_held(run.folder):
         raise UsageError(f"{run.run_id} is being measured by another process", "wait for it to end, or stop it")
     try:
@@ -169,31 +146,21 @@ def _sizes(folder: Path) -> Iterator[int]:
 def _is_held(folder: Path) -> bool:
     """Whether a living process has the run; it keeps a lock on the folder."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = lock_folder(folder)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
+    if descriptor is not None:
         os.close(descriptor)
-    return False
+    return descriptor is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PruneFilter:
-    """Which runs to delete: those that meet every condition.
+    """The runs to delete: those that meet every condition; UsageError without one, which would mean all runs.
 
     Attributes:
-        older_s: begun so many seconds ago or earlier; None for any age.
-        keep: all but so many, the newest of each GPU, op and label; None for no such limit.
-        gpu: on this GPU; empty for any.
-        stopped: only those that were stopped.
-        damaged: only those that cannot be read.
-
-    Raises:
-        UsageError: if nothing is said, which would mean all of them.
+        older_s: begun so many seconds ago or earlier.
+        keep: all but so many, the newest of each GPU, op and label.
     """
 
     older_s: float | None = None
@@ -208,17 +175,13 @@ class PruneFilter:
 
 
 def parse_age(text: str) -> float | None:
-    """The seconds in `90s`, `12h`, `30d` or `2w`; None for an empty text.
-
-    Raises:
-        UsageError: for anything else.
-    """
-    found = _AGE.fullmatch(text.strip())
+    """The seconds in `90s`, `12h`, `30d` or `2w`, or None for an empty text; UsageError for any other."""
     if not text:
         return None
-    if not found:
+    age = _AGE.fullmatch(text.strip())
+    if not age:
         raise UsageError(f"--older {text}: not an age", "write 30d, 12h or 2w")
-    return float(found["count"]) * _UNITS_S[found["unit"]]
+    return float(age["count"]) * _UNITS_S[age["unit"]]
 
 
 def choose_pruned(runs: Sequence[Overview], wanted: PruneFilter) -> list[Overview]:
@@ -240,10 +203,9 @@ def choose_pruned(runs: Sequence[Overview], wanted: PruneFilter) -> list[Overvie
 
 
 def _fits(run: Overview, wanted: PruneFilter) -> bool:
-    if run.state is State.MEASURING:
-        return False
     return (
-        (not wanted.gpu or run.gpu == wanted.gpu.lower())
+        run.state is not State.MEASURING
+        and (not wanted.gpu or run.gpu == wanted.gpu.lower())
         and (not wanted.stopped or run.state is State.STOPPED)
         and (not wanted.damaged or run.state is State.DAMAGED)
         and (wanted.older_s is None or _is_older(run, wanted.older_s))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,16 @@ from gdnbench.errors import RunFormatError
 from gdnbench.model.measurement import Timer
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
-from gdnbench.store.files import DAMAGED, read_lines, read_rows, read_table, unreadable, write_table, write_text_table
+from gdnbench.store.files import (
+    DAMAGED,
+    field_names,
+    read_lines,
+    read_rows,
+    read_table,
+    unreadable,
+    write_dataclasses,
+    write_text_table,
+)
 from gdnbench.store.schema import LONGEST_US, Count, Microseconds, Positive, RoundNumber, TextLine
 
 if TYPE_CHECKING:
@@ -27,12 +36,6 @@ if TYPE_CHECKING:
     from gdnbench.stats import FloatArray, IntArray
 
 ROUNDS, SAMPLES = "rounds.csv", "samples.parquet"
-_ROUND_COLUMNS = (
-    *("run_id", "case", "timer", "round", "process", "samples", "time_us", "mean_us", "median_us", "sm_mhz"),
-    *("low_clock", "checked"),
-)
-
-
 _NEEDED = ("case", "timer", "round", "time_us")
 _CLOCK_OF: dict[str, Clock] = {clock: clock for clock in CLOCKS}
 
@@ -42,16 +45,11 @@ class RoundRow:
     """One round of one case.
 
     Attributes:
-        run_id: the run's name.
-        case: the case's id.
-        timer: what measured it.
         round: 1 for the first after the burn-in.
         process: number of the worker process that measured it, from 1; 0 where it is not told.
-        samples: timed launches.
         time_us: mean of the samples but for a share at either end, microseconds.
         mean_us: mean of all samples, microseconds.
         median_us: median, interpolated inside its tick, microseconds.
-        sm_mhz: median SM clock; None where not measured.
         low_clock: whether that is well below the run's median clock.
         checked: launches that were held against the oracle.
     """
@@ -72,13 +70,11 @@ class RoundRow:
 
 def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
     """Writes `rounds.csv`."""
-    write_table(folder / ROUNDS, [asdict(row) for row in rows], _ROUND_COLUMNS)
+    write_dataclasses(folder / ROUNDS, RoundRow, rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """The fields of a row of `rounds.csv` that are read back."""
-
     case: TextLine
     timer: Timer
     round: RoundNumber
@@ -114,32 +110,19 @@ class CaseRounds:
 
 
 def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
-    """Writes `rounds.csv` of a run from those of its parts, as they are there.
-
-    Raises:
-        RunFormatError: if one is missing, cut off or damaged.
-    """
-    rows = [row for folder in folders for row in read_table(folder / ROUNDS, _ROUND_COLUMNS)]
-    write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], _ROUND_COLUMNS)
+    """Writes `rounds.csv` of a run from those of its parts, as they are there."""
+    columns = field_names(RoundRow)
+    rows = [row for folder in folders for row in read_table(folder / ROUNDS, columns)]
+    write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], columns)
 
 
 def read_rounds(folder: Path) -> dict[str, FloatArray]:
-    """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing.
-
-    Raises:
-        RunFormatError: if `rounds.csv` is missing, cut off or damaged.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing."""
     return {case: found.times_us for (case, clock), found in read_case_rounds(folder).items() if clock is None}
 
 
 def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]:
-    """The rounds by case id and further clock, None for the run's own timer.
-
-    Raises:
-        RunFormatError: if `rounds.csv` is missing, cut off or damaged.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """The rounds by case id and further clock, None for the run's own timer."""
     import numpy as np
 
     path = folder / ROUNDS
@@ -188,8 +171,6 @@ class RoundSamples:
     """The samples of one round of one case.
 
     Attributes:
-        case: the case's id.
-        round: its number.
         times_us: shape (samples,), microseconds.
         sm_mhz: SM clock of each sample, MHz; of another length where it was not measured.
         placements: number of the placement of each sample's tensors within its process; likewise.
@@ -234,11 +215,6 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
     """Writes `samples.parquet`: a row per sample with its case, round, time, SM clock and placements (-1: not told).
 
     A further clock's samples go into a file of their own, `samples-cupti.parquet`, so that none takes them for others.
-
-    Args:
-        folder: the run's folder.
-        rounds: every round of every case.
-        clock: the further clock that took them; None for the run's own timer.
     """
     import numpy as np
     import pandas as pd
@@ -261,23 +237,13 @@ def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | N
 
 
 def _column(values: Sequence[float] | FloatArray | IntArray, times_us: FloatArray, missing: float) -> FloatArray:
-    """The values as they are, or as many missing ones as there are times."""
     import numpy as np
 
     return np.asarray(values, float) if len(values) == len(times_us) else np.full(len(times_us), missing)
 
 
 def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str, FloatArray]:
-    """The samples of all rounds by the run's own timer in microseconds, shape (samples,), by case id.
-
-    Args:
-        folder: the run's folder.
-        cases: ids of those that are wanted; None for all.
-
-    Raises:
-        RunFormatError: if `samples.parquet` is missing or damaged.
-        UnreadableError: if it is there, and cannot be read.
-    """
+    """The samples of all rounds by the run's own timer, microseconds, shape (samples,), by id of all or some cases."""
     import numpy as np
     import pandas as pd
 
@@ -286,16 +252,15 @@ def read_samples(folder: Path, cases: Collection[str] | None = None) -> dict[str
     try:
         check_regular(path)
         frame = pd.read_parquet(path, columns=["case", "time_us"], filters=wanted)
-        found = {
-            str(case): times.to_numpy(dtype=float) for case, times in frame.groupby("case", observed=True)["time_us"]
-        }
+        by_case = frame.groupby("case", observed=True)["time_us"]
+        samples = {str(case): times.to_numpy(dtype=float) for case, times in by_case}
     except FileNotFoundError as error:
         raise RunFormatError(f"{path} is missing", "samples are kept by the run that took them, if at all") from error
     except (PermissionError, NotRegularError, TooLargeError) as error:
         raise unreadable(path, error) from error
     except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise RunFormatError(f"{path} cannot be read: {error}", DAMAGED) from error
-    for case, times in found.items():
+    for case, times in samples.items():
         if not (np.isfinite(times) & (times > 0) & (times <= LONGEST_US)).all():
-            raise RunFormatError(f"{path}: a sample of {case} is no time", DAMAGED)
-    return found
+            raise RunFormatError(f"{path}: a sample of {case} is not a time", DAMAGED)
+    return samples

@@ -3,10 +3,8 @@
 Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
 12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
 
-What earlier runs leave out.
-
-Runs and profiles of schema 1 are all of one op, whose workloads have these axes. Runs of before ops had profiles do not
-say of which their inputs are: of the first. Where labels name that one, they name it in these runs, too.
+Runs and profiles of schema 1 are of one op, whose workloads have the axes `DECODE_AXES`. Runs from before ops had
+profiles had inputs of the first; where labels name the first profile, they name it in these runs, too.
 """
 
 from __future__ import annotations
@@ -260,7 +258,7 @@ _PROFILES = {"prefill": ("forgetful", "mixed-heads")}
 
 
 def with_profiles(op: str, stored: WorkloadSpec) -> WorkloadSpec:
-    """A run's axes, with the profiles that its op has had since, if the run does not tell any."""
+    """A run's axes, with the profiles that its op has had since, if the run stored none."""
     if stored.profiles or op not in _PROFILES:
         return stored
     profiles = _PROFILES[op]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from gdnbench.analyse.exit_code import exit_code_of
+from gdnbench.analyse.exit_code import exit_code_of_rows
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
 from gdnbench.codegen.builds import archs_of, build_cases
@@ -106,4 +106,4 @@ def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> E
             print_run(folder, json=False, csv=False)
         return ExitCode.OK
     console.print(f"printed again by: {shlex.join(show_words(folders))}", markup=False, soft_wrap=True)
-    return exit_code_of(joint.measurements, interrupted=False)
+    return exit_code_of_rows(joint.measurements, interrupted=False)

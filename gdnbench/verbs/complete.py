@@ -118,7 +118,7 @@ def _meant_ops(catalog: Catalog, params: dict[str, Any], before: str) -> tuple[s
     """The op that `--op` gives, else those that have all of the kernels named so far; all, where none has."""
     if op := params.get("op"):
         return (op,)
-    from gdnbench.catalog.resolve import ops_having
+    from gdnbench.catalog.select import ops_having
 
     named = [*_texts(params.get("kernels")), *_texts(params.get("kernel")), before]
     return ops_having(catalog, named) or tuple(catalog.ops)

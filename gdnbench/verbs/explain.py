@@ -45,7 +45,7 @@ def explain(
     Of a kernel of several launches, each launch is explained by itself.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.select import resolve_op
     from gdnbench.diagnose.gather import Question, gather
     from gdnbench.diagnose.rules import rank
     from gdnbench.report.explain import print_explained

@@ -52,16 +52,13 @@ def history(
         choose_label,
         choose_op,
         history_of,
-        of_gpu,
-        of_op,
         other_gpus,
         usual_workloads,
         with_axes_of,
     )
     from gdnbench.analyse.runs import load_stored_runs
-    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import in_profiles, parse_profiles, parse_workloads
-    from gdnbench.catalog.resolve import find_op
     from gdnbench.report.console import message_console
     from gdnbench.report.history import SHOWN, print_histories
     from gdnbench.wording import plural
@@ -72,15 +69,15 @@ def history(
     if op:
         find_op(catalog, op)
     stored = load_stored_runs(results)
-    label = choose_label(of_op(stored, op) if op else stored, name)
+    label = choose_label([run for run in stored if op in {"", run.op}], name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
     asked = in_profiles(parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile), stored=True))
-    runs = with_axes_of(of_op(stored, op), found_op)
+    runs = with_axes_of([run for run in stored if run.op == op], found_op)
     model = choose_gpu(runs, label, gpu)
     workloads = asked if shape or profile else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
-    chosen = of_gpu(runs, model)
+    chosen = [run for run in runs if run.gpu == model]
     newest = None if every or json or csv else SHOWN
     found = [history_of(chosen, label, each, gpu=model, margin=margin, newest=newest) for each in workloads]
     print_histories(found, results, json=json, csv=csv)

@@ -72,9 +72,8 @@ def inspect(
     tokens: arithmetic is summed up; every load, store, wait, atomic, branch and
     exit is there, by blocks and loops, with live registers and source lines.
     """
-    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import parse_near_default
-    from gdnbench.catalog.resolve import find_op
     from gdnbench.inspect.compiled import build_subjects, choose_archs, choose_subjects, fitting_archs, gpu_size_of
     from gdnbench.inspect.difference import BuildPair, find_counterparts, is_revision
     from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules

@@ -65,9 +65,9 @@ def ledger(
 
 def _close(wanted: str, run: str, learned: str, results: Path, ledger: Path, *, json: bool) -> None:
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.ledger.entry import Closed
+    from gdnbench.ledger.entry import Closed, refuse_blocked
+    from gdnbench.ledger.events import closed_event
     from gdnbench.ledger.file import Entries, append_event, find_entry, read_ledger
-    from gdnbench.ledger.judge import closed_event, refuse_blocked
     from gdnbench.report.ledger import print_closed
     from gdnbench.store.find import find_run
 
@@ -126,8 +126,8 @@ def add(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
     from gdnbench.ledger.entry import Opened
+    from gdnbench.ledger.events import opened_event, plan_try, refuted_before
     from gdnbench.ledger.file import Entries, append_event, read_ledger
-    from gdnbench.ledger.opening import opened_event, plan_try, refuted_before
     from gdnbench.report.console import message_console
     from gdnbench.report.ledger import print_opened
 

@@ -53,7 +53,7 @@ def lint(
         print_rules(chosen, json=told == "json")
         return
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import names_no_kernel, resolve_op
+    from gdnbench.catalog.select import names_no_kernel, resolve_op
     from gdnbench.verbs.progress import waiting
 
     catalog = load_catalog()

@@ -92,7 +92,7 @@ def ncu(
     it include what tracing costs, so use `gdnbench run` to compare kernels.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.select import resolve_op
     from gdnbench.profile.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
     from gdnbench.report.budget import DEFAULT_BUDGET
@@ -151,7 +151,7 @@ def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
 
 def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> None:
     """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
-    from gdnbench.catalog.resolve import resolve_op
+    from gdnbench.catalog.select import resolve_op
     from gdnbench.machine.observer import alone_on
     from gdnbench.origin import place_asked
     from gdnbench.profile.nsys import find_nsys, record_timeline

@@ -145,7 +145,7 @@ def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = F
         UnknownNameError: as `resolve_op`.
         UsageError: as `resolve_op`.
     """
-    from gdnbench.catalog.resolve import names_no_kernel, resolve_op
+    from gdnbench.catalog.select import names_no_kernel, resolve_op
     from gdnbench.report.console import message_console
 
     found = resolve_op(catalog, op, named)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import find_op, load_catalog
 from gdnbench.catalog.request import workloads_asked
-from gdnbench.catalog.resolve import find_op, resolve_op
+from gdnbench.catalog.select import resolve_op
 from gdnbench.errors import ExitCode
 from gdnbench.measure.parallel_runs import RunJob, RunOutcome, gdnbench_command, worst_code
 from gdnbench.model.case import Part

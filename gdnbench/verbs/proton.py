@@ -108,8 +108,7 @@ def proton(
 
 
 def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
-    from gdnbench.catalog.resolve import resolve_op
-    from gdnbench.catalog.select import select_variants
+    from gdnbench.catalog.select import resolve_op, select_variants
     from gdnbench.profile.process import choose_case
 
     op = resolve_op(catalog, op, names)

@@ -94,7 +94,7 @@ def run(
     them into one table whose intervals hold what cards differ by; `gdnbench show`
     with these runs prints it again.
     """
-    from gdnbench.analyse.exit_code import exit_code_of, refuse_nothing_measured
+    from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.request import device_of, make_request
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
@@ -159,6 +159,6 @@ def run(
     # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named
     rows = analysis.rows if timer else analysis.measurements
-    code = exit_code_of(rows, interrupted=finished.interrupted, baseline_named=named)
+    code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)
     refuse_nothing_measured(code, rows, baseline_named=named)
     raise typer.Exit(code)

@@ -155,7 +155,7 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
         UsageError: if they are not all parts of one run.
         MachineError: if nothing that was asked for could be measured.
     """
-    from gdnbench.analyse.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.analyse.merge import merge_parts
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.report.charts.plot import draw_sweep
@@ -173,6 +173,6 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
         code = exit_code_of_sweep(rows, info.swept, interrupted=False)
     else:
         print_run(folder, json=params["json"], csv=params["csv"])
-        code = exit_code_of(rows, interrupted=False, baseline_named=info.baseline_named)
+        code = exit_code_of_rows(rows, interrupted=False, baseline_named=info.baseline_named)
     refuse_nothing_measured(code, rows, baseline_named=info.baseline_named)
     return code

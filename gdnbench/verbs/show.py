@@ -110,8 +110,7 @@ def show(
     from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
-    from gdnbench.store.step import is_step
-    from gdnbench.store.sweep import read_sweep
+    from gdnbench.store.tables import is_step, read_sweep
 
     check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
     check_mode(ctx, "contest", (), _NO_CONTEST)
@@ -176,8 +175,7 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
 
 def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
     from gdnbench.analyse.contest import contest_of_run, has_workloads
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.model.declaration import CONTEST_SUITE
     from gdnbench.report.contest import print_contest
     from gdnbench.store.find import find_run

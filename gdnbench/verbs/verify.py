@@ -139,7 +139,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.inspect.quantities import parse_rules
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.ready.check import Terms
+    from gdnbench.ready.checks import ReadyOptions
     from gdnbench.ready.run import check_kernel
     from gdnbench.report.ready import print_readiness
     from gdnbench.verbs.progress import watch
@@ -147,7 +147,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     rules = parse_rules(joined(params["fail_on"]) or "spills")
     chosen = select_gpu(params["gpu"], list_gpus())
     with watch(quiet=params["quiet"]) as observer:
-        terms = Terms(
+        terms = ReadyOptions(
             archs=joined(params["arch"]),
             rules=rules,
             suite=params["suite"],

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from gdnbench.model.gpu import Gpu
     from gdnbench.score.plan import ScoreRequest
-    from gdnbench.score.sources import WatchedSources
-    from gdnbench.score.turns import StopOnChange, Turn, Turns
+    from gdnbench.score.turns import ScoreHistory, SourceWatcher, StopOnChange, Turn
 
 
 _POLL_S = 0.2
@@ -33,15 +32,14 @@ def score_on_save(asked: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool
     """Scores the kernel each time that its sources are saved, until that is stopped or `most` scores; 0 for any number.
 
     Raises:
-        GdnbenchError: as `Turns.take`.
+        GdnbenchError: as `ScoreHistory.take`.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.report.console import data_console
-    from gdnbench.score.sources import sources_of
-    from gdnbench.score.turns import Turns
+    from gdnbench.score.turns import ScoreHistory, watch_sources
 
-    sources = sources_of(load_catalog(), asked.kernel)
-    turns = Turns(asked, gpu, sources.folder, warm=warm)
+    sources = watch_sources(load_catalog(), asked.kernel)
+    turns = ScoreHistory(asked, gpu, sources.folder, warm=warm)
     with read_keys() as keys:
         _Loop(turns, sources, keys, data_console(), json=json, quiet=quiet).run(most)
 
@@ -60,8 +58,8 @@ class _Loop:
         stopped: whether `q` was pressed in the middle of a score.
     """
 
-    turns: Turns
-    sources: WatchedSources
+    turns: ScoreHistory
+    sources: SourceWatcher
     keys: Keys
     console: Console
     json: bool

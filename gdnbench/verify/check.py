@@ -14,11 +14,10 @@ from gdnbench.launch import TORCH_DTYPES, Launcher, Numerics, Workspace
 from gdnbench.launch.numerics import call_numerics, check_named
 from gdnbench.launch.workspace import is_poison
 from gdnbench.model.case import call_of
-from gdnbench.model.declaration import CONTEST_TOLERANCE
+from gdnbench.model.declaration import CONTEST_TOLERANCE, ExactGate, Gate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.kernel import NOTHING_IN_PLACE, Kernel
 from gdnbench.model.op import Op
 from gdnbench.model.status import GateResult, Status
-from gdnbench.model.tensor import ExactGate, Gate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.verify.gates import (
     copied_gate,
     differs,

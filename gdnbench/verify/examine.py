@@ -125,7 +125,7 @@ class Examination:
             raise UnfitError(Status.MISSING, f"needs the module {need.module}: {need.remedy}")
         if self.task.device not in kernel.devices:
             raise UnfitError(Status.UNSUPPORTED, "needs a GPU")
-        if reason := kernel.unable(self.case.workload):
+        if reason := kernel.unsupported_reason(self.case.workload):
             raise UnfitError(Status.UNSUPPORTED, reason)
 
     def _load(self) -> Binder:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from gdnbench.launch.workspace import TORCH_DTYPES, is_poison
+from gdnbench.model.declaration import FACTS, DtypeFacts, ExactGate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.model.status import GateResult, Status, WrongElements
-from gdnbench.model.tensor import FACTS, DtypeFacts, ExactGate, RmsGate, RoundoffGate, UlpGate
 from gdnbench.wording import spans_of, spans_text
 
 MOST_RANGES = 4  # ranges of indices along one axis that a line shows as a pattern

@@ -53,7 +53,7 @@ class _Interpretation:
 
     def conduct(self, scenarios: Sequence[str]) -> Examined:
         """Verifies on each kind of inputs, and twice on the first if a launch leaves state in the module."""
-        if reason := self._entry.kernel.unable(self._case.workload):
+        if reason := self._entry.kernel.unsupported_reason(self._case.workload):
             return Examined(self._case.id, Status.UNSUPPORTED, reason)
         gates: list[GateResult] = []
         notes: tuple[str, ...] = ()

@@ -12,9 +12,8 @@ from itertools import count
 from pathlib import Path
 
 from gdnbench.analyse.exit_code import exit_code_of_statuses
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
-from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
@@ -191,7 +190,7 @@ def verify_variants(
     refusing = {
         case.label: catalog.entries[case.variant.kernel]
         for case in cases
-        if catalog.entries[case.variant.kernel].kernel.unable(case.workload)
+        if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
     }
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
     return replace(verified, able=able, captured={each.profile: str(each.path) for each in captured})
@@ -222,7 +221,9 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
         catalog, replace(task, phase=Phase.INTERPRET, cases=tuple(rest)), folder, observer, checked
     )
     run_concurrently(*([check] if others else []), *interpret)
-    refused = {case.id for case in rest if catalog.entries[case.variant.kernel].kernel.unable(case.workload)}
+    refused = {
+        case.id for case in rest if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
+    }
     compiled = frozenset(id_ for id_ in interpreted.keys() - refused if checked[id_].status is Status.UNSUPPORTED)
     for id_ in compiled:
         checked[id_] = replace(checked[id_], reason=f"{_COMPILES}: {checked[id_].reason}")

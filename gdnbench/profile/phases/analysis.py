@@ -27,8 +27,7 @@ from gdnbench.profile.phases.stamps import (
     WordArray,
 )
 from gdnbench.stats import FloatArray
-from gdnbench.stats.estimators import interpolated_median
-from gdnbench.stats.timer_resolution import infer_resolution_us
+from gdnbench.stats.estimators import infer_resolution_us, interpolated_median
 
 BETWEEN = "(between)"
 WHOLE = "total"

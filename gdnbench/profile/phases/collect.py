@@ -11,8 +11,8 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.model.case import Build, Case
-from gdnbench.model.gpu import Gpu
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.profile.files import make_folder, profile_name
 from gdnbench.profile.phases.stamps import Stamps, read_stamps

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.model.sweep import Sweep
+from gdnbench.model.measurement import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
 from gdnbench.report.console import check_output_file, write_output_file
 from gdnbench.store.info import read_info
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import read_sweep
 from gdnbench.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from gdnbench.report.charts.layout import COLOUR, FOOT, FULL, NamedRows, blocks,
 from gdnbench.report.charts.selection import ChartView, time_us
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
 from gdnbench.stats import FloatArray
-from gdnbench.stats.timer_resolution import infer_resolution_us
+from gdnbench.stats.estimators import infer_resolution_us
 from gdnbench.store.samples import SAMPLES, read_samples
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from gdnbench.wording import did_you_mean
 if TYPE_CHECKING:
     from gdnbench.stats import FloatArray
 
+
 FASTEST = 5
 COLOURS = 9  # slots, as many as a theme has colours
 MOST = 8  # lines that a reader can still tell apart
@@ -114,9 +115,8 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     """
     if not axes:
         return None
-    from gdnbench.catalog.catalog import load_catalog
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import parse_workloads
-    from gdnbench.catalog.resolve import find_op
     from gdnbench.model.case import has_short_lists, write_in_full
 
     info = read_info(folder)

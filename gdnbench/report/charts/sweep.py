@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model.declaration import ParamValue
-from gdnbench.model.sweep import Plateau, Point, Sweep
+from gdnbench.model.measurement import Plateau, Point, Sweep
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
 from gdnbench.report.terminal_chart import TerminalChart

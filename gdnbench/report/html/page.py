@@ -12,9 +12,8 @@ from typing import Any
 from gdnbench import __version__
 from gdnbench.analyse.figure import FigureSource
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Plateau
 from gdnbench.model.status import Role
-from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
 from gdnbench.report.html.beside import Profiled, across_section, counters_section, published_section
 from gdnbench.report.html.content import (

@@ -16,9 +16,8 @@ from rich.text import Text
 from gdnbench.analyse.figure import FigureSource
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Role
-from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
@@ -26,13 +25,12 @@ from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.report.console import check_output_file, data_console, message_console, write_output_file
 from gdnbench.report.html.content import HtmlPage
 from gdnbench.stats import FloatArray
-from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.files import is_stored
 from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
-from gdnbench.store.sweep import read_sweep
+from gdnbench.store.tables import BuildRow, read_builds, read_sweep
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
     Raises UnknownNameError if there are no such figures.
     """
-    from gdnbench.analyse.foreign import PUBLISHED_NAME, find_published
+    from gdnbench.analyse.sources import PUBLISHED_NAME, find_published
 
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
         return Path(wanted)
@@ -97,7 +95,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 def load_figures(folder: Path) -> FigureSource:
     """Reads published figures; raises RunFormatError if they cannot be read."""
-    from gdnbench.analyse.foreign import load_published
+    from gdnbench.analyse.sources import load_published
 
     return load_published(folder)
 

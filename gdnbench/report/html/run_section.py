@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from gdnbench.model.case import tell_serialized
+from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
@@ -39,7 +39,7 @@ from gdnbench.report.html.content import (
 from gdnbench.report.html.report import ReportedRun, lead_line
 from gdnbench.report.units import flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.stats import FloatArray
-from gdnbench.store.builds import BuildRow
+from gdnbench.store.tables import BuildRow
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
@@ -307,6 +307,6 @@ def _build_row(build: BuildRow) -> HtmlRow:
     counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
     status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
     if build.serialized_because:
-        status += f", {tell_serialized(build.serialized_because)}"
+        status += f", {format_serialized(build.serialized_because)}"
     last = (build.interpreter, status)
     return HtmlRow(cells=(*map(text_cell, texts), *map(count_cell, counts), *map(text_cell, last)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdnbench.model.measurement import Measurement
-from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
+from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied

@@ -32,7 +32,7 @@ from gdnbench.inspect.quantities import (
     mix_order,
     mix_rows,
 )
-from gdnbench.model.case import tell_serialized
+from gdnbench.model.gpu import format_serialized
 from gdnbench.report.console import FittedTable, NameText
 from gdnbench.wording import plural
 
@@ -93,7 +93,7 @@ def refused_launches(outcomes: Sequence[BuildOutcome]) -> list[Text]:
 def serialized_products(outcomes: Sequence[BuildOutcome]) -> list[Text]:
     """Returns a line per kernel whose warpgroup products ptxas serializes, with its reason."""
     told = {
-        f"{outcome.subject.title} {outcome.arch}": tell_serialized(outcome.build.serialized_because)
+        f"{outcome.subject.title} {outcome.arch}": format_serialized(outcome.build.serialized_because)
         for outcome in outcomes
         if isinstance(outcome, CompiledKernel) and outcome.build.serialized_because
     }

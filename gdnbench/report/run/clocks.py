@@ -18,10 +18,10 @@ from gdnbench.model.workload import Workload
 from gdnbench.report.console import FittedTable, data_console, fits, plain_table
 from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
 from gdnbench.report.units import number, plus_minus, time_text
-from gdnbench.store.builds import BuildRow, build_row
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
 from gdnbench.store.schema import LargestErrorDocument
+from gdnbench.store.tables import BuildRow, build_row
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by clocks other than the run's own timer."""

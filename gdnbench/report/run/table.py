@@ -14,7 +14,8 @@ from rich.text import Text
 from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
-from gdnbench.model.case import explain_short_lists, tell_serialized
+from gdnbench.model.case import explain_short_lists
+from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
@@ -47,9 +48,9 @@ from gdnbench.report.units import (
     time_unit,
     traffic,
 )
-from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.tables import BuildRow, read_builds
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
 """Named rows, each with its kernel time, by the id of the case that they stand beneath."""
@@ -360,7 +361,7 @@ def _build_cells(build: BuildRow | None) -> list[Text]:
 
 def _serialized_builds(builds: Sequence[BuildRow]) -> list[Text]:
     return [
-        Text(f"  {build.title} {build.arch}: {tell_serialized(build.serialized_because)}", style="yellow")
+        Text(f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}", style="yellow")
         for build in builds
         if build.serialized_because
     ]
