@@ -30,6 +30,11 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
             print_next(console, answer.next)
 
 
+def print_line(text: str) -> None:
+    """Prints one line on stdout."""
+    print_block(data_console(), Note(text))
+
+
 def _document(tables: Sequence[Table[Any]]) -> object:
     return tables[0].document if len(tables) == 1 else [table.document for table in tables]
 
@@ -39,7 +44,7 @@ def print_block(console: Console, block: Block) -> None:
     if isinstance(block, Table):
         if block.title:
             console.print(Text(block.title, style="bold") if isinstance(block.title, str) else block.title)
-        if any(column.heading for column in block.columns):
+        if block.rows and any(column.heading for column in block.columns):
             console.print(TextTable(block))
         for note in block.notes:
             print_block(console, note)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -72,7 +73,9 @@ class Column(Generic[R]):
     def cell(self, row: R) -> Text:
         """Returns what people see of a row."""
         cell = self.show(row) if self.show else codec.cell(self.keys.partition(" ")[0], self.value(row))
-        return cell if isinstance(cell, Text) else Text(cell, style=self.style)
+        text = cell if isinstance(cell, Text) else Text(cell)
+        text.style = text.style or self.style
+        return text
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,21 @@ class Table(Generic[R]):
         """The table as JSON has it."""
         records = self.records()
         return {**self.head, self.rows_key: records} if self.rows_key else records
+
+
+def plain_rows(
+    rows: Sequence[Sequence[Cell]], *, right: Collection[int] = (), style: str = "", title: Cell = ""
+) -> Table[Sequence[Cell]]:
+    """Makes a table of cells without headings; the last column folds, those of `right` stand at the right.
+
+    `style` is that of the first column.
+    """
+    last = len(rows[0]) - 1 if rows else -1
+    columns: list[Column[Sequence[Cell]]] = [
+        Column("", itemgetter(n), " ", right=n in right, fold=n == last, style="" if n else style)
+        for n in range(last + 1)
+    ]
+    return Table(columns, rows, title, headed=False)
 
 
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
