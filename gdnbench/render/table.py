@@ -138,6 +138,16 @@ def plain_rows(
     return Table(columns, rows, title, headed=False)
 
 
+def check_rows(checks: Iterable[tuple[Cell, Cell, Cell, str]]) -> Table[Sequence[Cell]]:
+    """Makes a row of three cells for each check, and one below it for its remedy, unless that is empty."""
+    rows: list[Sequence[Cell]] = []
+    for *cells, remedy in checks:
+        rows.append(cells)
+        if remedy:
+            rows.append(("", Text("→", justify="right"), Text(remedy, style="cyan")))
+    return plain_rows(rows)
+
+
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
 """A part of what a terminal shows: a function prints what is neither text nor table, a chart."""
 
