@@ -18,7 +18,8 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
     if json:
         print_json(answer.document() if answer.document else _document(answer.tables))
     elif csv:
-        print_csv([record for table in answer.tables for record in table.records("csv")])
+        records = [record for table in answer.tables for record in table.records("csv")]
+        print_csv(answer.records() if answer.records else records)
     elif markdown:
         tables = ("\n".join(markdown_table(table)) for table in answer.tables)
         print_text(answer.markdown() if answer.markdown else "\n\n".join(tables))

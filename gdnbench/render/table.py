@@ -18,9 +18,10 @@ R = TypeVar("R")
 
 Cell = str | Text
 
-Level = Literal["", "failure", "legend", "summary", "title", "warning"]
+Level = Literal["", "caution", "failure", "legend", "summary", "title", "warning"]
 NOTE_STYLES: Mapping[Level, str] = {
     "": "",
+    "caution": "yellow",
     "failure": "red",
     "legend": "dim",
     "summary": "bold",
@@ -160,6 +161,7 @@ class Answer:
         tables: CSV has their rows, one below the other; JSON has their documents.
         text: takes the terminal's width in characters, and gives what it shows; by default the tables.
         document: gives the JSON document, if that is not the tables'.
+        records: gives the rows of CSV, if those are not the tables'.
         markdown: gives the Markdown, if that is not the tables'.
         next: the next command, or None for none.
     """
@@ -167,6 +169,7 @@ class Answer:
     tables: Sequence[Table[Any]] = ()
     text: Callable[[int], Iterable[Block]] | None = None
     document: Callable[[], object] | None = None
+    records: Callable[[], Sequence[Mapping[str, object]]] | None = None
     markdown: Callable[[], str] | None = None
     next: Sequence[str] | None = None
 

@@ -155,9 +155,9 @@ def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = Fa
         ("total", "", f"{megabytes(use.total_bytes)} of {megabytes(use.limit_bytes)}"),
     ]
     answer = Answer(
-        [Table([Column("*", lambda _: record)], [use])],
         text=lambda _: [Note(str(use.folder), whole=True), plain_rows(rows, right=(1, 2))],
         document=lambda: record,
+        records=lambda: [record],
         next=command("runs", "cache", "clean", "--older", "30d"),
     )
     print_answer(answer, json=json, csv=csv)
