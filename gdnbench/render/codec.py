@@ -55,8 +55,8 @@ def plain(value: object) -> object:
 
 def cell(key: str, value: object) -> Text:
     """Returns a value for people; `key` tells its unit: microseconds where it ends so, else numbers are ratios."""
-    if value is None:
-        return Text("")
+    if value is None or isinstance(value, Text):
+        return value or Text("")
     if isinstance(value, Status):
         return status_cell(value)
     if isinstance(value, Enum) and value.value in VERDICT_STYLES:

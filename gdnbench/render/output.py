@@ -18,7 +18,8 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
     if json:
         print_json(answer.document() if answer.document else _document(answer.tables))
     elif csv:
-        print_csv([record for table in answer.tables for record in table.records("csv")])
+        records = [record for table in answer.tables for record in table.records("csv")]
+        print_csv(answer.records() if answer.records else records)
     elif markdown:
         tables = ("\n".join(markdown_table(table)) for table in answer.tables)
         print_text(answer.markdown() if answer.markdown else "\n\n".join(tables))
@@ -30,6 +31,11 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
             print_next(console, answer.next)
 
 
+def print_line(text: str) -> None:
+    """Prints one line on stdout."""
+    print_block(data_console(), Note(text))
+
+
 def _document(tables: Sequence[Table[Any]]) -> object:
     return tables[0].document if len(tables) == 1 else [table.document for table in tables]
 
@@ -39,7 +45,7 @@ def print_block(console: Console, block: Block) -> None:
     if isinstance(block, Table):
         if block.title:
             console.print(Text(block.title, style="bold") if isinstance(block.title, str) else block.title)
-        if any(column.heading for column in block.columns):
+        if block.rows and any(column.heading for column in block.columns):
             console.print(TextTable(block))
         for note in block.notes:
             print_block(console, note)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -17,9 +18,10 @@ R = TypeVar("R")
 
 Cell = str | Text
 
-Level = Literal["", "failure", "legend", "summary", "title", "warning"]
+Level = Literal["", "caution", "failure", "legend", "summary", "title", "warning"]
 NOTE_STYLES: Mapping[Level, str] = {
     "": "",
+    "caution": "yellow",
     "failure": "red",
     "legend": "dim",
     "summary": "bold",
@@ -72,7 +74,9 @@ class Column(Generic[R]):
     def cell(self, row: R) -> Text:
         """Returns what people see of a row."""
         cell = self.show(row) if self.show else codec.cell(self.keys.partition(" ")[0], self.value(row))
-        return cell if isinstance(cell, Text) else Text(cell, style=self.style)
+        text = cell if isinstance(cell, Text) else Text(cell)
+        text.style = text.style or self.style
+        return text
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,31 @@ class Table(Generic[R]):
         return {**self.head, self.rows_key: records} if self.rows_key else records
 
 
+def plain_rows(
+    rows: Sequence[Sequence[Cell]], *, right: Collection[int] = (), style: str = "", title: Cell = ""
+) -> Table[Sequence[Cell]]:
+    """Makes a table of cells without headings; the last column folds, those of `right` stand at the right.
+
+    `style` is that of the first column.
+    """
+    last = len(rows[0]) - 1 if rows else -1
+    columns: list[Column[Sequence[Cell]]] = [
+        Column("", itemgetter(n), " ", right=n in right, fold=n == last, style="" if n else style)
+        for n in range(last + 1)
+    ]
+    return Table(columns, rows, title, headed=False)
+
+
+def check_rows(checks: Iterable[tuple[Cell, Cell, Cell, str]]) -> Table[Sequence[Cell]]:
+    """Makes a row of three cells for each check, and one below it for its remedy, unless that is empty."""
+    rows: list[Sequence[Cell]] = []
+    for *cells, remedy in checks:
+        rows.append(cells)
+        if remedy:
+            rows.append(("", Text("→", justify="right"), Text(remedy, style="cyan")))
+    return plain_rows(rows)
+
+
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
 """A part of what a terminal shows: a function prints what is neither text nor table, a chart."""
 
@@ -132,6 +161,7 @@ class Answer:
         tables: CSV has their rows, one below the other; JSON has their documents.
         text: takes the terminal's width in characters, and gives what it shows; by default the tables.
         document: gives the JSON document, if that is not the tables'.
+        records: gives the rows of CSV, if those are not the tables'.
         markdown: gives the Markdown, if that is not the tables'.
         next: the next command, or None for none.
     """
@@ -139,6 +169,7 @@ class Answer:
     tables: Sequence[Table[Any]] = ()
     text: Callable[[int], Iterable[Block]] | None = None
     document: Callable[[], object] | None = None
+    records: Callable[[], Sequence[Mapping[str, object]]] | None = None
     markdown: Callable[[], str] | None = None
     next: Sequence[str] | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -103,7 +102,6 @@ def show(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.cards import print_joint
     from gdnbench.report.run.clocks import print_errors
     from gdnbench.report.run.table import print_run
     from gdnbench.report.step import print_step
@@ -119,13 +117,17 @@ def show(
         _draw(runs or [""], results, chart, joined(kernel), sizes(shape), output)
         return
     if contest:
-        _score(runs or [""], results, suite, joined(over), json=json, csv=csv)
+        from gdnbench.verbs.show_contest import print_contest
+
+        print_contest(runs or [""], results, suite, joined(over), json=json, csv=csv)
         return
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
         if suite or over or emit_dispatch or errors or profile:
             alone = "--suite, --over, --profile, --emit-dispatch and --errors"
             raise UsageError(f"{alone} are for one run", "name one run")
+        from gdnbench.verbs.cards import print_joint
+
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return
     if errors and (json or csv):
@@ -172,20 +174,3 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
     else:
         print_chart(data_console(), chart, folder, kernels, workloads)
-
-
-def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
-    from gdnbench.analyse.contest import contest_of_run, has_workloads
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.catalog.resolve import find_op
-    from gdnbench.model.declaration import CONTEST_SUITE
-    from gdnbench.report.contest import print_contest
-    from gdnbench.store.find import find_run
-    from gdnbench.store.info import read_info
-
-    catalog, suite = load_catalog(), suite or CONTEST_SUITE
-    references = [label for label in over.split(",") if label]
-    serves = partial(has_workloads, ops=catalog.ops, suite=suite)
-    folders = [find_run(results, run, serves=serves) for run in runs]
-    scored = [contest_of_run(folder, find_op(catalog, read_info(folder).op), suite, references) for folder in folders]
-    print_contest(scored, json=json, csv=csv)
