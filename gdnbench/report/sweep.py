@@ -28,15 +28,16 @@ from gdnbench.render.console import (
     print_next,
     print_text,
 )
+from gdnbench.render.output import print_block
 from gdnbench.render.terminal_chart import OptionalCharts
 from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
 from gdnbench.report.charts.sweep import print_sweep_charts
-from gdnbench.report.run.table import build_table
-from gdnbench.report.run.text import control_lines, next_words, part_text
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.sweep import read_sweep
+from gdnbench.verbs.run_notes import control_lines, next_words, part_text
+from gdnbench.verbs.run_tables import build_blocks
 
 
 def dispatch_text(info: RunInfo, sweep: Sweep) -> str:
@@ -172,7 +173,8 @@ def _print_tables(info: RunInfo, sweep: Sweep, measurements: Sequence[Measuremen
     console.print(Text(f"stored in {place_asked(folder)}", style="dim"), soft_wrap=True)
     builds = read_builds(folder)
     if builds and not info.on_gpu:
-        console.print(build_table(builds))
+        for block in build_blocks(builds):
+            print_block(console, block)
     print_next(console, next_words(info, folder, "--emit-dispatch" if sweep.plateaus else "--csv"))
 
 
