@@ -19,7 +19,6 @@ from gdnbench.measure.observer import Observer
 from gdnbench.measure.protocol import Examined, Sampled
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Status
-from gdnbench.report.step import explain
 from gdnbench.step.measure import StepPlan, measure_plan
 from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.step.plan import (
@@ -35,6 +34,7 @@ from gdnbench.step.plan import (
 )
 from gdnbench.store.info import read_info
 from gdnbench.store.step import read_launch_ways, read_steps, write_steps
+from gdnbench.verbs.show_step import explain
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"

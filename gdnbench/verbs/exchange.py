@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gdnbench.origin import RESULTS
+from gdnbench.render.console import message_console
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Note
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.options import (
     JsonOption,
@@ -24,7 +28,7 @@ from gdnbench.verbs.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gdnbench.model.op import Op
     from gdnbench.model.workload import Workload
@@ -72,7 +76,6 @@ def export(
     from gdnbench.exchange.definition import read_definition
     from gdnbench.exchange.export import ExportRequest
     from gdnbench.exchange.export import export as write
-    from gdnbench.report.exchange import print_exported
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
 
@@ -95,7 +98,33 @@ def export(
         binding=binding,
         store_inputs=inputs == "drawn",
     )
-    print_exported(write(catalog, request), request.to, json=json, quiet=quiet)
+    written = write(catalog, request)
+    _print_files(
+        [str(request.to / name) for name in written.files],
+        written.notes,
+        [f"flashinfer-bench run --local {quote(str(request.to))}"],
+        {"folder": request.to, "files": written.files, "notes": written.notes},
+        json=json,
+        quiet=quiet,
+    )
+
+
+def _print_files(
+    files: Sequence[str],
+    notes: Sequence[str],
+    steps: Sequence[str],
+    document: Mapping[str, object],
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Prints what was written and what to do next, which may be several commands; notes on stderr."""
+    console = message_console(quiet=quiet)
+    for note in notes:
+        console.print(f"note: {note}", markup=False)
+    lines = [*files, "", *(f"next: {step}" for step in steps)]
+    text = [Note(line, whole=True) for line in lines]  # whole, to be copied
+    print_answer(Answer(text=lambda _: text, document=lambda: document), json=json)
 
 
 def _weights(op: Op, shape: str, suite: str, info: RunInfo | None) -> Mapping[Workload, float]:
@@ -140,7 +169,14 @@ def import_files(
     """
     from gdnbench.exchange.importing import ImportRequest
     from gdnbench.exchange.importing import import_files as read
-    from gdnbench.report.exchange import print_imported
 
     imported = read(ImportRequest(files=files, to=to, op=op, name=name, results=results))
-    print_imported(imported, json=json, quiet=quiet)
+    document = {
+        "ops": imported.ops,
+        "kernels": imported.kernels,
+        "published": imported.published,
+        "folders": imported.folders,
+        "notes": imported.notes,
+    }
+    folders = list(map(str, imported.folders))
+    _print_files(folders, imported.notes, imported.next_steps, document, json=json, quiet=quiet)

@@ -102,14 +102,14 @@ def show(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.step import print_step
-    from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
     from gdnbench.store.step import is_step
     from gdnbench.store.sweep import read_sweep
     from gdnbench.verbs.run_clocks import print_errors
     from gdnbench.verbs.run_tables import print_run
+    from gdnbench.verbs.show_step import print_step
+    from gdnbench.verbs.show_sweep import print_sweep
 
     check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
     check_mode(ctx, "contest", (), _NO_CONTEST)

@@ -1,25 +1,22 @@
-"""Prints a step: a table per workload and condition of the L2, what a layer's time is made of, or launches."""
+"""Prints a stored step: a table per workload and condition of the L2, what a layer's time is made of, or launches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gdnbench.model.status import Status
-from gdnbench.origin import out_option
-from gdnbench.render.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.codec import verdict_cell
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text
 from gdnbench.store.info import RunInfo, info_document, read_info
 from gdnbench.store.step import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.wording import plural
-
-_DROPPED = ("gap", "kernels", "host", "queued")  # the lines below the tables tell the first two, too
 
 _LEGEND = (
     "µs a layer. step: event to event from an idle stream, host and GPU together; queued: the same, all enqueued "
@@ -36,61 +33,64 @@ _LAUNCH_LEGEND = (
 def print_step(folder: Path, *, json: bool, csv: bool) -> None:
     """Prints a stored step, or stored launches; raises RunFormatError if the run is damaged or its table missing."""
     info, steps, ways = read_info(folder), read_steps(folder), read_launch_ways(folder)
-    rows: Sequence[StepRow | LaunchWayRow] = [*steps, *ways]
-    if not rows:
+    records = [*map(asdict, steps), *map(asdict, ways)]
+    if not records:
         refuse_lost_rows(folder, info.op)
-    if json:
-        print_json({"run": info_document(info), "rows": [asdict(row) for row in rows], "explained": explain(steps)})
-        return
-    if csv:
-        print_csv([asdict(row) for row in rows])
-        return
-    console = data_console()
-    _print_headline(console, info, steps)
-    if steps:
-        _print_steps(console, steps)
+    answer = Answer(
+        text=lambda _: _text(info, steps, ways),
+        document=lambda: {"run": info_document(info), "rows": records, "explained": explain(steps)},
+        records=lambda: records,
+        next=command("show", info.run_id, "--csv", results=folder.parent),
+    )
+    print_answer(answer, json=json, csv=csv)
+
+
+def _text(info: RunInfo, steps: Sequence[StepRow], ways: Sequence[LaunchWayRow]) -> Iterator[Block]:
+    yield _headline(info, steps)
+    yield from _steps(steps) if steps else ()
     if ways:
-        _print_ways(console, ways)
-    for warning in info.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
-    print_next(console, ["gdnbench", "show", info.run_id, "--csv", *out_option(folder.parent)])
+        yield Table(_WAY_COLUMNS, [row for row in ways if row.status is Status.OK])
+        for way in ways:
+            if way.status is not Status.OK:
+                yield Note(f"{way.way}, {way.arguments} arguments: {way.reason}", "legend")
+        yield ""
+        yield Note(_LAUNCH_LEGEND, "legend")
+    yield from (Note(warning, "warning") for warning in info.warnings)
 
 
-def _print_headline(console: Console, info: RunInfo, steps: Sequence[StepRow]) -> None:
+def _headline(info: RunInfo, steps: Sequence[StepRow]) -> Text:
     gpu = info.machine.get("gpu") or {}
     what = f"a step of {steps[0].layers} layers of {info.op}" if steps else "launches of an empty kernel"
     text = Text(f"{what} on {gpu.get('name') or info.gpu}", style="bold")
     settings = info.settings
-    told = f": {settings['rounds']} rounds of {settings['samples']} samples"
-    told += f" in {plural(settings.get('processes', 1), 'process', 'processes')}"
+    measured = f": {settings['rounds']} rounds of {settings['samples']} samples"
+    measured += f" in {plural(settings.get('processes', 1), 'process', 'processes')}"
     if steps and steps[0].between_mib:
-        told += f", {steps[0].between_mib:g} MiB read between two layers"
-    text.append(told, style="not bold")
+        measured += f", {steps[0].between_mib:g} MiB read between two layers"
+    text.append(measured, style="not bold")
     if not info.complete:
         text.append("  (partial)", style="bold yellow")
-    console.print(text)
+    return text
 
 
-def _print_steps(console: Console, rows: Sequence[StepRow]) -> None:
+def _steps(rows: Sequence[StepRow]) -> Iterator[Block]:
     for workload, l2 in dict.fromkeys((row.workload, row.l2) for row in rows):
-        here = [row for row in rows if (row.workload, row.l2) == (workload, l2)]
-        console.print(Text(f"\n{workload}, L2 {l2}", style="bold"))
-        timed = [row for row in here if row.step_us is not None and not row.is_again]
-        if timed:
-            console.print(FittedTable(_table(timed), _DROPPED))
-        for row in here:
+        measured = [row for row in rows if (row.workload, row.l2) == (workload, l2)]
+        yield ""
+        yield Note(f"{workload}, L2 {l2}", "title")
+        yield Table(_COLUMNS, [row for row in measured if row.step_us is not None and not row.is_again])
+        for row in measured:
             if row.is_again and row.speedup is not None:
-                console.print(Text(_control(row), style="yellow" if row.verdict in {"faster", "slower"} else ""))
-        for row in here:
+                yield Note(_control(row), "caution" if row.verdict in {"faster", "slower"} else "")
+        for row in measured:
             if row.status is not Status.OK and not row.is_again:
-                told = f"{row.label} {row.path}: {row.reason}"
-                console.print(Text(told, style="red" if row.status.is_failure else "dim"))
-    lines = explain(rows)
-    if lines:
-        console.print(Text("\nwhat a layer's time is made of", style="bold"))
-        for line in lines:
-            console.print(Text(line))
-    console.print(Text(f"\n{_LEGEND}", style="dim"))
+                yield Note(f"{row.label} {row.path}: {row.reason}", "failure" if row.status.is_failure else "legend")
+    if lines := explain(rows):
+        yield ""
+        yield Note("what a layer's time is made of", "title")
+        yield from lines
+    yield ""
+    yield Note(_LEGEND, "legend")
 
 
 def _control(row: StepRow) -> str:
@@ -99,33 +99,11 @@ def _control(row: StepRow) -> str:
     return f"A/A: {row.label} {row.path} against itself {factor(value)}{spread} {row.verdict}"
 
 
-def _table(rows: Sequence[StepRow]) -> Table:
-    table = plain_table()
-    table.add_column("kernel", overflow="fold")
-    table.add_column("path", no_wrap=True)
-    for heading in ("step", "queued", "kernels", "gap", "host"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("vs", justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            Text(row.label),
-            row.path,
-            _with_interval(row.step_us, row.step_lo_us, row.step_hi_us),
-            _plain(row.queued_us),
-            _plain(row.kernels_us),
-            _absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us),
-            _plain(row.host_us),
-            _versus(row),
-        )
-    return table
-
-
 def _versus(row: StepRow) -> Text:
     if row.speedup is None or row.speedup_lo is None or row.speedup_hi is None:
         return Text("")
     spread = plus_minus(relative_half_width(row.speedup, row.speedup_lo, row.speedup_hi))
-    styles = {"faster": "green", "slower": "red", "unclear": "yellow"}
-    return Text(f"{factor(row.speedup)}{spread} {row.verdict}", style=styles.get(row.verdict, ""))
+    return verdict_cell(row.verdict, f"{factor(row.speedup)}{spread} {row.verdict}")
 
 
 def _plain(value: float | None) -> str:
@@ -145,24 +123,43 @@ def _absolute(value: float | None, low: float | None, high: float | None) -> str
     return f"{time_text(value)} ±{time_text((high - low) / 2)}"
 
 
+_COLUMNS: list[Column[StepRow]] = [
+    Column("", lambda row: row.label, "kernel", fold=True),
+    Column("", lambda row: row.path, "path"),
+    Column("", lambda row: _with_interval(row.step_us, row.step_lo_us, row.step_hi_us), "step", right=True),
+    Column("", lambda row: _plain(row.queued_us), "queued", right=True, drop=1),
+    Column("", lambda row: _plain(row.kernels_us), "kernels", right=True, drop=3),
+    Column("", lambda row: _absolute(row.gap_us, row.gap_lo_us, row.gap_hi_us), "gap", right=True, drop=4),
+    Column("", lambda row: _plain(row.host_us), "host", right=True, drop=2),
+    Column("", lambda row: row.speedup, "vs", _versus, right=True),
+]
+
+_WAY_COLUMNS: list[Column[LaunchWayRow]] = [
+    Column("", lambda row: row.way, "way"),
+    Column("", lambda row: str(row.arguments or "own"), "arguments", right=True),
+    Column("", lambda row: _with_interval(row.host_us, row.host_lo_us, row.host_hi_us), "host", right=True),
+    Column("", lambda row: _with_interval(row.gap_us, row.gap_lo_us, row.gap_hi_us), "gap", right=True),
+]
+
+
 def explain(rows: Sequence[StepRow]) -> list[str]:
     """Describes the measured differences between paths, a line each."""
     lines = []
     groups = dict.fromkeys((row.label, row.workload, row.l2) for row in rows)
     for label, workload, l2 in groups:
-        here = [row for row in rows if (row.label, row.workload, row.l2, row.is_again) == (label, workload, l2, 0)]
-        timed = {row.path: row for row in here if row.step_us is not None}
-        told = [_made_of(row) for row in timed.values() if row.path in {"python", "c-loop", "graph"}]
-        told += [line for row in timed.values() if (line := _saves(row))]
+        measured = [row for row in rows if (row.label, row.workload, row.l2, row.is_again) == (label, workload, l2, 0)]
+        timed = {row.path: row for row in measured if row.step_us is not None}
+        parts = [_made_of(row) for row in timed.values() if row.path in {"python", "c-loop", "graph"}]
+        parts += [line for row in timed.values() if (line := _saves(row))]
         walk, graph = timed.get("persistent"), timed.get("graph")
         if walk and graph and walk.queued_us is not None and graph.queued_us is not None:
             less = graph.queued_us - walk.queued_us
-            told.append(
+            parts.append(
                 f"persistent, queued, takes {_signed(-less)} µs a layer beside the graph's nodes: "
                 "what their gaps, ramps and tails are worth"
             )
-        if any(told):
-            lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in told if line)]
+        if any(parts):
+            lines += [f"{label}, {workload}, L2 {l2}:", *(f"  {line}" for line in parts if line)]
     return lines
 
 
@@ -190,23 +187,3 @@ def _saves(row: StepRow) -> str:
 
 def _signed(value: float) -> str:
     return f"{'+' if value > 0 else '-'}{time_text(abs(value))}"
-
-
-def _print_ways(console: Console, rows: Sequence[LaunchWayRow]) -> None:
-    table = plain_table()
-    table.add_column("way", no_wrap=True)
-    for heading in ("arguments", "host", "gap"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        if row.status is Status.OK:
-            table.add_row(
-                row.way,
-                str(row.arguments or "own"),
-                _with_interval(row.host_us, row.host_lo_us, row.host_hi_us),
-                _with_interval(row.gap_us, row.gap_lo_us, row.gap_hi_us),
-            )
-    console.print(table)
-    for row in rows:
-        if row.status is not Status.OK:
-            console.print(Text(f"{row.way}, {row.arguments} arguments: {row.reason}", style="dim"))
-    console.print(Text(f"\n{_LAUNCH_LEGEND}", style="dim"))
