@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeGuard
 
 from rich.text import Text
 
 from gdnbench.model.status import Status
-from gdnbench.render.units import factor, plus_minus, time_text
+from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text
 
 VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
 """By the value of a `stats.interval.Verdict`."""
+
+GLYPHS = {"faster": "▲", "slower": "▼", "same": "=", "unclear": "?", "best": "★", "tied": "="}
+"""Signs of verdicts and places on a page, so that colour alone does not tell them apart."""
 
 NAME_STYLE = "cyan"
 """Of the names of kernels."""
@@ -29,6 +33,20 @@ class IntervalLike(Protocol):
     low: float
     high: float
     relative_half_width: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A stored value and the ends of its interval, which may be infinite or NaN."""
+
+    estimate: float
+    low: float
+    high: float
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half of the interval over the value; infinite or NaN if an end is."""
+        return relative_half_width(self.estimate, self.low, self.high)
 
 
 def is_interval(value: object) -> TypeGuard[IntervalLike]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
-from gdnbench.render.codec import is_interval
+from gdnbench.model.status import Role
+from gdnbench.render.codec import GLYPHS, is_interval
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import half_text
 
@@ -58,26 +59,41 @@ class HtmlTable:
     rows: tuple[HtmlRow, ...]
 
 
-def html_table(table: Table[R], name: str, caption: str, kind: Callable[[R], str] = lambda _row: "") -> HtmlTable:
-    """Makes the page's table of the columns that people see; `name` is its id, `kind` tells floors and the baseline."""
-    columns = [column for column in table.columns if column.heading]
+def html_table(
+    table: Table[R], name: str, caption: str, kind: Callable[[R], str] = lambda _row: "", *, filled: bool = False
+) -> HtmlTable:
+    """Makes the page's table of the columns that people see; `name` is its id, `kind` tells floors and the baseline.
+
+    With `filled`, columns that no row fills are left out.
+    """
+    columns = [(column, [_cell(column, row) for row in table.rows]) for column in table.columns if column.heading]
+    if filled and table.rows:
+        columns = [(column, cells) for column, cells in columns if any(cell.text for cell in cells)]
     heads = (
         HtmlColumn(heading=column.heading, numeric=column.right, title=column.meaning, folds=column.fold)
-        for column in columns
+        for column, _ in columns
     )
-    rows = (HtmlRow(cells=tuple(_cell(column, row) for column in columns), kind=kind(row)) for row in table.rows)
+    rows = (
+        HtmlRow(cells=tuple(cells[place] for _, cells in columns), kind=kind(row))
+        for place, row in enumerate(table.rows)
+    )
     return HtmlTable(id=name, caption=caption, columns=tuple(heads), rows=tuple(rows))
 
 
 def _cell(column: Column[Any], row: Any) -> HtmlCell:
-    value, text = column.value(row), column.cell(row).plain
+    value = column.value(row)
+    if isinstance(value, HtmlCell):
+        return value
+    text = column.cell(row).plain
     if isinstance(value, Enum):
-        return HtmlCell(text=text, sort=str(value.value), mark=str(value.value))
+        word = str(value.value)
+        mark = "role" if isinstance(value, Role) else word
+        return HtmlCell(text=f"{GLYPHS.get(word, '')} {text}".strip(), sort=word, mark=mark)
     if is_interval(value):
         aside = half_text(value.relative_half_width)
         return HtmlCell(text=text.removesuffix(f" {aside}"), aside=aside, sort=_finite(value.estimate))
     if isinstance(value, int | float):
-        return HtmlCell(text=text, sort=_finite(value))
+        return HtmlCell(text=text, sort=_finite(value) if text else None)
     return HtmlCell(text=text, sort=text or None)
 
 

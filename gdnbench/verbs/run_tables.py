@@ -14,7 +14,7 @@ from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.measure.preflight import repeat_words, rerun_words
 from gdnbench.model.case import explain_short_lists, tell_serialized
-from gdnbench.model.measurement import Measurement, Timing
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
@@ -24,12 +24,16 @@ from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import TimeUnit, flops_bind, number, plus_minus, tflops_text, time_unit, traffic
+from gdnbench.stats.interval import Verdict
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, flat_rows, has_times, run_document, suite_rows
 from gdnbench.verbs.run_notes import (
+    KERNEL_MEANING,
+    STREAM_MEANING,
     baseline_name,
+    bound_meaning,
     control_lines,
     failure_lines,
     headline,
@@ -38,8 +42,10 @@ from gdnbench.verbs.run_notes import (
     name_cell,
     next_words,
     notes_of,
+    ratio_value,
     speedup_text,
     suite_blocks,
+    time_spread,
 )
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
@@ -144,7 +150,7 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """A row of a workload's table: a case, or, with a name, what stands beneath one."""
 
     row: Measurement
@@ -176,7 +182,7 @@ class WorkloadView:
         `printed` has what was already printed in full, reasons for failures and, by sizes, dependence on the inputs; it
         is updated.
         """
-        lines = self._lines()
+        lines = self.lines()
         yield ""
         bound = f", bound by {'FLOPs' if flops_bind(self.rows) else 'copying'}" if self.flops and lines else ""
         yield Note(f"{self.title}  ({traffic(max(row.nbytes for row in self.rows))}{bound})", "title")
@@ -187,21 +193,22 @@ class WorkloadView:
         yield from _not_printed(inputs_lines(self.rows), self.rows[0].case.workload, printed)
         yield from failure_lines(failed, printed=printed)
 
-    def _lines(self) -> list[_Line]:
+    def lines(self) -> list[Line]:
+        """Returns the timed rows in the order of the table, each followed by what stands beneath it."""
         by_id = {row.case.id: row for row in self.kernel_times or () if row.timing}
         timed = [row for row in self.rows if row.timing and row.role is not Role.CONTROL]
         timed.sort(key=lambda row: (_time_us(by_id.get(row.case.id)) if by_id else 0.0, _time_us(row)))
-        lines: list[_Line] = []
+        lines: list[Line] = []
         for row in timed:
-            lines.append(_Line(row, by_id.get(row.case.id)))
-            lines += [_Line(other, time, f"  {name}") for name, other, time in self.beneath.get(row.case.id, ())]
+            lines.append(Line(row, by_id.get(row.case.id)))
+            lines += [Line(other, time, f"  {name}") for name, other, time in self.beneath.get(row.case.id, ())]
         return lines
 
-    def _table(self, lines: Sequence[_Line], width: int) -> Iterator[Block]:
+    def _table(self, lines: Sequence[Line], width: int) -> Iterator[Block]:
         timed = [line.row for line in lines if not line.name]
         has_kernel_times = any(line.kernel_time for line in lines)
         beside = width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if has_kernel_times else 0)
-        make = partial(self._columns, lines, notes=beside)
+        make = partial(self.columns, lines, notes=beside)
         table = Table(tuple(make()), lines, style=lambda line: "dim" if line.name else "")
         # If the table has a column of notes, that column is folded.
         if not beside and TextTable(table).width > width:
@@ -211,45 +218,70 @@ class WorkloadView:
             noted = ((row, notes_of(row)) for row in timed)
             yield from (Note(f"  {row.case.label}: {'; '.join(notes)}", "legend") for row, notes in noted if notes)
 
-    def _columns(self, lines: Sequence[_Line], *, notes: bool, broken: bool = False) -> Iterator[Column[_Line]]:
-        """Yields the columns; with one of `notes` all stay, `broken` puts a label's params on a line of their own."""
-        by_kernel, on_gpu = self.kernel_times is not None, self.info.on_gpu
-        unit = time_unit(_time_us(line.row) for line in lines if not line.name)
+    def columns(
+        self, lines: Sequence[Line], *, notes: bool, broken: bool = False, built: bool = False
+    ) -> Iterator[Column[Line]]:
+        """Yields the columns; with one of `notes` all stay.
 
-        def column(heading: str, show: Callable[[_Line], str | Text], drop: int = 0) -> Column[_Line]:
-            return Column("", lambda line: line, heading, show, drop=0 if notes else drop, right=True)
+        `broken` puts a label's params on a line of their own; `built` adds what the compiler reports.
+        """
+        info, by_kernel = self.info, self.kernel_times is not None
+        timed = [line for line in lines if not line.name]
 
-        yield Column(
-            "", lambda line: line, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True
-        )
+        def column(
+            heading: str, value: Callable[[Line], object], show: Callable[[Line], str | Text], meaning: str, drop: int
+        ) -> Column[Line]:
+            return Column("", value, heading, show, drop=0 if notes else drop, right=True, meaning=meaning)
+
+        def time(name: str, of: Callable[[Line], Measurement | None], meaning: str, drop: int) -> Column[Line]:
+            unit = time_unit(_time_us(of(line)) for line in timed)
+            show = partial(_time_text, of, unit)
+            return column(f"{name} {unit.name}", lambda line: time_spread(of(line)), show, meaning, drop)
+
+        def count(heading: str, field: str, meaning: str) -> Column[Line]:
+            return Column("", lambda line: _known(line, field), heading, right=True, meaning=meaning)
+
+        yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
         if by_kernel:
-            kernel_unit = time_unit(map(_time_us, self.kernel_times or ()))
-            yield column(f"kernel {kernel_unit.name}", lambda line: _time(line.kernel_time, kernel_unit))
-        heading = "stream" if by_kernel else "time" if on_gpu else "CPU time"
-        yield column(f"{heading} {unit.name}", lambda line: _time(line.row, unit), drop=5 if by_kernel else 0)
-        if on_gpu:
+            yield time("kernel", lambda line: line.kernel_time, KERNEL_MEANING, 0)
+        stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
+        yield time(stream, lambda line: line.row, STREAM_MEANING, 5 if by_kernel else 0)
+        if info.on_gpu:
             yield from self._rates(column)
-        versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(self.info)}"
-        yield column(versus, lambda line: _versus(line.row), drop=1)
-        yield Column("", lambda line: line, "verdict", lambda line: _verdict(line.row))
-        if on_gpu:
-            mhz = column("MHz", lambda line: number(line.row.timing.sm_mhz if line.row.timing else math.nan), drop=6)
-            yield mhz
+        versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
+        meaning = "baseline time / time; above 1 is faster"
+        yield column(versus, lambda line: ratio_value(line.row), lambda line: _versus(line.row), meaning, 1)
+        yield Column(
+            "", lambda line: verdict_value(line.row), "verdict", lambda line: _verdict(line.row),
+            meaning="against the baseline",
+        )  # fmt: skip
+        if built:
+            yield count("regs", "registers", "registers a thread")
+            yield count("spill B", "spill_bytes", "bytes a thread that do not fit registers")
+            yield count("smem B", "shared_bytes", "static shared memory a block, bytes")
+        if info.on_gpu:
+            meaning = "median SM clock during the samples"
+            yield column("MHz", _clock, lambda line: number(_clock(line)), meaning, 6)
         if notes:
-            yield Column("", lambda line: line, "notes", _notes_cell, fold=True)
+            yield Column("", _notes_text, "notes", fold=True)
 
-    def _rates(self, column: Callable[..., Column[_Line]]) -> Iterator[Column[_Line]]:
-        def show(line: _Line, text: Callable[[Timing], str]) -> str:
+    def _rates(self, column: Callable[..., Column[Line]]) -> Iterator[Column[Line]]:
+        per = "time" if self.kernel_times is None else "kernel time"
+
+        def value(line: Line, field: str) -> float:
             row = line.row if self.kernel_times is None else line.kernel_time
-            return text(row.timing) if row and row.timing else ""
+            if row is None or row.timing is None or (field == "sol" and not line.row.role.does_the_work):
+                return math.nan
+            return float(getattr(row.timing, field))
 
-        def share(line: _Line) -> str:
-            return show(line, lambda timing: number(timing.sol, ".1%")) if line.row.role.does_the_work else ""
+        def rate(heading: str, field: str, text: Callable[[float], str], meaning: str, drop: int) -> Column[Line]:
+            return column(heading, partial(value, field=field), lambda line: text(value(line, field)), meaning, drop)
 
-        yield column("GB/s", partial(show, text=lambda timing: number(timing.bandwidth_gbs)), drop=4)
+        yield rate("GB/s", "bandwidth_gbs", number, f"the least traffic of the op / {per}", 4)
         if self.flops:
-            yield column("TFLOP/s", partial(show, text=lambda timing: tflops_text(timing.tflops)), drop=3)
-        yield column("of bound", share, drop=2)
+            yield rate("TFLOP/s", "tflops", tflops_text, f"the op's floating-point operations / {per}", 3)
+        meaning = bound_meaning("bound" if self.flops else "copying floor", by_kernel=self.kernel_times is not None)
+        yield rate("of bound", "sol", lambda share: number(share, ".1%"), meaning, 2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(
@@ -269,9 +301,9 @@ def _not_printed(lines: Sequence[Text], workload: Workload, printed: set[str]) -
     return new
 
 
-def _time(row: Measurement | None, unit: TimeUnit) -> str:
-    timing = row.timing if row else None
-    return unit.text(timing.time_us) + plus_minus(timing.relative_half_width) if timing else ""
+def _time_text(of: Callable[[Line], Measurement | None], unit: TimeUnit, line: Line) -> str:
+    time = time_spread(of(line))
+    return unit.text(time.estimate) + plus_minus(time.relative_half_width) if time else ""
 
 
 def _versus(row: Measurement) -> Text:
@@ -281,12 +313,31 @@ def _versus(row: Measurement) -> Text:
 
 
 def _verdict(row: Measurement) -> Text:
+    value = verdict_value(row)
+    return Text(value.value, style="dim") if isinstance(value, Role) else verdict_cell(value.value if value else "")
+
+
+def verdict_value(row: Measurement) -> Role | Verdict | None:
+    """Returns the verdict against the baseline, or the role of a row that has none."""
     if not row.role.does_the_work or row.role is Role.BASELINE:
-        return Text(row.role.value, style="dim")
-    return verdict_cell(row.versus.verdict if row.versus else "")
+        return row.role
+    return Verdict(row.versus.verdict) if row.versus and row.versus.verdict else None
 
 
-def _notes_cell(line: _Line) -> str:
+def _label(line: Line) -> str:
+    return line.name or line.row.case.label
+
+
+def _clock(line: Line) -> float:
+    return line.row.timing.sm_mhz if line.row.timing else math.nan
+
+
+def _known(line: Line, field: str) -> int | None:
+    count = getattr(line.row, field)
+    return None if count < 0 else int(count)
+
+
+def _notes_text(line: Line) -> str:
     return "" if line.name else "; ".join(notes_of(line.row))
 
 

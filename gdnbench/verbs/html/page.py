@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,29 +16,25 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
-from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlTable
+from gdnbench.render.html import HtmlCell, HtmlTable, html_table
+from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind
-from gdnbench.report.html.beside import Profiled, across_section, counters_section, published_section
-from gdnbench.report.html.content import (
-    KERNEL_TITLE,
-    STREAM_TITLE,
+from gdnbench.stats.interval import Verdict
+from gdnbench.verbs.html.beside import Profiled, across_section, counters_section, published_section
+from gdnbench.verbs.html.content import (
     HtmlPage,
     HtmlSection,
     ProvenanceFact,
-    bound_cell,
-    bound_title,
+    bound_column,
     control_cell,
-    filled_table,
-    over_copy_cell,
-    speedup_cell,
-    text_cell,
-    time_cell,
-    unit_of_rows,
-    verdict_cell,
+    over_copy_column,
+    time_column,
 )
-from gdnbench.report.html.report import ReportedRun, fastest_of, lead_line
-from gdnbench.report.html.run_section import run_section
-from gdnbench.report.html.sweep_section import sweep_section
+from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
+from gdnbench.verbs.html.run_section import run_section
+from gdnbench.verbs.html.sweep_section import sweep_section
+from gdnbench.verbs.run_notes import KERNEL_MEANING, bound_meaning, ratio_value, speedup_text
+from gdnbench.verbs.run_tables import verdict_value
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3
@@ -153,8 +149,8 @@ def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
     ]
     bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
     columns = _summary_columns(lines, bound, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
-    caption = "The fastest kernel of each run and workload"
-    return filled_table("summary-table", caption, lines, columns)
+    table = Table(tuple(columns), lines)
+    return html_table(table, "summary-table", "The fastest kernel of each run and workload", filled=True)
 
 
 @dataclass(frozen=True)
@@ -199,45 +195,30 @@ def _ties(others: int) -> str:
 
 def _summary_columns(
     lines: Sequence[_SummaryLine], bound: str, *, runs: int, gpus: int
-) -> list[tuple[HtmlColumn, Callable[[_SummaryLine], HtmlCell]]]:
+) -> Iterator[Column[_SummaryLine]]:
     by_kernel = any(line.kernel_time for line in lines)
-    unit, kernel_unit = unit_of_rows(line.row for line in lines), unit_of_rows(line.kernel_time for line in lines)
-    gpu = (HtmlColumn(heading="GPU", numeric=False), lambda line: text_cell(line.run.info.gpu))
-    stream = (
-        HtmlColumn(heading=f"{'stream' if by_kernel else 'time'} {unit.name}", title=STREAM_TITLE),
-        lambda line: time_cell(line.row, unit),
-    )
-    over_copy = (
-        HtmlColumn(heading="/ copy", title="stream time over that of the same run's copying floor"),
-        lambda line: over_copy_cell(line.row),
-    )
-    of_bound = (
-        HtmlColumn(heading="of bound", title=bound_title(bound, by_kernel=by_kernel)),
-        lambda line: bound_cell(line.kernel_time if by_kernel else line.row),
-    )
-    return [
-        (HtmlColumn(heading="workload", numeric=False, title="axes with their sizes"), _workload),
-        *([gpu] if gpus > 1 else []),
-        (HtmlColumn(heading="fastest", numeric=False, folds=True), _fastest),
-        (
-            HtmlColumn(heading=f"kernel {kernel_unit.name}", title=KERNEL_TITLE),
-            lambda line: time_cell(line.kernel_time, kernel_unit),
-        ),
-        stream if runs == 1 else over_copy,
-        (HtmlColumn(heading="speedup", title="baseline time / time; above 1 is faster"), _speedup),
-        (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
-        (HtmlColumn(heading="baseline", numeric=False), lambda line: text_cell(line.run.info.baseline)),
-        *([of_bound] if by_kernel or runs == 1 else []),
-        (
-            HtmlColumn(heading="A/A", title="the baseline against itself: the run's noise"),
-            lambda line: control_cell(line.run.at(line.workload)),
-        ),
-        (HtmlColumn(heading="run", numeric=False), _run),
-    ]
-
-
-def _workload(line: _SummaryLine) -> HtmlCell:
-    return text_cell(str(line.workload))
+    yield Column("", lambda line: str(line.workload), "workload", meaning="axes with their sizes")
+    if gpus > 1:
+        yield Column("", lambda line: line.run.info.gpu, "GPU")
+    yield Column("", _fastest, "fastest", fold=True)
+    yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
+    if runs == 1:
+        yield time_column("stream" if by_kernel else "time", lines, lambda line: line.row)
+    else:
+        yield over_copy_column("/ copy", lambda line: line.row)
+    meaning = "baseline time / time; above 1 is faster"
+    yield Column("", lambda line: ratio_value(line.row), "speedup", _ratio_text, right=True, meaning=meaning)
+    yield Column(
+        "", lambda line: verdict_value(line.row), "verdict", lambda line: _verdict_text(verdict_value(line.row)),
+        meaning="against the baseline",
+    )  # fmt: skip
+    yield Column("", lambda line: line.run.info.baseline, "baseline")
+    if by_kernel or runs == 1:
+        timed = (lambda line: line.kernel_time) if by_kernel else (lambda line: line.row)
+        yield bound_column("of bound", timed, bound_meaning(bound, by_kernel=by_kernel))
+    meaning = "the baseline against itself: the run's noise"
+    yield Column("", lambda line: control_cell(line.run.at(line.workload)), "A/A", right=True, meaning=meaning)
+    yield Column("", _run, "run")
 
 
 def _fastest(line: _SummaryLine) -> HtmlCell:
@@ -245,14 +226,14 @@ def _fastest(line: _SummaryLine) -> HtmlCell:
     return HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=line.row.case.label)
 
 
-def _speedup(line: _SummaryLine) -> HtmlCell:
-    return HtmlCell(text="1", sort=1.0) if line.row.role is Role.BASELINE else speedup_cell(line.row.versus)
-
-
-def _verdict(line: _SummaryLine) -> HtmlCell:
+def _ratio_text(line: _SummaryLine) -> str:
     if line.row.role is Role.BASELINE:
-        return HtmlCell(text="baseline", sort="baseline", mark="role")
-    return verdict_cell(line.row.versus.verdict if line.row.versus else "")
+        return "1"
+    return speedup_text(line.row.versus) if line.row.versus else ""
+
+
+def _verdict_text(value: Role | Verdict | None) -> str:
+    return value.value if isinstance(value, Role) else value.value.upper() if value else ""
 
 
 def _run(line: _SummaryLine) -> HtmlCell:

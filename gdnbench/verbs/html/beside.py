@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,32 +16,28 @@ from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.profile.ncu.functions import Function, functions_of
 from gdnbench.profile.ncu.profile import NcuReport
 from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS
 from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
-from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
-from gdnbench.render.units import TimeUnit
+from gdnbench.render.html import HtmlCell, HtmlTable, html_table
+from gdnbench.render.table import Column, Table
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
 from gdnbench.report.counters import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
-from gdnbench.report.html.content import (
-    KERNEL_TITLE,
+from gdnbench.verbs.html.content import (
     HtmlChart,
     HtmlPart,
     HtmlSection,
-    bound_cell,
-    over_copy_cell,
-    text_cell,
-    time_cell,
-    unit_of_rows,
-    workload_cells,
+    bound_column,
+    over_copy_column,
+    time_column,
     workload_columns,
 )
-from gdnbench.report.html.report import ReportedRun
+from gdnbench.verbs.html.report import ReportedRun
+from gdnbench.verbs.run_notes import KERNEL_MEANING
 
 if TYPE_CHECKING:
     import altair as alt
@@ -94,38 +91,22 @@ def _name(run: ReportedRun, runs: Sequence[ReportedRun]) -> str:
 def _table(
     columns: Sequence[tuple[str, Sequence[Measurement]]], name: str, where: str, *, by_kernel: bool
 ) -> HtmlTable:
-    labels = dict.fromkeys(row.case.label for _, rows in columns for row in rows)
-    by_label = [{row.case.label: row for row in rows} for _, rows in columns]
-    units = [unit_of_rows(rows) for _, rows in columns]
-    headings = [
-        heading
-        for (run, _), unit in zip(columns, units, strict=True)
-        for heading in (
-            (
-                HtmlColumn(heading=f"{run} kernel {unit.name}", title=KERNEL_TITLE),
-                HtmlColumn(heading=f"{run} of bound", title="share of that GPU's floor, by kernel times"),
-            )
-            if by_kernel
-            else (HtmlColumn(heading=f"{run} / copy", title="stream time over that of the same run's copying floor"),)
-        )
-    ]
-    return HtmlTable(
-        id=name,
-        caption=f"{where}: each kernel on each GPU",
-        columns=(HtmlColumn(heading="kernel", numeric=False), *headings),
-        rows=tuple(_row(label, [rows.get(label) for rows in by_label], units, by_kernel) for label in labels),
-    )
+    roles = {row.case.label: row.role for _, rows in reversed(columns) for row in rows}
+    labels = list(dict.fromkeys(row.case.label for _, rows in columns for row in rows))
+    shown: list[Column[str]] = [Column("", lambda label: label, "kernel")]
+    for run, rows in columns:
+        of = {row.case.label: row for row in rows}.get
+        if by_kernel:
+            shown.append(time_column(f"{run} kernel", labels, of, KERNEL_MEANING))
+            shown.append(bound_column(f"{run} of bound", of, "share of that GPU's floor, by kernel times"))
+        else:
+            shown.append(over_copy_column(f"{run} / copy", of))
 
+    def kind(label: str) -> str:
+        role = roles[label]
+        return role.value if role is Role.BASELINE or not role.does_the_work else ""
 
-def _row(label: str, found: Sequence[Measurement | None], units: Sequence[TimeUnit], by_kernel: bool) -> HtmlRow:
-    cells = [
-        cell
-        for row, unit in zip(found, units, strict=True)
-        for cell in ((time_cell(row, unit), bound_cell(row)) if by_kernel else (over_copy_cell(row),))
-    ]
-    role = next(row.role for row in found if row)
-    kind = role.value if role is Role.BASELINE or not role.does_the_work else ""
-    return HtmlRow(cells=(HtmlCell(text=label, sort=label), *cells), kind=kind)
+    return html_table(Table(shown, labels), name, f"{where}: each kernel on each GPU", kind)
 
 
 def _gpus_chart(
@@ -182,12 +163,14 @@ def _point(row: Measurement, run: str, index: int, by_kernel: bool) -> Datum:
 def published_section(source: FigureSource, prefix: str) -> HtmlSection:
     """Returns one publisher's figures; each names one of the citations below them."""
     citations = list(dict.fromkeys(figure.citation for figure in source.figures if figure.citation))
-    table = HtmlTable(
-        id=f"{prefix}-table",
-        caption=f"{source.name}: published figures",
-        columns=_figure_columns(source.figures[0].workload.spec),
-        rows=tuple(_figure_row(figure, citations) for figure in source.figures),
+    columns: tuple[Column[Figure], ...] = (
+        Column("", lambda figure: figure.label, "kernel"),
+        *workload_columns(source.figures[0].workload.spec, lambda figure: figure.workload),
+        Column("", _published_time, "time µs", right=True, meaning="with the digits that were published"),
+        Column("", lambda figure: figure.timer, "timer"),
+        Column("", partial(_citation, citations=citations), "source", meaning="of the list below the table"),
     )
+    table = html_table(Table(columns, source.figures), f"{prefix}-table", f"{source.name}: published figures")
     return HtmlSection(
         id=prefix,
         title=source.name,
@@ -202,27 +185,9 @@ def published_section(source: FigureSource, prefix: str) -> HtmlSection:
     )
 
 
-def _figure_columns(spec: WorkloadSpec) -> tuple[HtmlColumn, ...]:
-    return (
-        HtmlColumn(heading="kernel", numeric=False),
-        *workload_columns(spec),
-        HtmlColumn(heading="time µs", title="with the digits that were published"),
-        HtmlColumn(heading="timer", numeric=False),
-        HtmlColumn(heading="source", numeric=False, title="of the list below the table"),
-    )
-
-
-def _figure_row(figure: Figure, citations: Sequence[str]) -> HtmlRow:
+def _citation(figure: Figure, citations: Sequence[str]) -> HtmlCell:
     number = citations.index(figure.citation) + 1 if figure.citation else 0
-    return HtmlRow(
-        cells=(
-            HtmlCell(text=figure.label, sort=figure.label),
-            *workload_cells(figure.workload),
-            _published_time(figure),
-            HtmlCell(text=figure.timer, sort=figure.timer),
-            HtmlCell(text=f"[{number}]" if number else "", sort=number or None),
-        )
-    )
+    return HtmlCell(text=f"[{number}]" if number else "", sort=number or None)
 
 
 def _published_time(figure: Figure) -> HtmlCell:
@@ -287,32 +252,47 @@ def _counters_part(
     gpu: str, workload: Workload, stored: Iterable[StoredProfiles], notes: tuple[str, ...], name: str
 ) -> HtmlPart:
     functions = [function for each in stored for function in functions_of(NcuReport(each.path, each.profiles))]
-    columns = (
-        HtmlColumn(heading="", numeric=False),
-        HtmlColumn(heading="quantity", numeric=False),
-        *(HtmlColumn(heading=" ".join(heading(function, functions))) for function in functions),
-    )
-    rows = (*_quantities(functions), *_stalls(functions))
-    table = HtmlTable(id=f"{name}-table", caption=f"{gpu}, {workload}: counters by kernel", columns=columns, rows=rows)
-    return HtmlPart(id=name, title=f"{gpu}, {workload}", lines=notes, table=table)
+    columns: list[Column[_CounterRow]] = [
+        Column("", lambda row: row.group, " "),
+        Column("", lambda row: row.title, "quantity"),
+    ]
+    for place, function in enumerate(functions):
+        head = " ".join(heading(function, functions))
+        columns.append(Column("", partial(_counter, place=place), head, right=True))
+    table = Table(columns, (*_quantities(functions), *_stalls(functions)))
+    caption = f"{gpu}, {workload}: counters by kernel"
+    return HtmlPart(id=name, title=f"{gpu}, {workload}", lines=notes, table=html_table(table, f"{name}-table", caption))
 
 
-def _quantities(functions: Sequence[Function]) -> Iterator[HtmlRow]:
+@dataclass(frozen=True)
+class _CounterRow:
+    """A counter, or a reason of stalls, with a cell for each function."""
+
+    group: str
+    title: str
+    cells: tuple[HtmlCell, ...]
+
+
+def _counter(row: _CounterRow, place: int) -> HtmlCell:
+    return row.cells[place]
+
+
+def _quantities(functions: Sequence[Function]) -> Iterator[_CounterRow]:
     for quantity in QUANTITIES:
         cells = (
             HtmlCell(text=quantity_text(function, quantity), sort=finite(function.median(quantity)))
             for function in functions
         )
-        yield HtmlRow(cells=(text_cell(quantity.group), text_cell(titled(quantity.title, quantity.unit)), *cells))
+        yield _CounterRow(quantity.group, titled(quantity.title, quantity.unit), tuple(cells))
 
 
-def _stalls(functions: Sequence[Function]) -> Iterator[HtmlRow]:
-    found = [function.stalls() for function in functions]
+def _stalls(functions: Sequence[Function]) -> Iterator[_CounterRow]:
+    stalls = [function.stalls() for function in functions]
     for reason in stall_reasons(functions):
         cells = (
-            HtmlCell(text=stall_text(stalls.get(reason, 0.0), sum(stalls.values())), sort=stalls.get(reason))
-            for stalls in found
+            HtmlCell(text=stall_text(each.get(reason, 0.0), sum(each.values())), sort=each.get(reason))
+            for each in stalls
         )
         meaning = STALL_MEANINGS.get(reason, "")
-        told = f"{reason}: {meaning}" if meaning else reason
-        yield HtmlRow(cells=(text_cell("cycles/instruction"), text_cell(told), *cells))
+        title = f"{reason}: {meaning}" if meaning else reason
+        yield _CounterRow("cycles/instruction", title, tuple(cells))

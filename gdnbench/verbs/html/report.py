@@ -24,7 +24,6 @@ from gdnbench.render.console import check_output_file, data_console, message_con
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
 from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
-from gdnbench.report.html.content import HtmlPage
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.files import is_stored
@@ -33,6 +32,7 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.sweep import read_sweep
+from gdnbench.verbs.html.content import HtmlPage
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, 
     Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
     unchanged.
     """
-    from gdnbench.report.html.beside import find_profiled
-    from gdnbench.report.html.page import page_of
+    from gdnbench.verbs.html.beside import find_profiled
+    from gdnbench.verbs.html.page import page_of
 
     stored = [read_stored(folder) for folder in runs]
     figures = [load_figures(folder) for folder in published]
@@ -150,7 +150,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
-        loader=PackageLoader("gdnbench.report.html"),
+        loader=PackageLoader("gdnbench.verbs.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -181,7 +181,7 @@ def _colours() -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("gdnbench.report.html") / "assets" / name).read_text(encoding="utf-8")
+    return (files("gdnbench.verbs.html") / "assets" / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)

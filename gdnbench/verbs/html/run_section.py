@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gdnbench.model.case import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
-from gdnbench.render.units import flops_bind, settling_notes, tflops_text, traffic
+from gdnbench.render.html import HtmlTable, html_table
+from gdnbench.render.table import Column, Table
+from gdnbench.render.units import flops_bind, traffic
 from gdnbench.report.charts import samples, sol, times
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import choices_of, slots_of, timed
 from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
-from gdnbench.report.html.content import (
-    KERNEL_TITLE,
-    STREAM_TITLE,
-    HtmlChart,
-    HtmlPart,
-    HtmlSection,
-    bound_cell,
-    bound_title,
-    control_line,
-    count_cell,
-    failures_of,
-    filled_table,
-    speedup_cell,
-    text_cell,
-    time_cell,
-    unit_of_rows,
-    verdict_cell,
-    whole_cell,
-)
-from gdnbench.report.html.report import ReportedRun, lead_line
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
+from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, count_column, failures_of
+from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.run_tables import WorkloadView
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
-
-FillCell = Callable[[Measurement], HtmlCell]
-
-_BUILD_COLUMNS = (
-    HtmlColumn(heading="kernel", numeric=False),
-    HtmlColumn(heading="series", numeric=False, title="what the workloads have in common"),
-    HtmlColumn(heading="target", numeric=False),
-    HtmlColumn(heading="regs", title="registers a thread"),
-    HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"),
-    HtmlColumn(heading="smem B", title="static shared memory a block, bytes"),
-    HtmlColumn(heading="load bits", title="width of the widest global load"),
-    HtmlColumn(
-        heading="interpreter",
-        numeric=False,
-        title="verdict of an interpreter, without a GPU",
-    ),
-    HtmlColumn(heading="status", numeric=False, folds=True),
-)
 
 
 def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
@@ -182,128 +147,32 @@ def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlCha
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
     """Makes the table of one workload, without columns that no row fills."""
-    order = {row.case.id: place for place, row in enumerate(timed(stored.kernel_times_of(rows)))}
-    ordered = sorted(rows, key=lambda row: order.get(row.case.id, len(order)))
-    return filled_table(name, f"{where}, fastest first", ordered, _columns(stored, rows), _kind)
-
-
-def _columns(stored: ReportedRun, rows: Sequence[Measurement]) -> list[tuple[HtmlColumn, FillCell]]:
-    """Returns the columns; where the run has kernel times they come first, and rates and shares are theirs."""
-    info, flops, by_kernel = stored.info, flops_bind(stored.rows), bool(stored.kernel_times)
-    baseline, bound = info.baseline.removeprefix(f"{info.op}-"), "bound" if flops else "copying floor"
-    unit, kernel_unit = unit_of_rows(rows), unit_of_rows(stored.kernel_times_of(rows))
-    name, per = ("stream", "kernel time") if by_kernel else ("time" if info.on_gpu else "CPU time", "time")
-
-    def leading(row: Measurement) -> Measurement | None:
-        return stored.kernel_times.get(row.case.id) if by_kernel else row
-
-    return [
-        (HtmlColumn(heading="kernel", numeric=False), _name),
-        (
-            HtmlColumn(heading=f"kernel {kernel_unit.name}", title=KERNEL_TITLE),
-            lambda row: time_cell(leading(row), kernel_unit) if by_kernel else HtmlCell(text=""),
-        ),
-        (HtmlColumn(heading=f"{name} {unit.name}", title=STREAM_TITLE), lambda row: time_cell(row, unit)),
-        (
-            HtmlColumn(heading="GB/s", title=f"the least traffic of the op / {per}"),
-            lambda row: _bandwidth(leading(row)),
-        ),
-        *(
-            [
-                (
-                    HtmlColumn(heading="TFLOP/s", title=f"the op's floating-point operations / {per}"),
-                    lambda row: _tflops(leading(row)),
-                )
-            ]
-            if flops
-            else []
-        ),
-        (
-            HtmlColumn(heading="of bound", title=bound_title(bound, by_kernel=by_kernel)),
-            lambda row: bound_cell(leading(row)),
-        ),
-        (
-            HtmlColumn(
-                heading=f"{'stream ' if by_kernel else ''}vs {baseline}",
-                title="baseline time / time; above 1 is faster",
-            ),
-            _speedup,
-        ),
-        (HtmlColumn(heading="verdict", numeric=False, title="against the baseline"), _verdict),
-        (HtmlColumn(heading="regs", title="registers a thread"), lambda row: count_cell(row.registers)),
-        (HtmlColumn(heading="spill B", title="bytes a thread that do not fit registers"), _spills),
-        (HtmlColumn(heading="smem B", title="static shared memory a block, bytes"), _shared),
-        (HtmlColumn(heading="launches", title="kernels that one call launches"), _launches),
-        (HtmlColumn(heading="MHz", title="median SM clock during the samples"), _clock),
-        (HtmlColumn(heading="notes", numeric=False, folds=True), _notes),
-    ]
+    kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
+    view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
+    lines = view.lines()
+    table = Table(tuple(view.columns(lines, notes=True, built=True)), lines)
+    return html_table(table, name, f"{where}, fastest first", lambda line: _kind(line.row), filled=True)
 
 
 def _kind(row: Measurement) -> str:
     return row.role.value if row.role is Role.BASELINE or not row.role.does_the_work else ""
 
 
-def _name(row: Measurement) -> HtmlCell:
-    return HtmlCell(text=row.case.label, sort=row.case.label)
-
-
-def _bandwidth(row: Measurement | None) -> HtmlCell:
-    return whole_cell(row.timing.bandwidth_gbs if row and row.timing else math.nan)
-
-
-def _tflops(row: Measurement | None) -> HtmlCell:
-    tflops = row.timing.tflops if row and row.timing else math.nan
-    return HtmlCell(text="") if math.isnan(tflops) else HtmlCell(text=tflops_text(tflops), sort=tflops)
-
-
-def _speedup(row: Measurement) -> HtmlCell:
-    return HtmlCell(text="1", sort=1.0) if row.role is Role.BASELINE else speedup_cell(row.versus)
-
-
-def _verdict(row: Measurement) -> HtmlCell:
-    if row.role is Role.BASELINE or not row.role.does_the_work:
-        return HtmlCell(text=row.role.value, sort=row.role.value, mark="role")
-    return verdict_cell(row.versus.verdict) if row.versus else HtmlCell(text="")
-
-
-def _spills(row: Measurement) -> HtmlCell:
-    return count_cell(row.spill_bytes)
-
-
-def _shared(row: Measurement) -> HtmlCell:
-    return count_cell(row.shared_bytes)
-
-
-def _launches(row: Measurement) -> HtmlCell:
-    return count_cell(row.launches or -1)
-
-
-def _clock(row: Measurement) -> HtmlCell:
-    return whole_cell(row.timing.sm_mhz if row.timing else math.nan)
-
-
-def _notes(row: Measurement) -> HtmlCell:
-    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
-    notes += row.warnings
-    return HtmlCell(text="; ".join(notes + settling_notes(row.versus)))
-
-
 def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
-    if not builds:
-        return None
-    return HtmlTable(
-        id=name,
-        caption="GPU kernels: compiled here, not timed",
-        columns=_BUILD_COLUMNS,
-        rows=tuple(map(_build_row, builds)),
+    columns: tuple[Column[BuildRow], ...] = (
+        Column("", lambda build: build.title, "kernel"),
+        Column("", lambda build: build.series, "series", meaning="what the workloads have in common"),
+        Column("", lambda build: build.arch, "target"),
+        count_column("regs", lambda build: build.registers, "registers a thread"),
+        count_column("spill B", lambda build: build.spill_bytes, "bytes a thread that do not fit registers"),
+        count_column("smem B", lambda build: build.shared_bytes, "static shared memory a block, bytes"),
+        count_column("load bits", lambda build: build.load_bits, "width of the widest global load"),
+        Column("", lambda build: build.interpreter, "interpreter", meaning="verdict of an interpreter, without a GPU"),
+        Column("", _status, "status", fold=True),
     )
+    return html_table(Table(columns, builds), name, "GPU kernels: compiled here, not timed") if builds else None
 
 
-def _build_row(build: BuildRow) -> HtmlRow:
-    texts = (build.title, build.series, build.arch)
-    counts = (build.registers, build.spill_bytes, build.shared_bytes, build.load_bits)
+def _status(build: BuildRow) -> str:
     status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
-    if build.serialized_because:
-        status += f", {tell_serialized(build.serialized_because)}"
-    last = (build.interpreter, status)
-    return HtmlRow(cells=(*map(text_cell, texts), *map(count_cell, counts), *map(text_cell, last)))
+    return f"{status}, {tell_serialized(build.serialized_because)}" if build.serialized_because else status
