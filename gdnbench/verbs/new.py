@@ -34,25 +34,12 @@ def new(
     of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
     from gdnbench.catalog.new_kernel import make_kernel
-    from gdnbench.render.console import message_console, print_json
+    from gdnbench.render.output import print_written
 
     made = make_kernel(name, origin, to)
-    console = message_console(quiet=quiet)
-    for note in made.notes:
-        console.print(f"note: {note}", markup=False)
-    if json:
-        print_json({"name": made.name, "folder": made.folder, "files": made.files})
-    else:
-        _print(made)
-
-
-def _print(made: NewKernel) -> None:
-    from gdnbench.render.console import data_console
-
-    console = data_console()
-    lines = [_shown(made.folder / name) for name in made.files]
-    for line in [*lines, "", *(f"next: {step}" for step in _next_steps(made))]:
-        console.print(line, markup=False, soft_wrap=True)  # whole lines, to be copied
+    document = {"name": made.name, "folder": made.folder, "files": made.files}
+    files = [_shown(made.folder / name) for name in made.files]
+    print_written(files, _next_steps(made), document, made.notes, json=json, quiet=quiet)
 
 
 def _next_steps(made: NewKernel) -> list[str]:
