@@ -14,9 +14,9 @@ from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.request import Settings, make_request
-from gdnbench.report.run.table import print_run
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info
+from gdnbench.verbs.run_tables import print_run
 
 DRIVER = calibration().driver
 

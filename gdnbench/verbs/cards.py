@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
@@ -25,18 +24,17 @@ from gdnbench.measure.plan import Plan
 from gdnbench.measure.request import device_of
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement
-from gdnbench.model.workload import Workload
 from gdnbench.origin import on_option, out_option
 from gdnbench.render.console import message_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Note
 from gdnbench.render.units import flops_bind
-from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
-from gdnbench.report.run.clocks import flat_rows as rows_of_run
-from gdnbench.report.run.table import Beneath, has_times, print_run, print_workload, rows_at
-from gdnbench.report.run.text import legend
 from gdnbench.store.info import workload_titles
 from gdnbench.verbs.progress import watch
+from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
+from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
+from gdnbench.verbs.run_notes import legend
+from gdnbench.verbs.run_tables import Beneath, WorkloadView, print_run, rows_at
 from gdnbench.wording import first_of, plural
 
 
@@ -132,7 +130,7 @@ def print_joint(folders: Sequence[Path], *, json: bool, csv: bool, by_card: bool
     joint = join_runs(folders)
     more = "--by-card" if len(joint.cards) > 1 and not by_card else "--csv"
     answer = Answer(
-        text=lambda _width: _text(joint, by_card=by_card),
+        text=partial(_text, joint, by_card),
         document=lambda: _document(joint),
         records=lambda: _flat_rows(joint),
         next=[*show_words(folders), more],
@@ -200,7 +198,7 @@ _SHOWN = 6  # number of left-out cases that are named
 _TIMES = " \u00d7 "
 
 
-def _text(joint: Joint, *, by_card: bool) -> Iterator[Block]:
+def _text(joint: Joint, by_card: bool, width: int) -> Iterator[Block]:
     info, over = joint.info, "rounds, processes and cards" if len(joint.cards) > 1 else "rounds and processes"
     yield _headline(joint)
     yield from (Note(warning, "warning") for warning in joint.warnings)
@@ -208,24 +206,18 @@ def _text(joint: Joint, *, by_card: bool) -> Iterator[Block]:
     flops, by_kernel = flops_bind(joint.measurements), has_times(joint.clocks)
     titles = workload_titles(info)
     beneath = _beneath(joint) if by_card else {}
-    already_printed: set[str] = set()
-
-    def print_tables(console: Console, workload: Workload) -> None:
+    printed: set[str] = set()
+    for workload in dict.fromkeys(row.case.workload for row in (*joint.measurements, *joint.failed)):
         timed = rows_at(workload, joint.measurements)
         rows = [*timed, *rows_at(workload, joint.failed)]
-        clocks = {clock: rows_at(workload, rows) for clock, rows in joint.clocks.items()}
-        kernel_times = clocks.get("cupti", ()) if by_kernel else None
-        title = titles.get(workload, str(workload))
-        print_workload(console, info, rows, title, kernel_times, flops=flops, beneath=beneath, told=already_printed)
-        print_clocks(console, info, timed, clocks)
-
-    for workload in dict.fromkeys(row.case.workload for row in (*joint.measurements, *joint.failed)):
-        yield partial(print_tables, workload=workload)
+        clocks = {clock: rows_at(workload, each) for clock, each in joint.clocks.items()}
+        kernel_times, title = clocks.get("cupti", ()) if by_kernel else None, titles.get(workload, str(workload))
+        view = WorkloadView(info, rows, title, kernel_times, flops=flops, beneath=beneath)
+        yield from view.blocks(width, printed)
+        yield from clock_blocks(info, timed, clocks, width)
     yield ""
     first = legend(info, flops=flops, over=over, by_kernel=by_kernel)
-    below = Text("\n").join([first, *map(Text, LEGEND if joint.clocks else ())])
-    below.style = "dim"
-    yield below
+    yield Note("\n".join([first, *(LEGEND if joint.clocks else ())]), "legend")
     for why, cases in joint.left_out.items():
         yield Note(f"{plural(len(cases), 'case')} {why}, so not joined: {first_of(cases, _SHOWN)}", "legend")
 

@@ -102,8 +102,8 @@ def run(
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measure.request import choose_settings, device_of, make_request
     from gdnbench.model.case import parse_part
-    from gdnbench.report.run.table import print_run
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.run_tables import print_run
 
     catalog = load_catalog()
     if resume:

@@ -217,9 +217,9 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.measure.exit_code import exit_code_of, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.report.charts.plot import draw_sweep
-    from gdnbench.report.run.table import print_run
     from gdnbench.store.info import read_info
     from gdnbench.store.measurements import read_measurements
+    from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_sweep import print_sweep
 
     folder = merge_parts(load_catalog(), folders, results, command)

@@ -102,12 +102,12 @@ def show(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.run.clocks import print_errors
-    from gdnbench.report.run.table import print_run
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
     from gdnbench.store.step import is_step
     from gdnbench.store.sweep import read_sweep
+    from gdnbench.verbs.run_clocks import print_errors
+    from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_step import print_step
     from gdnbench.verbs.show_sweep import print_sweep
 

@@ -19,9 +19,9 @@ from gdnbench.render.codec import NAME_STYLE, cell, status_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import factor
-from gdnbench.report.run.text import MOST_NAMED, headline
 from gdnbench.store.find import find_run
 from gdnbench.store.info import read_info
+from gdnbench.verbs.run_notes import MOST_NAMED, headline
 from gdnbench.wording import first_of, plural
 
 _TOLERANCE = {

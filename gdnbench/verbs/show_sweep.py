@@ -24,12 +24,12 @@ from gdnbench.render.terminal_chart import OptionalCharts
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
 from gdnbench.report.charts.sweep import print_sweep_charts
-from gdnbench.report.run.table import build_table
-from gdnbench.report.run.text import control_lines, next_words, part_text
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.sweep import read_sweep
+from gdnbench.verbs.run_notes import control_lines, next_words, part_text
+from gdnbench.verbs.run_tables import build_blocks
 
 MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
 
@@ -96,7 +96,7 @@ def _text(
     yield Note(f"stored in {place_asked(folder)}", "legend", whole=True)
     builds = read_builds(folder)
     if builds and not info.on_gpu:
-        yield build_table(builds)
+        yield from build_blocks(builds)
 
 
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:

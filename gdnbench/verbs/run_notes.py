@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
-from gdnbench.render.codec import VERDICT_STYLES
-from gdnbench.render.console import plain_table
+from gdnbench.render.codec import NAME_STYLE, verdict_cell
+from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
 from gdnbench.store.calibration import in_words
 from gdnbench.store.files import PARTIAL
@@ -59,17 +58,17 @@ def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
     if not tried:
         return []
     between = " and ".join(sorted({tried[0][1].worst, tried[0][1].best}))
-    found = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends]
+    dependent = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends]
     unclear = [
         f"{label} ({factor(effect.ratio)}{plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))})"
         for label, effect in tried
         if not effect.depends and not effect.is_alike
     ]
-    alike = len(tried) - len(found) - len(unclear)
-    parts = [*found, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
+    alike = len(tried) - len(dependent) - len(unclear)
+    parts = [*dependent, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
     if alike:
         parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {INPUTS_MARGIN:.0%}")
-    return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if found else "")]
+    return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if dependent else "")]
 
 
 def inputs_text(effect: InputsEffect) -> str:
@@ -81,7 +80,7 @@ def inputs_text(effect: InputsEffect) -> str:
 _ROUNDS = "rounds"
 
 
-def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = False) -> Text:
+def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = False) -> str:
     """Returns the meanings of the columns of a run's table.
 
     `flops` tells whether FLOPs bound some workload, `by_kernel` whether the run has kernel times. Intervals are over
@@ -109,7 +108,7 @@ def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = Fals
             lines.append(f"GB/s: least traffic of the op / {what}.")
     if info.calibration:
         lines.append(f"Calibrated {in_words(info.calibration)}.")
-    return Text("\n".join(lines))
+    return "\n".join(lines)
 
 
 def name_cell(row: Measurement, *, broken: bool = False) -> Text:
@@ -148,12 +147,12 @@ def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> li
     ]
 
 
-def failure_lines(rows: Sequence[Measurement], what: str = "", told: set[str] | None = None) -> list[Text]:
+def failure_lines(rows: Sequence[Measurement], what: str = "", printed: set[str] | None = None) -> list[Text]:
     """Returns what was not measured and why; kernels with the same status and reason share a line.
 
-    `what` precedes the status; `told` has reasons already printed in full, cut to the first line here, and is updated.
+    `what` precedes the status; `printed` has reasons already printed in full, cut to a line here, and is updated.
     """
-    told = set() if told is None else told
+    printed = set() if printed is None else printed
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.status, row.reason), []).append(row.case.label)
@@ -162,33 +161,28 @@ def failure_lines(rows: Sequence[Measurement], what: str = "", told: set[str] | 
         first, *more = reason.strip().splitlines() or [""]
         style = "red" if status.is_failure else "yellow"
         lines.append(Text.assemble((what + status.value, style), f"  {', '.join(labels)}: {first}"))
-        lines += [Text(f"    {line}", style="dim") for line in (more if reason not in told else ())]
-        told.add(reason)
+        lines += [Text(f"    {line}", style="dim") for line in (more if reason not in printed else ())]
+        printed.add(reason)
     return lines
 
 
 MOST_NAMED = 8  # workloads of a suite that are named below its table
 
 
-def print_suite(console: Console, result: SuiteResult, op: str) -> None:
-    """Prints a row per kernel, fastest first; headings leave out the op's name, as in a run's table."""
-    table = plain_table()
-    table.add_column("kernel", overflow="fold")
+def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
+    """Yields a row per kernel, fastest first; headings leave out the op's name, as in a run's table."""
     unit = time_unit(row.time_us for row in result.rows)
-    table.add_column(f"mean {unit.name}", justify="right", no_wrap=True)
-    table.add_column(f"vs {_reference(result, op)}", justify="right")
-    table.add_column("verdict", no_wrap=True)
+    columns: list[Column[SuiteRow]] = [
+        Column("", lambda row: row.label, "kernel", style=NAME_STYLE, fold=True),
+        Column("", lambda row: row, f"mean {unit.name}", lambda row: unit.text(row.time_us), right=True),
+        Column("", lambda row: row, f"vs {_reference(result, op)}", lambda row: _cells(row)[0], right=True, fold=True),
+        Column("", lambda row: row, "verdict", lambda row: _cells(row)[1]),
+    ]
     if result.profiles:
-        table.add_column("inputs", no_wrap=True)
-    for row in result.rows:
-        inputs = [Text(row.profile if row.comparison else "")] if result.profiles else []
-        table.add_row(Text(row.label, style="cyan"), unit.text(row.time_us), *_cells(row), *inputs)
-    console.print()
-    console.print(Text(f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}", style="bold"))
-    if result.rows:
-        console.print(table)
-    for line in _notes(result):
-        console.print(Text(line, style="dim"))
+        columns.append(Column("", lambda row: row.profile if row.comparison else "", "inputs"))
+    yield ""
+    title = f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}"
+    yield Table(columns, result.rows, title=title, notes=[Note(line, "legend") for line in _notes(result)])
 
 
 def _profiles(result: SuiteResult) -> str:
@@ -251,7 +245,7 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
     speedup, verdict = row.comparison.speedup, row.comparison.verdict
     ratio = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
     where = f" in {row.profile}" if row.inputs and row.inputs.depends else ""
-    return Text(ratio), Text(f"{verdict.upper()}{where}", style=VERDICT_STYLES[verdict])
+    return Text(ratio), verdict_cell(verdict, f"{verdict.upper()}{where}")
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:

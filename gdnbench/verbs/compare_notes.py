@@ -8,19 +8,23 @@ from collections.abc import Iterable, Sequence
 from textwrap import shorten
 
 from gdnbench.analyse.comparison import ColumnComparison, RegressionCheck, SourceComparison
-from gdnbench.analyse.expected import ExpectedTime
 from gdnbench.analyse.figure import FigureSource, SourceKind
 from gdnbench.analyse.grid import GridEntry, GridRow, KeyValues
 from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
-from gdnbench.analyse.run_change import TimeKind
+from gdnbench.analyse.run_change import LAUNCH_OF_A_HOST_US, RunChange, RunPair, TimeKind, is_additive
 from gdnbench.model.status import Status
-from gdnbench.render.units import TimeUnit, factor, percent, plus_minus, time_unit
-from gdnbench.report.compare.run_change import run_change_lines
-from gdnbench.stats.interval import Interval, Verdict
+from gdnbench.model.workload import Workload
+from gdnbench.render.units import percent
+from gdnbench.stats.interval import Verdict
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
+from gdnbench.stats.run_effect import RunEffect
 from gdnbench.wording import first_of as first_few
+from gdnbench.wording import plural
 
 MOST_NAMES = 8
 LONGEST_REASON = 160  # characters; CUDA reports its whole memory when it is out of it
+_DISTINCT_US = 0.02  # workloads that differ by less share one number
+_TWICE = 2.0  # standard deviations in half of a 95 % interval, about
 MOST_REASONS = 3  # of the cases farthest from expectation; the others mostly repeat them
 
 
@@ -38,60 +42,9 @@ def _source(source: FigureSource) -> str:
     return f"{source.name} ({'; '.join(told)})"
 
 
-def shown_keys(side: SourceComparison) -> list[int]:
-    """Returns positions of the row keys to show: kernel, workload, varying keys; params if nothing else differs."""
-    grid = side.grid
-    names = [row.names for row in grid.rows]
-    vary = [i for i in range(len(grid.row_keys)) if len({name[i] for name in names}) > 1]
-    told = [i for i in range(len(grid.row_keys)) if i in vary or grid.row_keys[i] in {"label", "kernel", "shape"}]
-    without = [i for i in told if grid.row_keys[i] != "params"]
-    return without if len({tuple(name[i] for i in without) for name in names}) == len(names) else told
-
-
-def key_heading(side: SourceComparison, place: int) -> str:
-    """Returns the heading of a row key's column."""
-    key = side.grid.row_keys[place]
-    return "kernel" if key == "label" else key
-
-
-def unit_of(side: SourceComparison) -> TimeUnit:
-    """Returns one unit for all times of a comparison, so that they can be read across."""
-    entries = (entry for row in side.grid.rows for entry in row.entries if entry and has_time(entry))
-    return time_unit(shown_time_us(entry, side.shown_clock) for entry in entries)
-
-
-def time_heading(side: SourceComparison, column: int) -> str:
-    """Returns the heading of a column: `B µs`, or `B kernel µs` if kernel times are shown."""
-    whose = "kernel " if side.shown_clock is TimeKind.KERNEL else ""
-    return f"{side.headings[column]} {whose}{unit_of(side).name}"
-
-
-def shown_time_us(entry: GridEntry, kind: TimeKind) -> float:
-    """Returns a case's time of the shown kind, or its stream time if it has no other."""
-    kernel = entry.figure.kernel_time if kind is TimeKind.KERNEL else None
-    return kernel.time_us if kernel else entry.figure.time_us
-
-
-def time_or_status(entry: GridEntry | None, unit: TimeUnit, kind: TimeKind) -> str:
-    """Returns a case's time, or its status without a time; empty for a missing case."""
-    if entry is None:
-        return ""
-    return unit.text(shown_time_us(entry, kind)) if has_time(entry) else entry.figure.status.value
-
-
 def has_time(entry: GridEntry) -> bool:
     """Whether a case was measured."""
     return entry.figure.status is Status.OK and not math.isnan(entry.figure.time_us)
-
-
-def expected_texts(expected: ExpectedTime | None) -> tuple[str, str]:
-    """Returns the ratio that the GPUs alone explain, and the measured ratio over it."""
-    return (factor(1 / expected.ratio), f"{1 / expected.residual:.3f}") if expected else ("", "")
-
-
-def mean_text(column: ColumnComparison) -> str:
-    """Returns the geometric mean of a column's ratios, with its interval."""
-    return interval_text(column.mean.value, column.mean.interval) if column.mean else ""
 
 
 def row_label(row: GridRow) -> str:
@@ -102,20 +55,6 @@ def row_label(row: GridRow) -> str:
 def _case_label(entry: GridEntry) -> str:
     """Returns the case's name, from which the row's differs if columns are kernels or workloads."""
     return f"{entry.figure.label} at {entry.figure.workload}"
-
-
-def ratio_text(ratio: TimeRatio | None) -> str:
-    """Returns `1.063x ±0.27%`."""
-    if ratio is None:
-        return ""
-    return interval_text(ratio.value, ratio.comparison.speedup if ratio.comparison else None)
-
-
-def interval_text(value: float, interval: Interval | None) -> str:
-    """Returns a ratio, with half of its interval if that is finite; empty for NaN."""
-    if interval is None or not math.isfinite(interval.high):
-        return factor(value)
-    return factor(value) + plus_minus(interval.half_width / value)
 
 
 def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
@@ -265,61 +204,126 @@ def _cases(count: int) -> str:
     return "one case" if count == 1 else f"{count} cases"
 
 
-def markdown(side: SourceComparison, outcome: Sequence[str]) -> str:
-    """Returns GitHub's Markdown: the gate's `outcome`, a line each, the table, and notes and legend in a fold."""
-    lines = [f"- **{line[0].upper()}{line[1:]}**" for line in map(_escape, outcome)]
-    lines += [f"- {_escape(line)}" for line in source_lines(side)]
-    lines += [f"- warning: {_escape(warning)}" for warning in side.warnings]
-    lines += ["", *_table(side), ""]
-    folded = [f"- {_escape(line)}" for line in notes(side)]
-    lines += ["<details><summary>How to read it</summary>", "", *folded, "", *legend(side), "", "</details>"]
-    return "\n".join(lines)
+def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
+    """Returns, per pair of runs of a column, what was taken out, which times are judged, and what is unknown."""
+    lines = []
+    for one, other, runs in column.runs:
+        ratios = _ratios_of(side, column, one, other)
+        for kind in TimeKind:
+            if of_kind := [each for each in ratios if each[1].kind is kind]:
+                lines += _lines(f"{other} against {one}", runs, kind, of_kind, raw=side.settings.raw)
+        lines += _missing_kernel_times(one, other, runs, ratios)
+    return lines
 
 
-def _table(side: SourceComparison) -> list[str]:
-    places = shown_keys(side)
-    headings = [key_heading(side, place) for place in places]
-    marks = [":--"] * len(places)
-    unit = unit_of(side)
-    headings.append(time_heading(side, 0))
-    marks.append("--:")
-    for number, column in enumerate(side.columns, start=1):
-        headings += [time_heading(side, number), "ratio", "verdict"]
-        marks += ["--:", "--:", ":--"]
-        if any(column.expected):
-            headings += ["expected", "residual"]
-            marks += ["--:", "--:"]
-    rows = [_row(side, index, places, unit) for index in range(len(side.grid.rows))]
-    return [_line(headings), _line(marks, escape=False), *map(_line, rows), _line(_means(side, len(places)))]
+def _ratios_of(
+    side: SourceComparison, column: ColumnComparison, one: str, other: str
+) -> list[tuple[tuple[GridEntry, GridEntry], TimeRatio]]:
+    """Returns the ratios of a pair of runs that have an interval, with their figures."""
+    letters = {source.name: letter for source, letter in zip(side.sources, side.letters, strict=True)}
+    place = side.columns.index(column) + 1
+    found = []
+    for row, ratio in zip(side.grid.rows, column.ratios, strict=True):
+        left, right = row.entries[0], row.entries[place]
+        if left and right and ratio and ratio.apart:
+            names = letters[left.source.name], letters[right.source.name]
+            if names == (one, other):
+                found.append(((left, right), ratio))
+    return found
 
 
-def _row(side: SourceComparison, index: int, places: Sequence[int], unit: TimeUnit) -> list[str]:
-    row = side.grid.rows[index]
-    cells = [row.names[place] for place in places] + [time_or_status(row.entries[0], unit, side.shown_clock)]
-    for number, column in enumerate(side.columns, start=1):
-        ratio, expected = column.ratios[index], column.expected[index]
-        cells += [
-            time_or_status(row.entries[number], unit, side.shown_clock),
-            ratio_text(ratio),
-            verdict_text(row, ratio),
-        ]
-        if any(column.expected):
-            cells += expected_texts(expected)
-    return cells
+def _lines(
+    pair: str,
+    runs: RunPair,
+    kind: TimeKind,
+    ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
+    *,
+    raw: bool,
+) -> list[str]:
+    change = runs.stream if kind is TimeKind.STREAM else runs.kernel
+    if not change.same_model:
+        return [_other_model(pair, kind, len(ratios))]
+    known = change.effect and change.effect.peers
+    lines = [_taken_out(pair, change, kind, raw=raw)] if known else []
+    unknown = [row for row in ratios if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
+    if unknown and kind is TimeKind.STREAM:
+        lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
+    if kind is TimeKind.KERNEL:
+        lines.insert(0, f"{pair}: {_count(ratios)} of kernel times (CUPTI), which hold no launch: the cards differ")
+    return lines
 
 
-def _means(side: SourceComparison, names: int) -> list[str]:
-    cells = ["geomean", *[""] * names]
-    for column in side.columns:
-        cells += ["", mean_text(column), "", *([""] * 2 if any(column.expected) else [])]
-    return cells
+def _count(ratios: Sequence[object]) -> str:
+    return "1 ratio is" if len(ratios) == 1 else f"{len(ratios)} ratios are"
 
 
-def _line(cells: Sequence[str], *, escape: bool = True) -> str:
-    return "| " + " | ".join(_escape(cell) if escape else cell for cell in cells) + " |"
+def _other_model(pair: str, kind: TimeKind, count: int) -> str:
+    if kind is TimeKind.KERNEL:
+        return (
+            f"{pair}: other GPU models, so {plural(count, 'ratio')} of kernel times (CUPTI), which hold no launch; "
+            "what cards of one model differ by is in the intervals"
+        )
+    apart = _TWICE * math.hypot(LAUNCH_OF_A_HOST_US, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
+    return (
+        f"{pair}: other GPU models, and {plural(count, 'ratio')} of stream times, which hold the launch of either "
+        f"host; the intervals allow for launches that differ by {apart:.1f} µs"
+    )
 
 
-def _escape(text: str) -> str:
-    for sign in "\\|*_<>`":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("\n", " ")
+def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> str:
+    effect = change.effect
+    assert effect
+    which = ("floor of other sources", "floors of other sources") if change.presumed else ("unchanged case", "")
+    cases = f"from {plural(effect.peers, *which)}"
+    taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
+    if kind is TimeKind.KERNEL:
+        return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
+    if not is_additive(change.unchanged[0][1].timer):
+        return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: {taken}"
+    return f"{pair}: launch of this run {_launches(effect)}, {cases}: {taken}"
+
+
+def _launches(effect: RunEffect) -> str:
+    """Returns `+1.65 µs`, with the range over workloads if they differ."""
+    # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
+    told = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
+    by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}
+    low, high = min(by_workload, key=by_workload.__getitem__), max(by_workload, key=by_workload.__getitem__)
+    if by_workload[high] - by_workload[low] < _DISTINCT_US:
+        return told
+    ends = [f"{by_workload[place]:+.2f} at {workload_name(place)}" for place in (low, high)]
+    return f"{told} ({' to '.join(ends)})"
+
+
+def workload_name(place: object) -> str:
+    """Returns the workload's name of a pair of op and workload."""
+    workload = place[1] if isinstance(place, tuple) else place
+    return str(workload) if isinstance(workload, Workload) else str(place)
+
+
+def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
+    host = 0.0 if change.same_card else LAUNCH_OF_A_HOST_US
+    apart = _TWICE * math.hypot(host, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
+    whose = "on one card" if change.same_card else "perhaps on two hosts"
+    which = "no" if unknown == of else f"for {unknown} of {of} cases no other"
+    return f"{pair}: {which} unchanged case tells the launch, {whose}: ±{apart:.1f} µs are in the intervals for it"
+
+
+def _missing_kernel_times(
+    one: str, other: str, runs: RunPair, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
+) -> list[str]:
+    """Returns, if stream times are judged for want of kernel times, which side lacks them and how to get them."""
+    if runs.stream.same_card:
+        return []
+    lacking = [pair for pair, ratio in ratios if ratio.kind is TimeKind.STREAM]
+    if not lacking or not is_additive(lacking[0][1].figure.timer):
+        return []
+    sides = [
+        letter
+        for letter, place in ((one, 0), (other, 1))
+        if any(pair[place].figure.kernel_time is None for pair in lacking)
+    ]
+    return [
+        f"{other} against {one}: another card, and {' and '.join(sides)} without kernel times, so stream times are "
+        "judged; a run without --timer measures both"
+    ]

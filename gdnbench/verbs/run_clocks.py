@@ -1,27 +1,30 @@
-"""Prints a run's further clocks beside NVBench, and its largest errors; and gives its rows for `--json` and `--csv`."""
+"""A run's further clocks beside NVBench, and its largest errors; and its rows and document for `--csv` and `--json`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.console import FittedTable, data_console, fits, plain_table
+from gdnbench.render.codec import NAME_STYLE
+from gdnbench.render.console import data_console
+from gdnbench.render.output import print_block
+from gdnbench.render.table import Block, Column, Note, Table
+from gdnbench.render.text import TextTable
 from gdnbench.render.units import number, plus_minus, time_text
-from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
 from gdnbench.store.builds import BuildRow, build_row
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
 from gdnbench.store.schema import LargestErrorDocument
+from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell, speedup_text
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by clocks other than the run's own timer."""
@@ -60,18 +63,18 @@ class ClockGap:
 def gaps_of(measurements: Sequence[Measurement], clocks: Clocks) -> dict[str, ClockGap]:
     """Returns the gap of every case with a time by CUPTI, by case id; `measurements` are by the run's own timer."""
     cupti_us = {row.case.id: row.timing.time_us for row in clocks.get("cupti", ()) if row.timing}
-    found = {
+    gaps = {
         row.case.id: (row, row.timing.time_us - cupti_us[row.case.id])
         for row in measurements
         if row.timing and row.case.id in cupti_us
     }
     launch_us: dict[Workload, float] = {}
-    for row, gap_us in found.values():
+    for row, gap_us in gaps.values():
         if row.is_empty_floor:
             launch_us[row.case.workload] = min(gap_us, launch_us.get(row.case.workload, math.inf))
     return {
         case_id: ClockGap(gap_us=gap_us, launch_us=launch_us.get(row.case.workload, math.nan))
-        for case_id, (row, gap_us) in found.items()
+        for case_id, (row, gap_us) in gaps.items()
     }
 
 
@@ -90,70 +93,72 @@ def _verdicts(*rows: Measurement) -> set[str]:
     return {row.versus.verdict for row in rows if row.versus}
 
 
-def print_clocks(console: Console, info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks) -> None:
-    """Prints one workload's cases by the own timer and further clocks, fastest first; nothing without further ones."""
+def has_times(clocks: Clocks) -> bool:
+    """Whether there are kernel times (CUPTI) among the times of further clocks."""
+    return any(row.timing for row in clocks.get("cupti", ()))
+
+
+def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clocks, width: int) -> Iterator[Block]:
+    """Yields one workload's cases by the own timer and further clocks, fastest first; nothing without further ones."""
     timed = [row for row in measurements if row.timing and row.role is not Role.CONTROL]
     if not any(clocks.values()) or not timed:
         return
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
+    gaps = gaps_of(measurements, clocks)
+    yield ""
+    table = Table(tuple(_columns(info, clocks, gaps, roomy=True)), timed)
+    if TextTable(table).width > width:
+        table = Table(tuple(_columns(info, clocks, gaps, roomy=False)), timed, gap=1)
+    yield table
+    if gaps and not any(row.is_empty_floor and row.case.id in gaps for row in timed):
+        yield Text("no split of the gap: the empty floor is not in this run", style="yellow")
+    yield from (Text(_contradiction(*pair), style="yellow") for pair in contradictions(timed, clocks))
+    yield from _warnings(clocks)
+
+
+def _columns(
+    info: RunInfo, clocks: Clocks, gaps: Mapping[str, ClockGap], *, roomy: bool
+) -> Iterator[Column[Measurement]]:
+    """Yields the columns; unless `roomy`, without NVBench's intervals, which the table above has."""
+
+    def column(heading: str, show: Callable[[Measurement], str], drop: int = 0) -> Column[Measurement]:
+        return Column("", lambda row: row, heading, show, drop=drop, right=True)
+
     compares = "processes" in info.settings and any(row.versus for rows in clocks.values() for row in rows)
-    view = _ClocksTable(timed, clocks, gaps_of(measurements, clocks), baseline_name(info), compares)
-    whole = view.table(roomy=True)
-    console.print()
-    table = whole if fits(console, whole) else view.table(roomy=False)
-    console.print(FittedTable(table, ("host", "rest", "launch", "gap")))
-    if view.gaps and not any(row.is_empty_floor and row.case.id in view.gaps for row in timed):
-        console.print(Text("no split of the gap: the empty floor is not in this run", style="yellow"))
-    for own, other in contradictions(timed, clocks):
-        console.print(Text(_contradiction(own, other), style="yellow"))
-    _print_warnings(console, clocks)
+    yield Column("", lambda row: row, "µs", name_cell, fold=True)
+    yield column("NVBench", partial(_time, interval=roomy))
+    for clock, rows in clocks.items():
+        by_id = {row.case.id: row for row in rows}
+        yield column(_TITLES[clock], partial(_clock_time, by_id))
+        if compares:
+            yield column(f"vs {baseline_name(info)}", partial(_versus, by_id))
+    if gaps:
+        yield column("gap", lambda row: number(_gap(gaps, row).gap_us, ".2f"), drop=1)
+        yield column("launch", lambda row: number(_gap(gaps, row).launch_us, ".2f"), drop=2)
+        yield column("rest", lambda row: number(_gap(gaps, row).rest_us, ".2f"), drop=3)
+    yield column("host", lambda row: number(row.timing.cpu_time_us, ".1f") if row.timing else "", drop=4)
 
 
-@dataclass(frozen=True)
-class _ClocksTable:
-    rows: Sequence[Measurement]
-    clocks: Clocks
-    gaps: dict[str, ClockGap]
-    baseline: str
-    compares: bool
-
-    def table(self, *, roomy: bool) -> Table:
-        """Makes the table; unless `roomy`, without NVBench's intervals, which the table above has."""
-        table = plain_table(gap=2 if roomy else 1)
-        table.add_column("µs", overflow="fold")
-        table.add_column("NVBench", justify="right", no_wrap=True)
-        for clock in self.clocks:
-            table.add_column(_TITLES[clock], justify="right", no_wrap=True)
-            if self.compares:
-                table.add_column(f"vs {self.baseline}", justify="right", no_wrap=True)
-        for title in (*(("gap", "launch", "rest") if self.gaps else ()), "host"):
-            table.add_column(title, justify="right", no_wrap=True)
-        by_clock = [{row.case.id: row for row in rows} for rows in self.clocks.values()]
-        for row in self.rows:
-            case_id = row.case.id
-            others = [cell for found in by_clock for cell in self._clock(found.get(case_id))]
-            table.add_row(name_cell(row), _time(row, interval=roomy), *others, *self._gap(case_id), _host(row))
-        return table
-
-    def _clock(self, row: Measurement | None) -> list[str]:
-        ratio = "1" if row and row.role is Role.BASELINE else speedup_text(row.versus) if row and row.versus else ""
-        return [_time(row, interval=True), *([ratio] if self.compares else [])]
-
-    def _gap(self, case_id: str) -> list[str]:
-        if not self.gaps:
-            return []
-        gap = self.gaps.get(case_id, ClockGap())
-        return [number(value, ".2f") for value in (gap.gap_us, gap.launch_us, gap.rest_us)]
+def _gap(gaps: Mapping[str, ClockGap], row: Measurement) -> ClockGap:
+    return gaps.get(row.case.id, ClockGap())
 
 
-def _time(row: Measurement | None, *, interval: bool) -> str:
-    if row is None or row.timing is None:
+def _clock_time(by_id: Mapping[str, Measurement], row: Measurement) -> str:
+    other = by_id.get(row.case.id)
+    return _time(other, interval=True) if other else ""
+
+
+def _versus(by_id: Mapping[str, Measurement], row: Measurement) -> str:
+    other = by_id.get(row.case.id)
+    return (
+        "1" if other and other.role is Role.BASELINE else speedup_text(other.versus) if other and other.versus else ""
+    )
+
+
+def _time(row: Measurement, *, interval: bool) -> str:
+    if row.timing is None:
         return ""
     return time_text(row.timing.time_us) + (plus_minus(row.timing.relative_half_width) if interval else "")
-
-
-def _host(row: Measurement) -> str:
-    return number(row.timing.cpu_time_us, ".1f") if row.timing else ""
 
 
 def _contradiction(own: Measurement, other: Measurement) -> str:
@@ -164,8 +169,8 @@ def _contradiction(own: Measurement, other: Measurement) -> str:
     return f"{own.case.label} is {first} by NVBench and {second} by {title} ({other.versus.speedup:.3f}x)"
 
 
-def _print_warnings(console: Console, clocks: Clocks) -> None:
-    """Prints the warnings of further clocks, and why times are missing; long tails, often many, share one line."""
+def _warnings(clocks: Clocks) -> Iterator[Block]:
+    """Yields the warnings of further clocks, and why times are missing; long tails, often many, share one line."""
     for clock, rows in clocks.items():
         tails = []
         for row in rows:
@@ -173,14 +178,12 @@ def _print_warnings(console: Console, clocks: Clocks) -> None:
                 continue
             others = [warning for warning in row.warnings if not warning.endswith(LONG_TAIL)]
             if others:
-                console.print(Text(f"  {row.case.label} by {_TITLES[clock]}: {'; '.join(others)}", style="dim"))
+                yield Note(f"  {row.case.label} by {_TITLES[clock]}: {'; '.join(others)}", "legend")
             if len(others) < len(row.warnings):
                 tails.append(row.case.label)
         if tails:
-            told = f"  a long tail by {_TITLES[clock]}, mean over 1% above: {', '.join(tails)}"
-            console.print(Text(told, style="dim"))
-        for line in failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} "):
-            console.print(line)
+            yield Note(f"  a long tail by {_TITLES[clock]}, mean over 1% above: {', '.join(tails)}", "legend")
+        yield from failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} ")
 
 
 def print_errors(info: RunInfo) -> None:
@@ -189,22 +192,21 @@ def print_errors(info: RunInfo) -> None:
     Errors are in the unit of the gate's limit, over all inputs and workloads on which the run verified the kernel.
     """
     console = data_console()
-    console.print()
+    print_block(console, "")
     if not info.errors:
-        console.print(Text("no errors are stored with this run: those of this gdnbench have them", style="dim"))
+        print_block(console, Note("no errors are stored with this run: those of this gdnbench have them", "legend"))
         return
-    gates = list(dict.fromkeys(gate for errors in info.errors.values() for gate in errors))
-    table = plain_table()
-    table.add_column("kernel", overflow="fold")
     limits = {gate: error["limit"] for errors in info.errors.values() for gate, error in errors.items()}
-    for gate in gates:
-        table.add_column(f"{gate}\nof {limits[gate]:.4g}", justify="right")
-    kernels = sorted(info.errors.items(), key=lambda item: [_worst(item[1].get(gate)) for gate in gates])
-    for label, errors in kernels:
-        cells = (f"{errors[gate]['worst']:.3g}" if gate in errors else "" for gate in gates)
-        table.add_row(Text(label, style="cyan"), *cells)
-    console.print(Text("largest errors against the float64 oracle", style="bold"))
-    console.print(table)
+    columns: list[Column[str]] = [Column("", lambda label: label, "kernel", style=NAME_STYLE, fold=True)]
+    for gate, limit in limits.items():
+
+        def show(label: str, gate: str = gate) -> str:
+            errors = info.errors[label]
+            return f"{errors[gate]['worst']:.3g}" if gate in errors else ""
+
+        columns.append(Column("", lambda label: label, f"{gate}\nof {limit:.4g}", show, right=True, fold=True))
+    kernels = sorted(info.errors, key=lambda label: [_worst(info.errors[label].get(gate)) for gate in limits])
+    print_block(console, Table(columns, kernels, title="largest errors against the float64 oracle"))
 
 
 def _worst(error: LargestErrorDocument | None) -> float:
