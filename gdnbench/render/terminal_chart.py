@@ -98,8 +98,8 @@ class TerminalChart:
         left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
         left = {place: name for place, name in left.items() if y.low <= place <= y.high}
         right = {y.middle(row): marks for row, marks in ends(lines, y).items()}
-        beside = sum(max(map(len, names.values()), default=0) for names in (left, right))
-        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - beside)
+        margins = sum(max(map(len, names.values()), default=0) for names in (left, right))
+        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margins)
         return Plot(
             size=self._size,
             x_range=(x.low, x.high),
@@ -125,7 +125,7 @@ class OptionalCharts:
     """Wraps charts beside a table: warns once on stderr of one that cannot be drawn, and goes on."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._warned = False
 
     def __enter__(self) -> OptionalCharts:
         return self
@@ -135,9 +135,9 @@ class OptionalCharts:
     ) -> bool:
         if not isinstance(error, GdnbenchError):
             return False
-        if not self._told:
+        if not self._warned:
             message_console().print(f"warning: {error.message}", style="yellow", markup=False, soft_wrap=True)
-        self._told = True
+        self._warned = True
         return True
 
 
@@ -229,8 +229,8 @@ class Scale:
 def letters(lines: int) -> str:
     """Returns a letter per line; raises UsageError for more lines than letters."""
     if lines > len(ascii_letters):
-        told = f"{lines} lines are more than the {len(ascii_letters)} that a chart can tell apart"
-        raise UsageError(told, "choose some with --kernel")
+        message = f"{lines} lines are more than the {len(ascii_letters)} that a chart can tell apart"
+        raise UsageError(message, "choose some with --kernel")
     return ascii_letters[:lines]
 
 
@@ -240,7 +240,7 @@ def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, s
     for line in lines:
         for place, value in line.points.items():
             marks.setdefault((x.cell(place), y.cell(value)), {})[line.mark] = None
-    return {cell: _one_of(list(here)) for cell, here in marks.items()}
+    return {cell: _one_of(list(signs)) for cell, signs in marks.items()}
 
 
 def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:

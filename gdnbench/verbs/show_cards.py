@@ -81,8 +81,8 @@ def _card(card: Card, strays_by: float | None) -> dict[str, Any]:
 def _flat_rows(joint: Joint) -> list[dict[str, Any]]:
     """Returns a row per case and clock, as of a run, without the run; `card` is empty for all cards together."""
     rows = _rows(joint, [*joint.measurements, *joint.failed], joint.clocks, card="", cards=len(joint.cards))
-    for uuid, own in joint.by_card.items():
-        rows += _rows(own, own.measurements, own.clocks, card=uuid, cards=1)
+    for uuid, card in joint.by_card.items():
+        rows += _rows(card, card.measurements, card.clocks, card=uuid, cards=1)
     return rows
 
 
@@ -166,8 +166,8 @@ def _beneath(joint: Joint) -> Beneath:
     """Returns each card's time and ratio, to stand beneath the case's row."""
     names = {card.uuid: card.name for card in joint.cards}
     rows: dict[str, list[tuple[str, Measurement, Measurement | None]]] = {}
-    for uuid, own in joint.by_card.items():
-        kernel_times = {row.case.id: row for row in own.clocks.get("cupti", ()) if row.timing}
-        for row in own.measurements:
+    for uuid, card in joint.by_card.items():
+        kernel_times = {row.case.id: row for row in card.clocks.get("cupti", ()) if row.timing}
+        for row in card.measurements:
             rows.setdefault(row.case.id, []).append((names[uuid], row, kernel_times.get(row.case.id)))
     return rows
