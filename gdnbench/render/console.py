@@ -123,8 +123,8 @@ def print_text(text: str) -> None:
 
 def print_next(console: Console, words: Sequence[str]) -> None:
     """Prints the next command in one line that can be copied."""
-    told = [*words, *on_option(words)]
-    console.print(f"next: {shlex.join(told)}", markup=False, soft_wrap=True)
+    argv = [*words, *on_option(words)]
+    console.print(f"next: {shlex.join(argv)}", markup=False, soft_wrap=True)
 
 
 def _cell(value: Any) -> Any:

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gdnbench.render.table import Column
-
 LIMIT_BYTES = 4096
 """Size limit of a result as JSON text in UTF-8."""
 
@@ -17,7 +15,6 @@ _DIGITS = 5
 _LONGEST = 1500  # characters of a text
 _MOST_WARNINGS = 5
 _SMALL_BYTES = 40
-_WIDEST = 100.0  # largest ratio of the ends of an interval that tells something
 
 
 @dataclass(frozen=True)
@@ -32,23 +29,6 @@ class Digest:
     rows: str = ""
     offset: int = 0
     more: str = ""
-
-
-def digest_rows(columns: Sequence[Column[Any]], records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the fields of rows of JSON that have a name in the digest and a value; an interval's ends as a pair."""
-    return [{name: value for column in columns for name, value in _digest_fields(column, row)} for row in records]
-
-
-def _digest_fields(column: Column[Any], row: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    key, *ends = column.keys.split()
-    fields = [(column.digest, row.get(key))]
-    if ends:
-        low, high = (row.get(end) for end in ends)
-        is_known = low is not None and high is not None and high <= _WIDEST * low
-        fields.append(("interval", [low, high] if is_known else None))
-    return [
-        (name, value) for name, value in fields if column.digest and value is not None and value not in ("", [], {})
-    ]
 
 
 def fit(told: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.render.console import data_console, print_csv, print_json, print_next, print_text
+from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_next, print_text
 from gdnbench.render.table import Answer, Block, Note, Table
 from gdnbench.render.text import TextTable
 
@@ -34,6 +34,23 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
 def print_line(text: str) -> None:
     """Prints one line on stdout."""
     print_block(data_console(), Note(text))
+
+
+def print_written(
+    files: Sequence[str],
+    steps: Sequence[str],
+    document: Mapping[str, object],
+    notes: Sequence[str],
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Prints files that were written and what to do next, in lines to be copied, or JSON; notes on stderr."""
+    console = message_console(quiet=quiet)
+    for note in notes:
+        console.print(f"note: {note}", markup=False)
+    lines = [Note(line, whole=True) for line in (*files, "", *(f"next: {step}" for step in steps))]
+    print_answer(Answer(text=lambda _: lines, document=lambda: document), json=json)
 
 
 def _document(tables: Sequence[Table[Any]]) -> object:

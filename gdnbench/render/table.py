@@ -41,9 +41,7 @@ class Column(Generic[R]):
         heading: for people; empty for a column that CSV and JSON alone have.
         show: what people see, by default `codec.cell` of the value.
         drop: 0 for a column that always stays; where the terminal is too narrow, the highest goes first.
-        within: `run` for values that compare inside one run alone.
         only: the one of `csv` and `json` that has the column; empty for both.
-        digest: its name in the digest for language models; empty if that lacks it.
         meaning: what it holds, for legends and the report.
         style: of all of its cells; a cell that `show` gives as Text keeps its own.
         right: whether its cells stand at the right.
@@ -57,9 +55,7 @@ class Column(Generic[R]):
     heading: str = ""
     show: Callable[[R], Cell] | None = None
     drop: int = 0
-    within: str = ""
     only: str = ""
-    digest: str = ""
     meaning: str = ""
     style: str = ""
     right: bool = False

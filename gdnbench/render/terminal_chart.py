@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from string import ascii_letters
 from types import TracebackType
 
 from rich.ansi import AnsiDecoder
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from gdnbench.errors import GdnbenchError
-from gdnbench.render.console import fits, message_console
-from gdnbench.render.terminal_canvas import (
-    MANY,
-    THIN,
-    ChartLine,
-    Plot,
-    Points,
-    Scale,
-    Stroke,
-    draw_plot,
-    ends,
-    letters,
-    marks_at,
-    round_ticks,
-)
+from gdnbench.errors import ChartError, GdnbenchError, UsageError
+from gdnbench.render.console import message_console
+from gdnbench.render.table import Column, Table
+from gdnbench.render.text import TextTable
 
 WIDEST, LINES = 76, 14
 COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which suits its user
@@ -107,8 +98,8 @@ class TerminalChart:
         left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
         left = {place: name for place, name in left.items() if y.low <= place <= y.high}
         right = {y.middle(row): marks for row, marks in ends(lines, y).items()}
-        beside = sum(max(map(len, names.values()), default=0) for names in (left, right))
-        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - beside)
+        margins = sum(max(map(len, names.values()), default=0) for names in (left, right))
+        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margins)
         return Plot(
             size=self._size,
             x_range=(x.low, x.high),
@@ -134,7 +125,7 @@ class OptionalCharts:
     """Wraps charts beside a table: warns once on stderr of one that cannot be drawn, and goes on."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._warned = False
 
     def __enter__(self) -> OptionalCharts:
         return self
@@ -144,9 +135,9 @@ class OptionalCharts:
     ) -> bool:
         if not isinstance(error, GdnbenchError):
             return False
-        if not self._told:
+        if not self._warned:
             message_console().print(f"warning: {error.message}", style="yellow", markup=False, soft_wrap=True)
-        self._told = True
+        self._warned = True
         return True
 
 
@@ -164,9 +155,9 @@ def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping
     if not lines:
         return
     places = [place for place in headings if any(place in line.values for line in lines)]
-    for count in range(len(places), -1, -1):
-        table = _legend_table(lines, {place: headings[place] for place in spaced(places, count)})
-        if fits(console, table) or count == 1:
+    for most in range(len(places), -1, -1):
+        table = TextTable(_legend_table(lines, {place: headings[place] for place in spaced(places, most)}))
+        if table.width <= console.width or most == 1:
             break
     console.print(table)
     if len(lines) > 1:
@@ -182,13 +173,167 @@ def spaced(places: Sequence[float], count: int) -> list[float]:
     return [places[round(step * (len(places) - 1) / (count - 1))] for step in range(count)]
 
 
-def _legend_table(lines: Sequence[ChartLine], headings: Mapping[float, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for heading in headings.values():
-        table.add_column(Text(heading), justify="right", no_wrap=True)
+def _legend_table(lines: Sequence[ChartLine], headings: Mapping[float, str]) -> Table[ChartLine]:
+    def values_at(place: float) -> Column[ChartLine]:
+        return Column("", lambda line: line.values.get(place, ""), headings[place], right=True)
+
+    mark: Column[ChartLine] = Column("", lambda line: Text(line.mark, style=f"color({line.colour})"), " ")
+    name: Column[ChartLine] = Column("", lambda line: line.name, " ", fold=True)
+    return Table([mark, name, *map(values_at, headings)], lines)
+
+
+REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
+THIN = "braille"
+Points = Mapping[float, float]  # y by x, in order of x
+MANY = 10  # number of lines in one place that no longer fits one character
+Position = tuple[int, int]  # column and row of a character
+_ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
+
+    name: str
+    mark: str
+    colour: int
+    points: Points
+    values: Mapping[float, str]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One axis of a chart, from the middle of its first cell, at `low`, to that of its last, at `high` above `low`."""
+
+    low: float
+    high: float
+    cells: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], cells: int) -> Scale:
+        """Returns the smallest scale that holds all values; equal values lie in its middle."""
+        low, high = min(values), max(values)
+        if high - low <= 1e-9 * max(1.0, abs(high)):
+            low, high = low - 0.5, high + 0.5
+        return cls(low, high, max(cells, 1))
+
+    def cell(self, value: float) -> int:
+        """Returns the cell of a value."""
+        return round((self.cells - 1) * (value - self.low) / (self.high - self.low))
+
+    def middle(self, cell: int) -> float:
+        """Returns the value in the middle of a cell."""
+        return self.low + (self.high - self.low) * cell / max(self.cells - 1, 1)
+
+
+def letters(lines: int) -> str:
+    """Returns a letter per line; raises UsageError for more lines than letters."""
+    if lines > len(ascii_letters):
+        message = f"{lines} lines are more than the {len(ascii_letters)} that a chart can tell apart"
+        raise UsageError(message, "choose some with --kernel")
+    return ascii_letters[:lines]
+
+
+def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, str]:
+    """Returns each cell's character: the mark of its only line, or the number of lines there, `+` for ten or more."""
+    marks: dict[Position, dict[str, None]] = {}
     for line in lines:
-        mark = Text(line.mark, style=f"color({line.colour})")
-        table.add_row(mark, Text(line.name), *(Text(line.values.get(place, "")) for place in headings))
-    return table
+        for place, value in line.points.items():
+            marks.setdefault((x.cell(place), y.cell(value)), {})[line.mark] = None
+    return {cell: _one_of(list(signs)) for cell, signs in marks.items()}
+
+
+def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:
+    """Returns, by row, the letters of the named lines that end in it, unless they stop short or there is only one."""
+    last = max(max(line.points) for line in lines)
+    named = [line for line in lines if line.name and last in line.points]
+    rows: dict[int, str] = {}
+    for line in named if len(named) > 1 else []:
+        row = y.cell(line.points[last])
+        rows[row] = rows.get(row, "") + line.mark
+    return {row: together(marks) for row, marks in rows.items()}
+
+
+def together(marks: str) -> str:
+    """Joins letters; three or more neighbours in the alphabet become `b-f`."""
+    word = "".join(sorted(marks, key=ascii_letters.index))
+    return f"{word[0]}-{word[-1]}" if len(word) > 2 and word in ascii_letters else word
+
+
+def round_ticks(low: float, high: float, most: int) -> dict[float, str]:
+    """Returns at most `most` round numbers of a range, with their names: multiples of 1, 2 or 5 of a decimal place."""
+    finest = math.floor(math.log10((high - low) / most))
+    for power in count(finest):
+        for step in (10.0**power, 2 * 10.0**power, 5 * 10.0**power):
+            first, last = math.ceil(low / step - _ROUNDING), math.floor(high / step + _ROUNDING)
+            if last - first < most:
+                names = [f"{number * step:.{max(0, -power)}f}" for number in range(first, last + 1)]
+                return {float(name): name for name in names}
+    raise AssertionError("steps grow until they are few")
+
+
+def _one_of(marks: Sequence[str]) -> str:
+    if len(marks) == 1:
+        return marks[0]
+    return str(len(marks)) if len(marks) < MANY else "+"
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Characters at points, or along the lines between them if `connected`.
+
+    `text` is a character, or `THIN` for a thin line; `colour` is of the terminal's palette, or None for that of text.
+    """
+
+    points: Sequence[tuple[float, float]]
+    text: str
+    colour: int | None = None
+    connected: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A chart to draw: strokes, later ones above, and names below, left and right of the frame by x or y.
+
+    `size` is in columns and lines, frame and ticks included; `x_range` and `y_range` are the values at the first and
+    last column and at the lowest and highest line inside the frame.
+    """
+
+    size: tuple[int, int]
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    strokes: Sequence[Stroke]
+    below: Mapping[float, str]
+    left: Mapping[float, str]
+    right: Mapping[float, str]
+    x_name: str
+
+
+def draw_plot(plot: Plot, *, colour: bool) -> str:
+    """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
+    version = ""
+    try:
+        import plotext
+
+        version = f" {plotext.__version__}"
+        plotext.terminal.limit(False, False)  # the console sets the width; plotext would ask the process's terminal
+        figure = plotext.figure
+        figure.clear()
+        figure.theme("colorless")
+        figure.canvas("default")
+        figure.plot_size(*plot.size)
+        figure.label(plot.x_name or None, axis="x")
+        figure.ruler("x").lim(*plot.x_range)
+        figure.ruler("x").ticks(list(plot.below), list(plot.below.values()))
+        for side, names in ("left", plot.left), ("right", plot.right):
+            figure.ruler("y", side).lim(*plot.y_range)
+            figure.ruler("y", side).ticks(list(names), list(names.values()))
+        for stroke in plot.strokes:
+            x, y = zip(*stroke.points, strict=True)
+            signal = figure.signal(x, y, marker=plotext.marker(stroke.text, stroke.colour))
+            figure.draw(signal.lines(stroke.connected))
+        return str(figure.build().string(colorless=not colour))
+    except Exception as error:  # of any kind: a fault in plotext may only cost the chart
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        hint = f"pip install '{REQUIREMENT}'; -o chart.png draws without it"
+        raise ChartError(f"plotext{version} cannot draw the chart: {why}", hint) from error

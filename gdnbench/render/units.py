@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import Params
@@ -61,8 +62,8 @@ def percent(share: float) -> str:
 
 def plus_minus(half_width: float) -> str:
     """Formats half of an interval as a share behind a value: ` ±0.27%`; empty if the interval is infinite."""
-    told = half_text(half_width)
-    return f" {told}" if told else ""
+    text = half_text(half_width)
+    return f" {text}" if text else ""
 
 
 def half_text(half_width: float) -> str:
@@ -93,6 +94,11 @@ def megabytes(count: float) -> str:
 def traffic(count: float) -> str:
     """Formats bytes that a workload moves, in three digits: `1.44 MB`, `1.43 GB`."""
     return f"{count / 1e6:.3g} MB" if count < 999.5e6 else f"{count / 1e9:.3g} GB"
+
+
+def short_path(path: Path) -> str:
+    """Returns the path relative to the current folder if it lies below, else as it is."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def duration(seconds: float) -> str:

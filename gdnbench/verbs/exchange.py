@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gdnbench.origin import RESULTS
-from gdnbench.render.console import message_console
-from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Note
+from gdnbench.render.output import print_written
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.options import (
     JsonOption,
@@ -28,7 +26,7 @@ from gdnbench.verbs.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gdnbench.model.op import Op
     from gdnbench.model.workload import Workload
@@ -99,32 +97,14 @@ def export(
         store_inputs=inputs == "drawn",
     )
     written = write(catalog, request)
-    _print_files(
+    print_written(
         [str(request.to / name) for name in written.files],
-        written.notes,
         [f"flashinfer-bench run --local {quote(str(request.to))}"],
         {"folder": request.to, "files": written.files, "notes": written.notes},
+        written.notes,
         json=json,
         quiet=quiet,
     )
-
-
-def _print_files(
-    files: Sequence[str],
-    notes: Sequence[str],
-    steps: Sequence[str],
-    document: Mapping[str, object],
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
-    """Prints what was written and what to do next, which may be several commands; notes on stderr."""
-    console = message_console(quiet=quiet)
-    for note in notes:
-        console.print(f"note: {note}", markup=False)
-    lines = [*files, "", *(f"next: {step}" for step in steps)]
-    text = [Note(line, whole=True) for line in lines]  # whole, to be copied
-    print_answer(Answer(text=lambda _: text, document=lambda: document), json=json)
 
 
 def _weights(op: Op, shape: str, suite: str, info: RunInfo | None) -> Mapping[Workload, float]:
@@ -179,4 +159,4 @@ def import_files(
         "notes": imported.notes,
     }
     folders = list(map(str, imported.folders))
-    _print_files(folders, imported.notes, imported.next_steps, document, json=json, quiet=quiet)
+    print_written(folders, imported.next_steps, document, imported.notes, json=json, quiet=quiet)

@@ -35,6 +35,7 @@ from gdnbench.verbs.options import (
     one_term,
     sizes,
 )
+from gdnbench.wording import first_line, plural
 
 if TYPE_CHECKING:
     from gdnbench.analyse.history import History, HistoryRow
@@ -84,7 +85,6 @@ def history(
     from gdnbench.catalog.resolve import find_op
     from gdnbench.measure.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.render.console import message_console
-    from gdnbench.wording import plural
 
     check_margin(margin)
     name = one_term(kernels, kernel, "gdnbench history decode-v4")
@@ -224,8 +224,8 @@ def _notes(history: History) -> Iterator[Note]:
         if row.is_step:
             yield Note(_step_line(row))
         if row.figure.status is not Status.OK:
-            first = (row.figure.reason.strip().splitlines() or [""])[0]
-            yield Note(f"{_short_id(row)}  {row.figure.status.value}: {first}", "failure")
+            reason = first_line(row.figure.reason)
+            yield Note(f"{_short_id(row)}  {row.figure.status.value}: {reason}", "failure")
 
 
 def _legend(history: History) -> Note:

@@ -56,21 +56,21 @@ def ledger(
     from gdnbench.errors import UsageError
     from gdnbench.ledger.file import find_entry, read_ledger
 
-    given = words or []
-    if given[:1] == ["close"]:
-        if len(given) != 3:
+    typed = words or []
+    if typed[:1] == ["close"]:
+        if len(typed) != 3:
             raise UsageError("an entry is closed by one run", "as in gdnbench ledger close 3 RUN")
-        _close(given[1], given[2], learned, results, ledger, json=json)
+        _close(typed[1], typed[2], learned, results, ledger, json=json)
         return
     if learned:
         raise UsageError("--learned is for an entry that is closed", "as in gdnbench ledger close 3 RUN --learned TEXT")
-    if len(given) > 1:
-        raise UsageError(f"{' '.join(given)}: one entry is shown at a time", f"one of {_FORMS}")
+    if len(typed) > 1:
+        raise UsageError(f"{' '.join(typed)}: one entry is shown at a time", f"one of {_FORMS}")
     entries = read_ledger(ledger)
-    if given:
+    if typed:
         from gdnbench.catalog.catalog import load_catalog
 
-        entry = find_entry(entries, given[0], ledger)
+        entry = find_entry(entries, typed[0], ledger)
         current = load_catalog().entries.get(entry.opened.kernel)
         answer = _entry_answer(entry, entries, current, ledger, results)
     else:

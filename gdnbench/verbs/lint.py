@@ -14,6 +14,7 @@ from rich.text import Text
 from gdnbench import __version__
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import short_path
 from gdnbench.verbs.complete import complete_ops
 from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
 from gdnbench.wording import plural
@@ -99,7 +100,7 @@ _RULES: list[Column[LintRule]] = [
 ]
 
 _FINDINGS: list[Column[LintFinding]] = [
-    Column("path", lambda finding: _short_path(finding.place.path)),
+    Column("path", lambda finding: short_path(finding.place.path)),
     Column("line", lambda finding: finding.place.line),
     Column("column", lambda finding: finding.place.column),
     Column("code", lambda finding: finding.code),
@@ -112,22 +113,17 @@ _FINDINGS: list[Column[LintFinding]] = [
 def _document(result: LintResult, rules: Sequence[LintRule]) -> dict[str, object]:
     return {
         "kernels": list(result.kernels),
-        "files": [_short_path(path) for path in result.files],
+        "files": [short_path(path) for path in result.files],
         "rules": [rule.code for rule in rules],
         "silenced": result.silenced,
         "findings": Table(_FINDINGS, result.findings).document,
     }
 
 
-def _short_path(path: Path) -> str:
-    """Returns the path relative to the current folder if it lies below, else as it is."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
 def _text(result: LintResult) -> Iterator[Block]:
     for finding in result.findings:
         place = finding.place
-        head = Text(f"{_short_path(place.path)}:{place.line}:{place.column}: ")
+        head = Text(f"{short_path(place.path)}:{place.line}:{place.column}: ")
         yield Note(head.append(finding.code, style="bold red").append(f" {finding.message}"), whole=True)
         yield Note(Text(f"  → {finding.remedy}", style="cyan"), whole=True)
     counts = Counter(finding.code for finding in result.findings)

@@ -105,7 +105,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     stored = LastTimes(results)
     ops = {entry.op.name: entry.op for entry in entries}
     names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
-    times = stored.at({op: found.default for op, found in ops.items()}, names)
+    times = stored.at({name: op.default for name, op in ops.items()}, names)
     other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})

@@ -32,6 +32,7 @@ from gdnbench.verbs.options import (
     confirm_builds,
     joined,
     op_meant,
+    print_outlook,
     refuse_beside,
     sizes,
     terms,
@@ -101,7 +102,6 @@ def run(
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measure.request import choose_settings, device_of, make_request
     from gdnbench.model.case import parse_part
-    from gdnbench.report.outlook import print_outlook
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.run_tables import print_run
 

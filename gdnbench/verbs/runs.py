@@ -51,13 +51,13 @@ def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
     from gdnbench.store.overview import State
 
     styles = {State.STOPPED: "yellow", State.MEASURING: "cyan", State.DAMAGED: "red"}
-    known = {run.run_id: run.state is not State.DAMAGED for run in runs}
+    readable = {run.run_id: run.state is not State.DAMAGED for run in runs}
     columns: list[Column[Overview]] = [
         Column("*", lambda run: {**asdict(run), "folder": str(run.folder), "state": run.state}),
         Column("", lambda run: run.run_id, "run", fold=True),
-        Column("", lambda run: ("sweep" if run.is_sweep else "run") if known[run.run_id] else "", "what", drop=3),
-        Column("", lambda run: run.cases if known[run.run_id] else None, "cases", drop=2, right=True),
-        Column("", lambda run: run.timed if known[run.run_id] else None, "timed", drop=1, right=True),
+        Column("", lambda run: ("sweep" if run.is_sweep else "run") if readable[run.run_id] else "", "what", drop=3),
+        Column("", lambda run: run.cases if readable[run.run_id] else None, "cases", drop=2, right=True),
+        Column("", lambda run: run.timed if readable[run.run_id] else None, "timed", drop=1, right=True),
         Column("", lambda run: f"{run.size_bytes / 1e6:.1f}", "MB", drop=4, right=True),
         Column("", lambda run: Text(run.state, styles[run.state]) if run.state in styles else "", "state"),
     ]
@@ -81,9 +81,11 @@ def _next(runs: Sequence[Overview], results: Path, cards: Collection[str]) -> tu
     stopped = next((run for run in runs if run.state is State.STOPPED and run.card in {"", *cards}), None)
     if stopped:
         return command("run", "--resume", stopped.run_id, results=results)
-    whole = next((run for run in runs if run.state is State.WHOLE), None)
+    complete = next((run for run in runs if run.state is State.WHOLE), None)
     return (
-        command("show", whole.run_id, results=results) if whole else command("run", "--kernel", "all", results=results)
+        command("show", complete.run_id, results=results)
+        if complete
+        else command("run", "--kernel", "all", results=results)
     )
 
 

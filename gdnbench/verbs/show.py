@@ -126,7 +126,7 @@ def show(
         if suite or over or emit_dispatch or errors or profile:
             alone = "--suite, --over, --profile, --emit-dispatch and --errors"
             raise UsageError(f"{alone} are for one run", "name one run")
-        from gdnbench.verbs.cards import print_joint
+        from gdnbench.verbs.show_cards import print_joint
 
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return

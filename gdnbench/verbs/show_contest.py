@@ -22,7 +22,7 @@ from gdnbench.render.units import factor
 from gdnbench.store.find import find_run
 from gdnbench.store.info import read_info
 from gdnbench.verbs.run_notes import MOST_NAMED, headline
-from gdnbench.wording import first_of, plural
+from gdnbench.wording import first_line, first_of, plural
 
 _TOLERANCE = {
     "pass": Text("pass", style="green"),
@@ -81,7 +81,7 @@ def _together(scored: Sequence[ContestRun]) -> dict[str, Any] | None:
 def _table(scored: ContestRun) -> Table[ContestRow]:
     info, result = scored.info, scored.result
     by_cupti = any(row.cupti_score is not None for row in result.rows)
-    own = result.over[0] if len(result.over) == 1 else ""
+    reference = result.over[0] if len(result.over) == 1 else ""
     columns: list[Column[ContestRow]] = [
         Column("run_id", lambda _: info.run_id, only="csv"),
         Column("op", lambda _: info.op, only="csv"),
@@ -107,7 +107,7 @@ def _table(scored: ContestRun) -> Table[ContestRow]:
             lambda row: row.mean and row.mean.speedup,
             "geomean",
             lambda row: (
-                cell("geomean", row.mean.speedup) if row.mean else "1" if row.label == own and row.score else ""
+                cell("geomean", row.mean.speedup) if row.mean else "1" if row.label == reference and row.score else ""
             ),
             right=True,
             drop=1,
@@ -164,7 +164,7 @@ def _notes(scored: ContestRun) -> Iterator[Note]:
         elif row.fails_at:
             yield Note(f"  {row.label} is outside the contest's tolerance at {row.fails_at.titled}", "failure")
         elif row.status is not Status.OK:
-            yield Note(f"  {row.label}: {row.status}: {row.reason.partition(chr(10))[0]}", "legend")
+            yield Note(f"  {row.label}: {row.status}: {first_line(row.reason)}", "legend")
         if row.mean and row.best and row.worst and len(row.speedups) > 1:
             best, worst = (f"{factor(row.speedups[at])} at {at.titled}" for at in (row.best, row.worst))
             yield Note(f"  {row.label}: best {best}; worst {worst}", "legend")

@@ -30,6 +30,7 @@ from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.sweep import read_sweep
 from gdnbench.verbs.run_notes import control_lines, next_words, part_text
 from gdnbench.verbs.run_tables import build_blocks
+from gdnbench.wording import first_line
 
 MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them
 
@@ -193,8 +194,7 @@ def _infeasible(points: Sequence[Measurement]) -> Iterator[Block]:
     counts = Counter(row.case.variant.kernel for row in points)
     for row in points:
         if row.status is not Status.OK:
-            reason = (row.reason.strip().splitlines() or [""])[0]
-            key = (row.case.variant.kernel, row.status, reason)
+            key = (row.case.variant.kernel, row.status, first_line(row.reason))
             grouped.setdefault(key, []).append(f"{row.case.variant.label.partition(':')[2]} at {row.case.workload}")
     if grouped:
         yield ""

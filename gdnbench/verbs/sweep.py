@@ -30,6 +30,7 @@ from gdnbench.verbs.options import (
     confirm_builds,
     joined,
     op_meant,
+    print_outlook,
     sizes,
     terms,
 )
@@ -82,7 +83,6 @@ def sweep(
     from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
     from gdnbench.model.case import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
-    from gdnbench.report.outlook import print_outlook
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
 
