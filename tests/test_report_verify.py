@@ -15,7 +15,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.measure.preflight import Verification
 from gdnbench.measure.protocol import Examined
 from gdnbench.model.status import GateResult, Status, WrongElements
-from gdnbench.report.verify import print_verdicts
+from gdnbench.verbs.verify_tables import print_verdicts
 
 OUTPUT = "output within 1 ulp + 1e-05"
 GOOD, BAD = case("decode-triton:BV=128:WARPS=16", BV=128), case("decode-bad")

@@ -16,7 +16,7 @@ from warm_processes import end_warm_parents
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measure.observer import Observer
 from gdnbench.model.status import Status
-from gdnbench.report.score.lines import next_command
+from gdnbench.verbs.score_lines import next_command
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
 

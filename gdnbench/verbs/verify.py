@@ -113,8 +113,8 @@ def verify(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.preflight import verify_variants
     from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
-    from gdnbench.report.verify import print_verdicts
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.verify_tables import print_verdicts
 
     sanitizer = need_sanitizer_on(gpu) if sanitize else None
     catalog = load_catalog()

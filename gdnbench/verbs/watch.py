@@ -118,7 +118,7 @@ class _Loop:
         return turn
 
     def _print(self, turn: Turn) -> None:
-        from gdnbench.report.score.lines import turn_json, turn_line
+        from gdnbench.verbs.score_lines import turn_json, turn_line
 
         if self.json:
             print(turn_json(turn), flush=True)
@@ -183,12 +183,12 @@ class _Loop:
 
     def _explain(self) -> None:
         """The last score in full."""
-        from gdnbench.report.score.lines import print_score
+        from gdnbench.verbs.score_lines import print_score
 
         print_score(self.turns.done[-1].score, json=False)
 
     def _print_history(self) -> None:
-        from gdnbench.report.score.lines import print_history
+        from gdnbench.verbs.score_lines import print_history
 
         print_history(self.console, self.turns.done, self.turns.best)
 

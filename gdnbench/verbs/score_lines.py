@@ -1,4 +1,4 @@
-"""A score as a few lines for a person, and scores turn by turn with the best at the end."""
+"""A score as a few lines for a person, or as JSON of under 4 KB; and scores turn by turn, with the best at the end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rich.text import Text
 
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
-from gdnbench.render.console import data_console, plain_table, print_json, print_next
+from gdnbench.render.output import print_answer, print_block
+from gdnbench.render.table import Answer, Block, Column, Table
 from gdnbench.render.units import factor, percent, time_text
-from gdnbench.report.score.document import score_document
 from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
 from gdnbench.score.turns import Turn
 from gdnbench.stats.interval import Comparison, Verdict
@@ -41,16 +41,15 @@ _PHASES = {
 
 def print_score(score: Score, *, json: bool) -> None:
     """Prints a score, as JSON of under 4 KB if `json`."""
-    if json:
-        print_json(score_document(score))
-        return
-    console = data_console()
-    console.print(verdict_line(score))
-    _print_workloads(console, score)
-    for line in _lines(score):
-        console.print(line)
-    console.print()
-    print_next(console, next_command(score))
+    answer = Answer(text=lambda _width: _text(score), document=lambda: score_document(score), next=next_command(score))
+    print_answer(answer, json=json)
+
+
+def _text(score: Score) -> Iterator[Block]:
+    yield verdict_line(score)
+    yield from _workloads(score)
+    yield from _lines(score)
+    yield ""
 
 
 def verdict_style(verdict: AnyVerdict) -> str:
@@ -120,14 +119,10 @@ def _effort(score: Score) -> str:
     return f"{score.seconds.get('all', 0.0):.1f} s: {', '.join(phases)}{measured}"
 
 
-def _print_workloads(console: Console, score: Score) -> None:
-    if len(score.workloads) < 2:
-        return
-    for each in sorted(score.workloads, key=lambda each: each.workload):
-        if each.speedup:
-            console.print(Text(f"  {each.workload}  {_ratio(each.speedup)} {each.speedup.verdict}"))
-        else:
-            console.print(Text(f"  {each.workload}  {each.status}: {each.reason}"))
+def _workloads(score: Score) -> Iterator[Text]:
+    for each in sorted(score.workloads, key=lambda each: each.workload) if len(score.workloads) > 1 else ():
+        found = f"{_ratio(each.speedup)} {each.speedup.verdict}" if each.speedup else f"{each.status}: {each.reason}"
+        yield Text(f"  {each.workload}  {found}")
 
 
 def next_command(score: Score) -> tuple[str, ...]:
@@ -149,7 +144,6 @@ def _shape(score: Score) -> tuple[str, ...]:
     return tuple(score.workloads[0].workload.options) if len(score.workloads) == 1 else ()
 
 
-_LONGEST_REASON = 300
 _FOLDERS = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
 """A path's folders: whoever watches a kernel knows where it lies."""
 
@@ -177,7 +171,7 @@ def _result(turn: Turn) -> str:
     seconds = f"{score.seconds.get('all', 0.0):.1f} s"
     if score.ratio is None:
         first = score.reason.strip().partition("\n")[0]
-        return f"{_FOLDERS.sub('', first)[:_LONGEST_REASON]}  {seconds}"
+        return f"{_FOLDERS.sub('', first)[:_LONGEST_TEXT]}  {seconds}"
     interval = score.ratio.speedup
     told = [f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"]
     if score.kernel_ratio:
@@ -197,19 +191,134 @@ def turn_json(turn: Turn) -> str:
 
 def print_history(console: Console, turns: Sequence[Turn], best: Turn | None) -> None:
     """Prints all turns, and which was the best."""
-    table = plain_table()
-    for title in ("turn", "verdict", "ratio", "low", "high", "kernel", "regs"):
-        table.add_column(title, justify="left" if title == "verdict" else "right")
-    for turn in turns:
-        score = turn.score
-        numbers = ["", "", ""]
-        if score.ratio:
-            interval = score.ratio.speedup
-            numbers = [factor(interval.estimate), f"{interval.low:.3f}", f"{interval.high:.3f}"]
-        kernel = factor(score.kernel_ratio.speedup.estimate) if score.kernel_ratio else ""
-        registers = "" if score.code.registers is None else str(score.code.registers)
-        style = "bold" if turn is best else ""
-        table.add_row(str(turn.number), Text(str(score.verdict)), *numbers, kernel, registers, style=style)
-    console.print(table)
-    told = f"; best: {best.number}" if best else ""
-    console.print(f"{plural(len(turns), 'turn')}{told}")
+
+    def ratio(turn: Turn, end: str = "") -> str:
+        found = turn.score.ratio
+        if found is None:
+            return ""
+        return f"{getattr(found.speedup, end):.3f}" if end else factor(found.speedup.estimate)
+
+    def kernel(turn: Turn) -> str:
+        return factor(turn.score.kernel_ratio.speedup.estimate) if turn.score.kernel_ratio else ""
+
+    columns: tuple[Column[Turn], ...] = (
+        Column("", lambda turn: turn.number, "turn", right=True),
+        Column("", lambda turn: str(turn.score.verdict), "verdict"),
+        Column("", ratio, "ratio", right=True),
+        Column("", lambda turn: ratio(turn, "low"), "low", right=True),
+        Column("", lambda turn: ratio(turn, "high"), "high", right=True),
+        Column("", kernel, "kernel", right=True),
+        Column("", lambda turn: turn.score.code.registers, "regs", right=True),
+    )
+    print_block(console, Table(columns, turns, style=lambda turn: "bold" if turn is best else ""))
+    print_block(console, f"{plural(len(turns), 'turn')}{f'; best: {best.number}' if best else ''}")
+
+
+MOST_BYTES = 4000
+_DIGITS = 5
+_LONGEST_REASON = 1500  # characters; the compiler's first error is at its front
+_LONGEST_TEXT = 300
+_MOST_WARNINGS = 4
+_MOST_WORKLOADS = 8
+
+
+def score_document(score: Score) -> dict[str, Any]:
+    """Returns the score's known parts, most important first; of many workloads the worst, with the number of all."""
+    one = score.workloads[0] if len(score.workloads) == 1 else None
+    document = {
+        "kernel": score.kernel,
+        "op": score.op,
+        "gpu": score.gpu,
+        "against": score.against,
+        "verdict": str(score.verdict),
+        "exit_code": int(score.exit_code),
+        "means": score.exit_code.meaning,
+        "ratio": _interval(score.ratio),
+        "kernel_ratio": _interval(score.kernel_ratio),
+        "confidence": score.confidence if score.ratio else None,
+        "failure": _cut(score.reason, _LONGEST_REASON),
+        **({"workload": str(one.workload), **_parts(one)} if one else _of_many(score.workloads)),
+        **{name: count for name, count in vars(score.code).items() if count is not None},
+        "cause": _cause(score),
+        "processes": score.processes or None,
+        "rounds": score.rounds or None,
+        "seconds": {phase: round(seconds, 2) for phase, seconds in score.seconds.items() if seconds >= 0.005},
+        "warnings": [_cut(text, _LONGEST_TEXT) for text in score.warnings[:_MOST_WARNINGS]],
+    }
+    return _fit({name: value for name, value in document.items() if value not in (None, "", [], {})})
+
+
+def _of_many(workloads: Sequence[WorkloadScore]) -> dict[str, Any]:
+    """Returns each workload's parts, failed and slowest first."""
+    ordered = sorted(workloads, key=lambda each: each.speedup.speedup.estimate if each.speedup else 0.0)
+    shown = [{"workload": _cut(str(each.workload), 80), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
+    verdicts = [each.speedup.verdict for each in workloads if each.speedup]
+    counts = {str(verdict): verdicts.count(verdict) for verdict in Verdict if verdict in verdicts}
+    numbers = {"count": len(workloads), **counts} if workloads else {}
+    return {"workloads": numbers, "worst_workloads" if len(shown) < len(ordered) else "by_workload": shown}
+
+
+def _parts(score: WorkloadScore) -> dict[str, Any]:
+    timing = score.timing
+    if timing is None:
+        return {}
+    return {
+        "time_us": _digits(timing.time_us),
+        "kernel_time_us": _digits(score.kernel.time_us) if score.kernel else None,
+        "kernel_share_of_bound": _digits(score.kernel.sol) if score.kernel and score.kernel.bound else None,
+        "share_of_bound": _digits(timing.sol) if timing.bound else None,
+        "bound": timing.bound or None,
+    }
+
+
+def _brief(score: WorkloadScore) -> dict[str, Any]:
+    if score.speedup is None:
+        return {"status": str(score.status), "reason": _cut(score.reason, 120)}
+    return {**_interval_parts(score.speedup), "verdict": str(score.speedup.verdict)}
+
+
+def _interval(comparison: Comparison | None) -> dict[str, Any] | None:
+    return _interval_parts(comparison) if comparison else None
+
+
+def _interval_parts(comparison: Comparison) -> dict[str, Any]:
+    interval = comparison.speedup
+    return {"estimate": _digits(interval.estimate), "low": _digits(interval.low), "high": _digits(interval.high)}
+
+
+def _cause(score: Score) -> dict[str, Any] | None:
+    cause = score.cause
+    if cause is None:
+        return None
+    return {
+        "title": cause.title,
+        "share_of_time": round(cause.share, 3),
+        "meaning": _cut(cause.meaning, _LONGEST_TEXT),
+        "try": _cut(shlex.join(cause.experiment.command), _LONGEST_TEXT),
+        "why": _cut(cause.experiment.why, _LONGEST_TEXT),
+    }
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def _fit(document: dict[str, Any]) -> dict[str, Any]:
+    """Drops the least important parts until the document is small enough, and names them."""
+    left_out: list[str] = []
+    for name in ("warnings", "cause", "by_workload", "worst_workloads", "seconds"):
+        if len(json.dumps(finite(document), indent=2).encode()) <= MOST_BYTES - 100:
+            break
+        if document.pop(name, None) is not None:
+            left_out.append(name)
+    if left_out:
+        document["left_out"] = left_out
+    most = _LONGEST_REASON
+    while len(json.dumps(finite(document), indent=2).encode()) > MOST_BYTES and most > 100:
+        most //= 2
+        document = {name: _cut(value, most) if isinstance(value, str) else value for name, value in document.items()}
+    return document

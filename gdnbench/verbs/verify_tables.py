@@ -1,13 +1,13 @@
-"""Prints the verdicts of `gdnbench verify`: each gate's worst error, its place, and whether it passes."""
+"""What `verify` prints: of each kernel and gate the worst error, its place, and whether it passes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import ExitCode
@@ -15,7 +15,8 @@ from gdnbench.measure.preflight import Verification, inputs_words, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
-from gdnbench.render.console import FittedTable, data_console, print_csv, print_json, print_next
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter
@@ -24,12 +25,9 @@ WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst elem
 def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
     """Prints the worst error of each kernel and gate; JSON and CSV have a row per case, input and gate."""
     rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
-    if json:
-        print_json({"device": verdicts.device, "seed": verdicts.seed, "gates": rows})
-    elif csv:
-        print_csv(rows)
-    else:
-        _print_table(verdicts)
+    head = {"device": verdicts.device, "seed": verdicts.seed}
+    table = Table((Column("*", lambda row: row),), rows, head=head, rows_key="gates")
+    print_answer(Answer(tables=(table,), text=partial(_text, verdicts), next=_next_words(verdicts)), json=json, csv=csv)
 
 
 def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
@@ -63,8 +61,19 @@ def _gate_row(gate: GateResult) -> dict[str, Any]:
     return dict(zip(_GATE_COLUMNS, values, strict=True))
 
 
-def _print_table(verdicts: Verification) -> None:
-    console = data_console()
+class _Worst(NamedTuple):
+    """The worst error of a gate over all workloads and inputs."""
+
+    case: Case
+    gate: GateResult
+
+    @property
+    def place(self) -> str:
+        where = self.gate.where.replace(" ", "")
+        return f"{self.case.workload.x_term} {self.gate.scenario} {where}" if self.gate.worst else ""
+
+
+def _text(verdicts: Verification, width: int) -> Iterator[Block]:
     by_label: dict[str, list[Case]] = {}
     for case in verdicts.cases:
         by_label.setdefault(case.label, []).append(case)
@@ -72,16 +81,14 @@ def _print_table(verdicts: Verification) -> None:
         picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
         heading, reasons = Text(f"{label}: {picked}" if picked else label, style="bold"), _reasons(cases, verdicts)
         if any(verdicts.checked[case.id].gates for case in cases):
-            wide = console.width >= WIDE_ENOUGH_FOR_PLACES
-            table = _gate_table(cases, verdicts, aligned=wide)
-            console.print(heading, table if wide else FittedTable(table, ("where", "limit")), sep="\n")
+            yield heading
+            yield _gate_table(cases, verdicts, aligned=width >= WIDE_ENOUGH_FOR_PLACES)
             for line in (*reasons, *_contest_lines(cases, verdicts), *_notes(cases, verdicts)):
-                console.print(Padding(line, (0, 0, 0, 1), expand=False))
+                yield Padding(line, (0, 0, 0, 1), expand=False)
         else:
-            console.print(Text("  ").join([heading, *reasons]))
-    console.print()
-    console.print(Text(_summary(by_label, verdicts)))
-    print_next(console, _next_words(verdicts))
+            yield Text("  ").join([heading, *reasons])
+    yield ""
+    yield Note(_summary(by_label, verdicts))
 
 
 def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
@@ -122,26 +129,27 @@ def _next_words(verdicts: Verification) -> list[str]:
     return ["gdnbench", "doctor"]
 
 
-def _gate_table(cases: list[Case], verdicts: Verification, *, aligned: bool) -> Table:
+def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool) -> Table[_Worst]:
     """Makes a row per gate with the worst over all workloads and inputs; `aligned` columns stand as other kernels'."""
-    table = Table(box=None, show_header=False, padding=(0, 1, 0, 1))
-    table.add_column("gate", overflow="fold", min_width=27 if aligned else None)
-    table.add_column("worst", justify="right", no_wrap=True, min_width=8 if aligned else None)
-    table.add_column("limit", no_wrap=True, min_width=8 if aligned else None)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("where", overflow="fold")
-    found = [(case, gate) for case in cases for gate in verdicts.checked[case.id].gates]
-    for gate in dict.fromkeys(gate.gate for _, gate in found):
-        case, worst = max(((c, g) for c, g in found if g.gate == gate), key=lambda pair: pair[1].worst)
-        place = worst.where.replace(" ", "")
-        where = f"{case.workload.x_term} {worst.scenario} {place}" if worst.worst else ""
-        table.add_row(*_gate_cells(worst), Text(where, style="dim"))
-    return table
+    errors = [_Worst(case, gate) for case in cases for gate in verdicts.checked[case.id].gates]
+    gates = dict.fromkeys(error.gate.gate for error in errors)
+    rows = [
+        max((each for each in errors if each.gate.gate == gate), key=lambda each: each.gate.worst) for gate in gates
+    ]
+    gate, number = (27, 8) if aligned else (0, 0)
+    drop = 0 if aligned else 1
+    columns: tuple[Column[_Worst], ...] = (
+        Column("", lambda row: f" {row.gate.gate:{gate}}", "gate", fold=True),
+        Column("", lambda row: f"{row.gate.worst:{number}.3g}", "worst", right=True),
+        Column("", lambda row: f"{f'of {row.gate.limit:g}':{number}}", "limit", drop=drop),
+        Column("", lambda row: row.gate.passed, "verdict", _passed),
+        Column("", lambda row: row.place, "where", style="dim", fold=True, drop=2 * drop),
+    )
+    return Table(columns, tuple(rows.values()), headed=False)
 
 
-def _gate_cells(gate: GateResult) -> Iterable[Text]:
-    verdict = Text("pass", style="green") if gate.passed else Text("FAIL", style="bold red")
-    return Text(gate.gate), Text(f"{gate.worst:.3g}"), Text(f"of {gate.limit:g}"), verdict
+def _passed(row: _Worst) -> Text:
+    return Text("pass", style="green") if row.gate.passed else Text("FAIL", style="bold red")
 
 
 def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:
