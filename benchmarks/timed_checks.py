@@ -35,7 +35,7 @@ from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock, Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.store.journal import BURN_IN, Event, Sampled
 from gdnbench.verbs.progress import watch
 from gdnbench.workers.supervision import worker_environment

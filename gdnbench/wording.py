@@ -25,6 +25,11 @@ def first_of(values: Sequence[str], most: int = 12) -> str:
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
+def first_line(text: str) -> str:
+    """Returns the first line of a text, such as a compiler's message, without blank lines before it."""
+    return text.strip().partition("\n")[0].rstrip("\r")
+
+
 def spans_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yields first and last of each run of consecutive numbers among ascending ones: (0, 7), (9, 9)."""
     for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):

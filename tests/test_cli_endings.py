@@ -25,7 +25,7 @@ ENDS = {
     "odd": ("LookupError('x')", "LookupError: x"),
 }
 VERBS = {
-    "list": (("list",), "gdnbench.report.catalog.print_kernels"),
+    "list": (("list",), "gdnbench.verbs.list.find_kernels"),
     "lint": (("lint", "decode-v4"), "gdnbench.catalog.catalog.load_catalog"),
     "runs": (("runs",), "gdnbench.store.overview.overview"),
     "cache": (("runs", "cache", "clean"), "gdnbench.codegen.cache.clean"),

@@ -103,7 +103,7 @@ def test_what_was_published_needs_a_run_beside_it(run, tmp_path):
 
 
 def test_without_the_libraries_it_says_what_to_install(run, monkeypatch):
-    monkeypatch.setattr("gdnbench.report.html.report.find_spec", lambda _name: None)
+    monkeypatch.setattr("gdnbench.verbs.html.report.find_spec", lambda _name: None)
     code, _, err = run()
     assert code == ExitCode.ENVIRONMENT
     assert "a report needs jinja2, altair, vl_convert" in err

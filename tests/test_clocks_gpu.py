@@ -3,8 +3,8 @@
 import pytest
 from faults import Gdnbench
 
-from gdnbench.report.run.clocks import gaps_of
 from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.verbs.run_clocks import gaps_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -15,13 +15,14 @@ from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
-from gdnbench.report.console import data_console
-from gdnbench.report.run.text import print_suite
+from gdnbench.render.console import data_console
+from gdnbench.render.output import print_block
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import find_run
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.samples import CaseRounds, read_rounds
+from gdnbench.verbs.run_notes import suite_blocks
 
 ONE, EIGHT, MANY = decode_at(B=1), decode_at(B=8), decode_at(B=64)
 SUITE = Suite("three", {ONE: 10, EIGHT: 7, MANY: 8})
@@ -184,7 +185,8 @@ def test_the_workloads_of_a_long_suite_are_counted_below_its_table_not_named(cap
     batches = [decode_at(B=batch) for batch in range(1, 31)]
     times = {"decode-fla": dict.fromkeys(batches, 5.0), "decode-v9": dict.fromkeys(batches, 4.0)}
     result, _ = judge(*simulated(times=times), suite=Suite("long", dict.fromkeys(batches, 1.0)))
-    print_suite(data_console(), result, "decode")
+    for block in suite_blocks(result, "decode"):
+        print_block(data_console(), block)
     out = capsys.readouterr().out
     assert "over the suite's 30 workloads, whose weights --json has" in " ".join(out.split())
     assert "decode-v9: reads slower at 0 of 30 workloads" in out

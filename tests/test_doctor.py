@@ -15,8 +15,8 @@ from gdnbench.doctor import checks as checks_module
 from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.checks import run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.report.machine import doctor_table
-from gdnbench.verbs.doctor import doctor
+from gdnbench.render.text import TextTable
+from gdnbench.verbs.doctor import checks_table, doctor
 
 ON_H200 = {
     "libcuda": LoadResult(),
@@ -124,7 +124,7 @@ def test_json(machine, tmp_path, loaded, exit_code):
 
 def printed(checks, width=80):
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(doctor_table(checks))
+    console.print(TextTable(checks_table(checks)))
     return console.file.getvalue()
 
 

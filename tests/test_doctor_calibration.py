@@ -14,10 +14,10 @@ from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
-from gdnbench.report.run.table import print_run
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info
 from gdnbench.store.settings import Settings
+from gdnbench.verbs.run_tables import print_run
 
 DRIVER = calibration().driver
 

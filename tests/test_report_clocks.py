@@ -13,8 +13,8 @@ from decode_workloads import decode_at
 
 from gdnbench.analyse.runs import load_run
 from gdnbench.model.status import Role, Status
-from gdnbench.report.run.clocks import contradictions, gaps_of
 from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.verbs.run_clocks import contradictions, gaps_of
 
 B1 = decode_at(B=1)
 CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}

@@ -25,7 +25,7 @@ from decode_workloads import decode_at
 from gdnbench.analyse.comparison import check_regressions
 from gdnbench.analyse.sources import load_sources
 from gdnbench.model.status import Status
-from gdnbench.report.compare.table import print_comparison
+from gdnbench.verbs.compare_tables import print_comparison
 
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.05, ("decode-v4", 8): 1.05}
@@ -228,7 +228,7 @@ def test_it_ends_in_a_line_that_can_be_run(shown):
 
 
 def test_markdown_is_a_table_with_its_reading_folded_away(shown):
-    text = shown(pair(strays=SLOWER), gate=0.01, as_markdown=True)
+    text = shown(pair(strays=SLOWER), gate=0.01, markdown=True)
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.count("|") - line.count("\\|") for line in table} == {7}
     assert table[0] == "| shape | kernel | A µs | B µs | ratio | verdict |"

@@ -21,11 +21,11 @@ from gdnbench.model.status import Role, Status
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
 from gdnbench.report.charts.sol import page_bars, sol_chart
 from gdnbench.report.charts.theme import PAGE, page_spec
-from gdnbench.report.html import report as report_module
-from gdnbench.report.html.report import inline_json, write_report
-from gdnbench.report.html.run_section import times_charts
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import BuildRow, write_builds
+from gdnbench.verbs.html import report as report_module
+from gdnbench.verbs.html.report import inline_json, write_report
+from gdnbench.verbs.html.run_section import times_charts
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
 PREFILL = RESULTS / "20261124-031935-h200-prefill-processes"
@@ -55,7 +55,7 @@ def page(whole):
 @pytest.fixture
 def checked(monkeypatch):
     """Altair checks each part against the schema of Vega-Lite when it is made, which gdnbench spares its users."""
-    monkeypatch.setattr("gdnbench.report.html.report.unchecked", nullcontext)
+    monkeypatch.setattr("gdnbench.verbs.html.report.unchecked", nullcontext)
 
 
 def made(tmp_path, *folders, published=(), profiles=None):

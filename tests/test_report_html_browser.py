@@ -4,7 +4,7 @@ import pytest
 from chromium import chromium, need_chromium, press, requests, until, view
 from report_data import store_run, store_swept
 
-from gdnbench.report.html.report import write_report
+from gdnbench.verbs.html.report import write_report
 
 pytestmark = pytest.mark.slow
 

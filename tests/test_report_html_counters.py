@@ -9,7 +9,7 @@ from report_data import HOSTILE, Elements, store_run
 
 from gdnbench.errors import ExitCode
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
-from gdnbench.report.html.report import write_report
+from gdnbench.verbs.html.report import write_report
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
 OWN, OTHER = "0123456789abcdef", "fedcba9876543210"

@@ -13,8 +13,8 @@ from run_data import case, failed, info, measured, store, store_bound_by_flops, 
 
 from gdnbench.model.measurement import InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.report.run.table import print_run
 from gdnbench.store.tables import BuildRow, write_builds
+from gdnbench.verbs.run_tables import print_run
 
 LONG = "decode-triton:BV=128:WARPS=16:STAGES=4"
 BIG = decode_at(B=256, HQ=16, HV=32)

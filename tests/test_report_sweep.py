@@ -25,10 +25,10 @@ from gdnbench.model.measurement import OneForAll, Place
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params
-from gdnbench.report.sweep import print_sweep
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_sweep, write_sweep
+from gdnbench.verbs.show_sweep import print_sweep
 
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 SEVERAL = RECORDED / "20261121-180544-h200-decode-sweep-joint"

@@ -13,8 +13,8 @@ from run_data import case
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.status import GateResult, Status, WrongElements
-from gdnbench.report.verify import print_verdicts
 from gdnbench.store.journal import Examined
+from gdnbench.verbs.verify_tables import print_verdicts
 from gdnbench.verify.preflight import Verification
 
 OUTPUT = "output within 1 ulp + 1e-05"

@@ -16,9 +16,9 @@ from warm_processes import end_warm_parents
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.machine.observer import Observer
 from gdnbench.model.status import Status
-from gdnbench.report.score.lines import next_command
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
+from gdnbench.verbs.score_lines import next_command
 
 CPU = ("--gpu", "cpu", "--budget", "3s", "--step-limit", "4")
 MOST_BYTES = 4096

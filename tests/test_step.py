@@ -17,7 +17,6 @@ from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.machine.observer import Observer
 from gdnbench.measure import start as opening
 from gdnbench.model.status import Status
-from gdnbench.report.step import explain
 from gdnbench.step.measure import StepPlan, measure_plan
 from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.step.plan import (
@@ -34,6 +33,7 @@ from gdnbench.step.plan import (
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.tables import read_launch_ways, read_steps, write_steps
+from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"

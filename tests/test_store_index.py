@@ -157,7 +157,7 @@ def test_a_damage_is_told_by_the_folder_that_was_asked_for(results, monkeypatch)
 
 
 def test_the_newest_rows_are_as_among_all(command_line, results, monkeypatch):
-    monkeypatch.setattr("gdnbench.report.history.SHOWN", 2)
+    monkeypatch.setattr("gdnbench.verbs.history.SHOWN", 2)
     code, out, _ = command_line("history", KERNEL, "--out", results)
     whole = command_line("history", KERNEL, "--all", "--out", results)[1]
     rows, of_all = ([line for line in text.splitlines() if line.startswith("202601")] for text in (out, whole))

@@ -19,10 +19,10 @@ from gdnbench.measure.plan import Plan
 from gdnbench.measure.timing import find_forms, in_every_form
 from gdnbench.model.gpu import Gpu
 from gdnbench.origin import on_option, out_option
-from gdnbench.report.cards import print_joint, show_words
-from gdnbench.report.console import message_console
-from gdnbench.report.run.table import print_run
+from gdnbench.render.console import message_console
 from gdnbench.verbs.progress import watch
+from gdnbench.verbs.run_tables import print_run
+from gdnbench.verbs.show_cards import print_joint, show_words
 
 
 def run_cards(

@@ -55,7 +55,7 @@ def compare(
     from gdnbench.analyse.comparison import check_regressions, compare_sources, parse_fail_on
     from gdnbench.analyse.ratio import check_settings
     from gdnbench.analyse.sources import load_sources
-    from gdnbench.report.compare.table import print_comparison
+    from gdnbench.verbs.compare_tables import print_comparison
 
     rows, cols, chosen = joined(row), joined(col), " ".join(shown or ())
     settings = check_settings(
@@ -66,5 +66,5 @@ def compare(
     options = {"--rows": rows, "--cols": cols, "--filter": chosen}
     command = [*sources, *(part for name, value in options.items() if value for part in (name, value))]
     command += out_option(results)
-    print_comparison(side, outcome, command, json=json, csv=csv, as_markdown=markdown)
+    print_comparison(side, outcome, command, json=json, csv=csv, markdown=markdown)
     raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)

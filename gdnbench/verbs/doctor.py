@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from gdnbench.errors import ExitCode
+from gdnbench.origin import place_asked
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
+from gdnbench.render.units import duration, number, percent
 from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, sizes
+from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from gdnbench.calibrate.plan import CalibrationSubject
+    from gdnbench.doctor.check import MachineCheck
+    from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates
 
 
 def doctor(
@@ -51,14 +64,41 @@ def doctor(
     if calibrate:
         raise typer.Exit(_calibrate(ctx.params))
     from gdnbench.doctor.checks import run_checks
-    from gdnbench.report.machine import print_checks
     from gdnbench.verbs.progress import waiting
 
     with waiting("Loading torch, triton and cuda-bench…"):
         checks = run_checks(results, gpu)
-    print_checks(checks, gpu, json=json)
-    if any(check.is_fatal for check in checks):
+    fatal = any(check.is_fatal for check in checks)
+    answer = Answer(
+        text=lambda _: _text(checks),
+        document=lambda: [asdict(check) for check in checks],
+        next=command("doctor", *_gpu(gpu)) if fatal else command("run", "--kernel", "all", *_gpu(gpu)),
+    )
+    print_answer(answer, json=json)
+    if fatal:
         raise typer.Exit(ExitCode.ENVIRONMENT)
+
+
+def _gpu(gpu: str) -> list[str]:
+    return [] if gpu == "auto" else ["--gpu", gpu]
+
+
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def _text(checks: Sequence[MachineCheck]) -> list[Block]:
+    counts = Counter(check.level.value for check in checks)
+    fatal = any(check.is_fatal for check in checks)
+    what_follows = ": nothing can be measured until the failed checks are fixed" if fatal else ""
+    summary = ", ".join(f"{counts[level]} {level}" for level in _STYLES)
+    return [checks_table(checks), "", f"{summary}{what_follows}"]
+
+
+def checks_table(checks: Sequence[MachineCheck]) -> Table[Any]:
+    """Makes a row per check: name, level and finding; a remedy has a row of its own."""
+    return check_rows(
+        (check.name, Text(check.level, style=_STYLES[check.level]), check.finding, check.remedy) for check in checks
+    )
 
 
 def _calibrate(params: Mapping[str, Any]) -> ExitCode:
@@ -68,20 +108,108 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     from gdnbench.calibrate.plan import choose_subject
     from gdnbench.errors import MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.report.machine import plan_line, print_calibration
     from gdnbench.verbs.progress import watch
 
-    found = select_gpu(params["gpu"], list_gpus())
-    if found is None:
+    card = select_gpu(params["gpu"], list_gpus())
+    if card is None:
         raise MachineError("a calibration needs a GPU, and there is none here", "see `gdnbench doctor`")
     numbers = {name: params[name] for name in ("runs", "processes", "rounds")}
-    subject = choose_subject(found, axes=sizes(params["shape"]), **numbers)
+    subject = choose_subject(card, axes=sizes(params["shape"]), **numbers)
     with watch(quiet=params["quiet"]) as observer:
-        observer.note(plan_line(subject))
+        observer.note(_plan_line(subject))
         outcome = calibrate(subject, params["results"], observer)
     if outcome.calibration:
-        print_calibration(outcome.calibration, params["gpu"], json=params["json"])
+        print_answer(_calibration(outcome.calibration, params["gpu"]), json=params["json"])
     if outcome.interrupted:
         return ExitCode.INTERRUPTED
     statuses = [row.status for row in outcome.rows]
     return exit_code_of_statuses(statuses, statuses)
+
+
+def _plan_line(subject: CalibrationSubject) -> str:
+    """Describes the measurement and its longest duration."""
+    from gdnbench.calibrate.plan import EQUAL, TARGETS
+
+    settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))
+    return (
+        f"a pilot and {plural(subject.runs, 'run')} at {workloads}: "
+        f"{EQUAL} equal kernels and {len(TARGETS)} slower ones, "
+        f"{plural(settings.rounds, 'round')} in {plural(settings.processes, 'process', 'processes')}; "
+        f"at most {duration(subject.longest_s)}, after all kernels are checked"
+    )
+
+
+def _calibration(calibration: Calibration, gpu: str) -> Answer:
+    total = calibration.all_equal
+    return Answer(
+        text=lambda _: _calibration_text(calibration),
+        document=lambda: {
+            **asdict(calibration),
+            "all_equal": asdict(total),
+            "false_claims": asdict(total.false_claims),
+            "coverage": asdict(total.coverage),
+            "smallest_found": calibration.smallest_found,
+        },
+        next=command("run", "--kernel", "all", *_gpu(gpu)),
+    )
+
+
+_EQUAL: list[Column[EqualRates]] = [
+    Column("", lambda rates: rates.workload, "workload", fold=True),
+    Column("", lambda rates: rates.comparisons, "compared", right=True),
+    Column("", lambda rates: f"{rates.claims} ({percent(rates.false_claims.estimate)})", "false claims", right=True),
+    Column("", lambda rates: f"{rates.false_claims.high:.0%}", "at most", right=True),
+    Column("", lambda rates: number(rates.rms_z, ".2f"), "rms z", right=True),
+    Column(
+        "",
+        lambda rates: f"{rates.coverage.estimate:.0%} ({rates.coverage.low:.0%} to {rates.coverage.high:.0%})",
+        "covered",
+        right=True,
+    ),
+]
+
+_PLANTED: list[Column[PlantedRates]] = [
+    Column("", lambda rates: rates.workload, "workload", fold=True),
+    Column("", lambda rates: f"{rates.target:.1%}", "wanted", right=True),
+    Column("", lambda rates: rates.chain, "additions", right=True),
+    Column("", lambda rates: f"{rates.slowdown:.2%}", "slower by", right=True),
+    Column("", lambda rates: f"{rates.found} of {rates.comparisons}", "found", right=True),
+    Column("", lambda rates: f"{rates.apart} of {rates.comparisons}", "apart", right=True),
+    Column(
+        "",
+        lambda rates: None if rates.covered is None else f"{rates.covered} of {rates.comparisons}",
+        "covered",
+        right=True,
+    ),
+]
+
+
+def _calibration_text(calibration: Calibration) -> list[Block]:
+    from gdnbench.store.calibration import NAME, in_words
+
+    head = Text(f"calibration of the {calibration.gpu_name} in {calibration.host}", style="bold")
+    runs = f"{plural(calibration.runs, 'run')} of {plural(calibration.rounds, 'round')}"
+    head.append(f": {runs} in {plural(calibration.processes, 'process', 'processes')}", style="not bold")
+    if not calibration.is_whole:
+        head.append(f"  (partial: {calibration.asked} runs were asked for)", style="bold yellow")
+    several = [calibration.all_equal] if len(calibration.equal) > 1 else []
+    workloads = list(dict.fromkeys(each.workload for each in calibration.planted))
+    planted = sorted(calibration.planted, key=lambda rates: (workloads.index(rates.workload), rates.target))
+    legend = (
+        "false claims: called FASTER or SLOWER; at most: the upper end of the share's 95 % interval.\n"
+        "rms z: of differences in standard errors; 1 where runs know their noise.\n"
+        f"covered: 1 is in the interval, before Holm's correction; it promises {calibration.confidence:.0%}.\n"
+        f"found: called SLOWER, beyond {calibration.margin:.2%}; apart: the printed interval leaves out 1.\n"
+        "covered, of a slowdown: the run agrees with the others, within the interval of their difference."
+    )
+    return [
+        head,
+        "",
+        Table(_EQUAL, [*calibration.equal, *several], "equal kernels"),
+        "",
+        Table(_PLANTED, planted, "planted slowdowns"),
+        "",
+        Note(legend, "legend"),
+        Note(f"stored in {place_asked(Path(calibration.folder))}/{NAME}", "legend", whole=True),
+        f"calibrated {in_words(calibration.summary)}",
+    ]

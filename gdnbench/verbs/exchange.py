@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gdnbench.origin import RESULTS
+from gdnbench.render.output import print_written
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.options import (
     JsonOption,
@@ -72,7 +74,6 @@ def export(
     from gdnbench.exchange.definition import read_definition
     from gdnbench.exchange.export import ExportRequest
     from gdnbench.exchange.export import export as write
-    from gdnbench.report.exchange import print_exported
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
 
@@ -95,7 +96,15 @@ def export(
         binding=binding,
         store_inputs=inputs == "drawn",
     )
-    print_exported(write(catalog, request), request.to, json=json, quiet=quiet)
+    written = write(catalog, request)
+    print_written(
+        [str(request.to / name) for name in written.files],
+        [f"flashinfer-bench run --local {quote(str(request.to))}"],
+        {"folder": request.to, "files": written.files, "notes": written.notes},
+        written.notes,
+        json=json,
+        quiet=quiet,
+    )
 
 
 def _weights(op: Op, shape: str, suite: str, info: RunInfo | None) -> Mapping[Workload, float]:
@@ -140,7 +149,14 @@ def import_files(
     """
     from gdnbench.exchange.importing import ImportRequest
     from gdnbench.exchange.importing import import_files as read
-    from gdnbench.report.exchange import print_imported
 
     imported = read(ImportRequest(files=files, to=to, op=op, name=name, results=results))
-    print_imported(imported, json=json, quiet=quiet)
+    document = {
+        "ops": imported.ops,
+        "kernels": imported.kernels,
+        "published": imported.published,
+        "folders": imported.folders,
+        "notes": imported.notes,
+    }
+    folders = list(map(str, imported.folders))
+    print_written(folders, imported.next_steps, document, imported.notes, json=json, quiet=quiet)

@@ -1,12 +1,27 @@
-"""`gdnbench history`: follows one kernel over stored runs and commits."""
+"""`gdnbench history`: follows one kernel over stored runs and commits, and marks where its time stepped.
+
+Its rows are of several runs, so a stream time, which is comparable inside its run alone, has no column for people.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from gdnbench.model.status import Status
 from gdnbench.origin import RESULTS
+from gdnbench.render.codec import VERDICT_STYLES, status_cell
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import plus_minus, time_unit
 from gdnbench.verbs.options import (
     CsvOption,
     JsonOption,
@@ -20,6 +35,14 @@ from gdnbench.verbs.options import (
     one_term,
     sizes,
 )
+from gdnbench.wording import first_line, plural
+
+if TYPE_CHECKING:
+    from gdnbench.analyse.history import History, HistoryRow
+
+
+SHOWN = 30
+"""Rows of a table: what follows from the rounds of two runs is worked out for each, and Rich takes its time, too."""
 
 
 def history(
@@ -59,9 +82,7 @@ def history(
     from gdnbench.analyse.runs import load_stored_runs
     from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import in_profiles, parse_profiles, parse_workloads
-    from gdnbench.report.console import message_console
-    from gdnbench.report.history import SHOWN, print_histories
-    from gdnbench.wording import plural
+    from gdnbench.render.console import message_console
 
     check_margin(margin)
     name = one_term(kernels, kernel, "gdnbench history decode-v4")
@@ -72,16 +93,246 @@ def history(
     label = choose_label([run for run in stored if op in {"", run.op}], name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
-    asked = in_profiles(parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile), stored=True))
+    requested = in_profiles(
+        parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile), stored=True)
+    )
     runs = with_axes_of([run for run in stored if run.op == op], found_op)
     model = choose_gpu(runs, label, gpu)
-    workloads = asked if shape or profile else usual_workloads(runs, label, model, found_op)
+    workloads = requested if shape or profile else usual_workloads(runs, label, model, found_op)
     check_workloads(runs, label, model, workloads)
     chosen = [run for run in runs if run.gpu == model]
     newest = None if every or json or csv else SHOWN
-    found = [history_of(chosen, label, each, gpu=model, margin=margin, newest=newest) for each in workloads]
-    print_histories(found, results, json=json, csv=csv)
+    histories = [history_of(chosen, label, each, gpu=model, margin=margin, newest=newest) for each in workloads]
+    print_answer(_answer(histories, results), json=json, csv=csv)
     others = other_gpus(runs, label, model)
     if gpu in ("", "auto") and others:
-        told = ", ".join(f"{name} ({plural(count, 'run')})" for name, count in others.items())
-        message_console().print(f"also timed on {told}: --gpu {next(iter(others))}", markup=False)
+        models = ", ".join(f"{name} ({plural(count, 'run')})" for name, count in others.items())
+        message_console().print(f"also timed on {models}: --gpu {next(iter(others))}", markup=False)
+
+
+_RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
+_WIDE_ENOUGH_FOR_DATES = 120  # characters; there, the table has dates, whole ids and cards
+_WIDE_ENOUGH_FOR_CHANGES = 72  # characters; there, what changed is folded beside the ratio
+_FEWEST_RUNS = 3  # of a chart
+
+
+def _answer(histories: Sequence[History], results: Path) -> Answer:
+    tables = [_data(history) for history in histories]
+    return Answer(
+        tables=tables,
+        text=lambda width: _text(histories, width),
+        document=lambda: {"histories": [table.document for table in tables]},
+        next=_next(histories, results),
+    )
+
+
+def _data(history: History) -> Table[HistoryRow]:
+    from gdnbench.analyse.comparison import card_of
+
+    columns: list[Column[HistoryRow]] = [
+        Column("anchor", lambda _row: history.anchor, only="csv"),
+        Column("timestamp", lambda row: row.run.timestamp),
+        Column("run_id", lambda row: row.run.name),
+        Column("commit", lambda row: row.run.conditions.get("commit")),
+        Column("dirty", lambda row: row.run.dirty),
+        Column("complete", lambda row: row.run.complete),
+        Column("gpu", lambda row: row.run.gpu),
+        Column("card", lambda row: card_of(row.run)),
+        Column("label", lambda row: row.figure.label),
+        Column("params", lambda row: str(row.figure.params)),
+        Column("*", lambda _row: history.workload.cells),
+        Column("status", lambda row: row.figure.status),
+        Column("reason", lambda row: row.figure.reason),
+        Column("time_us", lambda row: row.figure.time_us),
+        Column("time_lo_us", lambda row: row.figure.low_us),
+        Column("time_hi_us", lambda row: row.figure.high_us),
+        Column("kernel_us", lambda row: row.figure.kernel_time.time_us if row.figure.kernel_time else None),
+        Column("ratio ratio_lo ratio_hi", lambda row: row.ratio),
+        Column("source_hash", lambda row: row.figure.source_hash),
+        Column("changed", lambda row: " ".join(row.changes)),
+        Column("since", lambda row: row.since),
+        Column("speedup speedup_lo speedup_hi", lambda row: row.change and row.change.speedup),
+        Column("judged_by", lambda row: row.kind if row.change else ""),
+        Column("step", lambda row: row.change.verdict if row.change and row.is_step else ""),
+        Column(
+            "changes",
+            lambda row: {name: asdict(change) for name, change in row.changes.items()},
+            only="json",
+        ),
+    ]
+    head = {
+        "label": history.label,
+        "gpu": history.gpu,
+        "shape": history.workload.cells,
+        "anchor": history.anchor,
+        "margin": history.margin,
+        "scatter": history.scatter,
+    }
+    return Table(columns, history.rows, head=head, rows_key="rows")
+
+
+def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
+    from gdnbench.render.terminal_chart import OptionalCharts
+
+    charts = OptionalCharts()
+
+    def print_chart(console: Console, history: History) -> None:
+        with charts:
+            _print_chart(console, history)
+
+    for history in histories:
+        yield ""
+        title = Text(f"{history.label} {history.workload} on {history.gpu}", style="bold")
+        if not math.isnan(history.scatter):
+            title.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
+        yield Table(_shown(history, width), history.rows, title, notes=list(_notes(history)))
+        yield partial(print_chart, history=history)
+    yield ""
+    yield _legend(histories[-1])
+
+
+def _shown(history: History, width: int) -> list[Column[HistoryRow]]:
+    """Makes the columns that people see."""
+    from gdnbench.analyse.comparison import card_of
+
+    wide, narrow = width >= _WIDE_ENOUGH_FOR_DATES, width < _WIDE_ENOUGH_FOR_CHANGES
+    kernel_us = [row.figure.kernel_time.time_us if row.figure.kernel_time else math.nan for row in history.rows]
+    unit, ratio = time_unit(kernel_us), f"/ {_anchor(history)}"
+    times_us = dict(zip(map(id, history.rows), kernel_us, strict=True))
+    date: Column[HistoryRow] = Column("", lambda row: row.run.timestamp[:16].replace("T", " "), "date")
+    kernel: Column[HistoryRow] = Column("", lambda row: unit.text(times_us[id(row)]), f"kernel {unit.name}", right=True)
+    card: Column[HistoryRow] = Column("", lambda row: card_of(row.run), "card")
+    return [
+        *([date] if wide else []),
+        Column("", lambda row: row.run.name if wide else _short_id(row), "run"),
+        Column("", _commit, "commit", drop=3 if narrow else 0),
+        *([] if all(map(math.isnan, kernel_us)) else [kernel]),
+        Column("", lambda row: row.ratio, ratio, show=_ratio, drop=1 if narrow else 0, right=True),
+        Column("", lambda row: row.change, "step", show=_step, drop=2 if narrow else 0, right=True),
+        *([card] if wide else []),
+        Column("", _changed, "changed", fold=True, drop=4 if narrow else 0),
+    ]
+
+
+def _notes(history: History) -> Iterator[Note]:
+    if history.left_out:
+        shown = len(history.rows)
+        yield Note(f"the last {shown} of {shown + history.left_out} runs: --all shows the others, too", "legend")
+    for row in history.rows:
+        if row.is_step:
+            yield Note(_step_line(row))
+        if row.figure.status is not Status.OK:
+            reason = first_line(row.figure.reason)
+            yield Note(f"{_short_id(row)}  {row.figure.status.value}: {reason}", "failure")
+
+
+def _legend(history: History) -> Note:
+    if not history.anchor:
+        return Note(
+            "no run has a floor or a baseline to take ratios to: steps cannot be judged\n"
+            "stream times compare inside one run alone: --csv has them",
+            "legend",
+        )
+    return Note(
+        "kernel: kernel time (CUPTI), without the launch. Stream times compare inside\n"
+        "one run alone: --csv has them.\n"
+        f"/ {_anchor(history)}: time over that of {history.anchor} in the same rounds.\n"
+        "±: 95% interval over rounds, which does not hold the scatter from run to run.\n"
+        f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,\n"
+        "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;\n"
+        "by kernel times (CUPTI) where both runs have them and their cards differ.",
+        "legend",
+    )
+
+
+def _next(histories: Sequence[History], results: Path) -> tuple[str, ...]:
+    """Compares the two runs of the largest step; without a step, the first run and the last."""
+    for history in histories:
+        if row := history.largest_step:
+            return command("compare", *_names(history, row.since, row.run.name), results=results)
+    first = histories[0]
+    names = [row.run.name for row in first.rows if row.figure.status is Status.OK]
+    if len(names) > 1:
+        return command("compare", *_names(first, names[0], names[-1]), results=results)
+    return command("run", "--kernel", first.label, *first.workload.options, results=results)
+
+
+def _names(history: History, *runs: str) -> list[str]:
+    """Returns the starts of the ids of runs, or the whole id where several runs share its start."""
+    starts = [_short_id(row) for row in history.rows]
+    return [run[:_RUN_ID_START] if starts.count(run[:_RUN_ID_START]) == 1 else run for run in runs]
+
+
+def _short_id(row: HistoryRow) -> str:
+    return row.run.name[:_RUN_ID_START]
+
+
+def _anchor(history: History) -> str:
+    """Returns the anchor's name without the op's, which the kernel's has too."""
+    op = history.label.partition("-")[0]
+    return history.anchor.removeprefix(f"{op}-") or "-"
+
+
+def _commit(row: HistoryRow) -> str:
+    commit = row.run.conditions.get("commit", "")
+    return f"{commit[:7] or '-'}{'*' if commit and row.run.dirty else ''}"
+
+
+def _ratio(row: HistoryRow) -> Text:
+    if row.figure.status is not Status.OK or row.ratio is None:
+        return status_cell(row.figure.status)
+    return Text(f"{row.ratio.estimate:.3f}{plus_minus(row.ratio.relative_half_width)}")
+
+
+def _step(row: HistoryRow) -> Text:
+    if not row.is_step or row.change is None:
+        return Text("")
+    return Text(f"{1 / row.change.speedup.estimate - 1:+.1%}", style=VERDICT_STYLES[row.change.verdict])
+
+
+def _changed(row: HistoryRow) -> str:
+    """Returns what changed since the row before, of that for which a table has room."""
+    from gdnbench.analyse.comparison import ANCHOR, CARD, METHOD, PARAMS, SOURCE
+
+    changes = row.changes
+    sources = {(True, True): "all sources", (True, False): "source", (False, True): "anchor's source"}
+    parts = [] if row.run.complete else ["partial run"]
+    if whose := sources.get((SOURCE in changes, ANCHOR in changes)):
+        parts.append(f"{whose} changed")
+    if PARAMS in changes:
+        before, after = changes[PARAMS].before.split(), changes[PARAMS].after.split()
+        parts.append(" ".join(each for each in after if each not in before) or "fewer params")
+    named = (METHOD, CARD, "driver", "triton", "cuda-bench")
+    return ", ".join([*parts, *(f"{name} {changes[name].after}" for name in named if name in changes)])
+
+
+def _step_line(row: HistoryRow) -> Text:
+    from gdnbench.analyse.comparison import CARD
+
+    assert row.change
+    verdict, speedup = row.change.verdict, row.change.speedup
+    low, high = sorted((1 / speedup.low - 1, 1 / speedup.high - 1))
+    moved = f"{abs(1 / speedup.estimate - 1):.1%} {verdict.value} than {row.since[:_RUN_ID_START]}"
+    text = Text(f"STEP  {_short_id(row)}  {moved}", style=VERDICT_STYLES[verdict])
+    causes = [name for name in row.causes if name != CARD]
+    but = " but the card" if CARD in row.causes else ""
+    why = f"; changed: {', '.join(causes)}" if causes else f"; nothing that gdnbench knows of changed{but}"
+    return text.append(f" ({low:+.1%} to {high:+.1%}){why}", style="not bold default")
+
+
+def _print_chart(console: Console, history: History) -> None:
+    """Prints the chart of the runs that were measured as the last one was, where there are enough to have a course."""
+    from gdnbench.analyse.comparison import same_method
+    from gdnbench.render.terminal_chart import TerminalChart
+
+    measured = [row for row in history.rows if row.ratio]
+    rows = [row for row in measured if same_method(row.run, row.figure, measured[-1].run, measured[-1].figure)]
+    if len(rows) < _FEWEST_RUNS:
+        return
+    before = ", | before a step" if any(row.is_step for row in rows) else ""
+    with TerminalChart(console, f"time / {history.anchor}, by run{before}") as chart:
+        chart.line({place: row.ratio.estimate for place, row in enumerate(rows) if row.ratio})
+        for place, row in enumerate(rows):
+            if row.is_step:
+                chart.upright(place - 0.5)
+        chart.x_axis({place: _short_id(row)[4:13] for place, row in enumerate(rows)})

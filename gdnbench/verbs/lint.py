@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
+from rich.text import Text
 
+from gdnbench import __version__
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import short_path
 from gdnbench.verbs.complete import complete_ops
 from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
+from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from gdnbench.lint.check import LintResult
+    from gdnbench.lint.finding import LintFinding, LintRule
 
 
 def lint(
@@ -40,17 +54,20 @@ def lint(
     """
     from gdnbench.errors import UsageError
     from gdnbench.lint.check import choose_rules, lint_kernels
-    from gdnbench.report.lint import parse_form, print_findings, print_rules
 
-    told = parse_form(form)
-    if json and told == "sarif":
+    if form not in _FORMATS:
+        raise UsageError(f"--format {form}: there is no such format of findings", f"there are {', '.join(_FORMATS)}")
+    if json and form == "sarif":
         raise UsageError("--json and --format sarif are two formats", "ask for one")
     chosen = choose_rules(joined(select), joined(ignore))
-    told = "json" if json else told
+    json = json or form == "json"
     if rules:
-        if told == "sarif":
+        if form == "sarif":
             raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
-        print_rules(chosen, json=told == "json")
+        print_answer(
+            Answer([Table(_RULES, chosen)], text=lambda _: [Table(_RULES, chosen), ""], next=command("lint", "all")),
+            json=json,
+        )
         return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import names_no_kernel, resolve_op
@@ -62,5 +79,113 @@ def lint(
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
     with waiting("reading sources"):
         result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
-    print_findings(result, chosen, form=told)
+    answer = Answer(
+        text=lambda _: _text(result),
+        document=lambda: _sarif(result.findings, chosen) if form == "sarif" else _document(result, chosen),
+        next=_next(result),
+    )
+    print_answer(answer, json=json or form == "sarif")
     raise typer.Exit(result.exit_code)
+
+
+_FORMATS = ("text", "json", "sarif")
+
+_RULES: list[Column[LintRule]] = [
+    Column("code", lambda rule: rule.code, "code", style="bold"),
+    Column("name", lambda rule: rule.name, "name", fold=True),
+    Column("language", lambda rule: rule.language),
+    Column("bug", lambda rule: rule.bug, "finds", fold=True),
+    Column("remedy", lambda rule: rule.remedy),
+]
+
+_FINDINGS: list[Column[LintFinding]] = [
+    Column("path", lambda finding: short_path(finding.place.path)),
+    Column("line", lambda finding: finding.place.line),
+    Column("column", lambda finding: finding.place.column),
+    Column("code", lambda finding: finding.code),
+    Column("message", lambda finding: finding.message),
+    Column("remedy", lambda finding: finding.remedy),
+    Column("kernel", lambda finding: finding.kernel),
+]
+
+
+def _document(result: LintResult, rules: Sequence[LintRule]) -> dict[str, object]:
+    return {
+        "kernels": list(result.kernels),
+        "files": [short_path(path) for path in result.files],
+        "rules": [rule.code for rule in rules],
+        "silenced": result.silenced,
+        "findings": Table(_FINDINGS, result.findings).document,
+    }
+
+
+def _text(result: LintResult) -> Iterator[Block]:
+    for finding in result.findings:
+        place = finding.place
+        head = Text(f"{short_path(place.path)}:{place.line}:{place.column}: ")
+        yield Note(head.append(finding.code, style="bold red").append(f" {finding.message}"), whole=True)
+        yield Note(Text(f"  → {finding.remedy}", style="cyan"), whole=True)
+    counts = Counter(finding.code for finding in result.findings)
+    findings = ", ".join(f"{count} {code}" for code, count in sorted(counts.items()))
+    of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
+    silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
+    yield f"{of}: {findings or 'no findings'}{silenced}"
+
+
+def _next(result: LintResult) -> tuple[str, ...]:
+    return command("lint", "--rules") if result.findings else command("verify", result.kernels[0])
+
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "SRCROOT"
+
+
+def _sarif(findings: Sequence[LintFinding], rules: Sequence[LintRule]) -> dict[str, Any]:
+    """Returns one run of the tool, with its rules; paths below the current folder are relative to it."""
+    numbers = {rule.code: number for number, rule in enumerate(rules)}
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "gdnbench lint",
+                        "semanticVersion": __version__,
+                        "rules": [_descriptor(rule) for rule in rules],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {_ROOT: {"uri": f"{Path.cwd().as_uri()}/"}},
+                "results": [_result(finding, numbers[finding.code]) for finding in findings],
+            }
+        ],
+    }
+
+
+def _descriptor(rule: LintRule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.bug},
+        "help": {"text": rule.remedy},
+        "defaultConfiguration": {"level": "warning"},
+    }
+
+
+def _result(finding: LintFinding, number: int) -> dict[str, Any]:
+    place = finding.place
+    region = {"startLine": place.line, "startColumn": place.column}
+    return {
+        "ruleId": finding.code,
+        "ruleIndex": number,
+        "level": "warning",
+        "message": {"text": f"{finding.message}; {finding.remedy}"},
+        "locations": [{"physicalLocation": {"artifactLocation": _location(place.path), "region": region}}],
+    }
+
+
+def _location(path: Path) -> dict[str, str]:
+    if path.is_relative_to(Path.cwd()):
+        return {"uri": quote(path.relative_to(Path.cwd()).as_posix()), "uriBaseId": _ROOT}
+    return {"uri": path.as_uri()}

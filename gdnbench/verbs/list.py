@@ -1,14 +1,35 @@
-"""`gdnbench list`: which kernels are there?"""
+"""`gdnbench list`: which kernels are there?
+
+The times are of several runs, so a stream time, which is comparable inside its run alone, has no column.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from gdnbench.catalog.catalog import Catalog, find_op, load_catalog
+from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
+from gdnbench.catalog.select import select_variants
+from gdnbench.errors import RunFormatError, UnknownNameError
+from gdnbench.model.case import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.origin import RESULTS
+from gdnbench.render.codec import NAME_STYLE
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command
+from gdnbench.render.units import time_text
+from gdnbench.store.find import LastTime, LastTimes, find_run
+from gdnbench.store.info import read_info
 from gdnbench.verbs.complete import complete_ops
 from gdnbench.verbs.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
+from gdnbench.wording import plural
 
 
 def list_kernels(
@@ -31,8 +52,275 @@ def list_kernels(
     them. Kernels come from `kernels/` and from the folders in `GDNBENCH_KERNELS`;
     a folder that does not load is listed as broken, with the reason.
     """
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.report.catalog import find_kernels, print_kernels
+    listed = find_kernels(load_catalog(), terms(kernels, kernel), results, op)
+    first = listed.entries[0].kernel.name if listed.entries else "all"
+    answer = Answer(
+        text=lambda width: _text(listed, width, long=long or listed.in_full),
+        document=lambda: _records(listed),
+        records=lambda: _records(listed),
+        next=command("verify" if listed.in_full else "list", first),
+    )
+    print_answer(answer, json=json, csv=csv)
 
-    found = find_kernels(load_catalog(), terms(kernels, kernel), results, op)
-    print_kernels(found, long=long, json=json, csv=csv)
+
+_WIDE_ENOUGH_FOR_IDEAS = 50  # characters; in a narrower terminal only a name and a time fit
+_WIDE_ENOUGH_FOR_RUNS = 110  # characters; in a narrower terminal ideas would be cut to a few words
+_KERNEL_US, _OVER_COPY = "kernel µs", "/ copy"
+_MEANINGS = {
+    _KERNEL_US: "kernel time, first block's start to last block's end (CUPTI), which holds no launch",
+    _OVER_COPY: "stream time over that of the same run's copying floor; both hold a launch",
+}
+
+
+@dataclass(frozen=True)
+class KernelList:
+    """The kernels to list; `in_full` if they were named one by one, and are shown with all that is known.
+
+    By kernel name, `times` has the last known time at the op's default workload, and `codes` whether that is of the
+    current code. `other_runs` has the newest run of ops whose kernels here have no such time. `picks` tells, per row of
+    a dispatcher's table, whether its run timed the kernel's current code.
+    """
+
+    entries: tuple[CatalogEntry, ...]
+    broken: tuple[Broken, ...]
+    times: Mapping[str, LastTime]
+    other_runs: Mapping[str, str]
+    codes: Mapping[str, CodeState]
+    picks: Mapping[Pick, CodeState]
+    in_full: bool
+
+
+def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
+    """Returns the kernels whose names or presets match; without terms, all kernels and the broken folders.
+
+    `wanted` has names and globs, separated by commas or one by one; an op's name means its kernels. `op` restricts to
+    one op's kernels. Raises UnknownNameError for an unknown op, or a term that matches none of its kernels.
+    """
+    candidates = catalog.of_op(find_op(catalog, op).name) if op else tuple(catalog.entries.values())
+    terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
+    chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, candidates, term, op)}
+    entries = tuple(chosen.values()) if terms else tuple(candidates)
+    in_full = bool(terms) and not any(set("*?[") & set(term) or term in {"all", *catalog.ops} for term in terms)
+    stored = LastTimes(results)
+    ops = {entry.op.name: entry.op for entry in entries}
+    names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
+    times = stored.at({name: op.default for name, op in ops.items()}, names)
+    other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
+    codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
+    broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
+    return KernelList(entries, broken, times, other_runs, codes, _codes_of_picks(catalog, results), in_full)
+
+
+def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
+    """Returns the joint state of a kernel's code; for a dispatcher, of its table and of the kernel that it picked."""
+    names = dict.fromkeys((name, time.kernel))
+    return CodeState.together(catalog.code_state(each, time.sources.get(each, "")) for each in names)
+
+
+def _matching(catalog: Catalog, entries: Sequence[CatalogEntry], term: str, op: str) -> list[CatalogEntry]:
+    pattern = "*" if term == "all" else term
+    matching = [
+        entry
+        for entry in entries
+        if term == entry.op.name
+        or any(fnmatchcase(variant.label, pattern) for variant in (entry.default, *entry.presets))
+    ]
+    if not matching:
+        select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, naming the known kernels
+    return matching
+
+
+def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
+    """Returns, for each pick, whether the kernel is as it was timed; unknown if the run is missing."""
+    picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
+    timed = {source: _sources(results, source) for source in {pick.source for pick in picks}}
+    stored = {pick: (pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
+    states = {each: catalog.code_state(*each) for each in set(stored.values())}
+    return {pick: states[each] for pick, each in stored.items()}
+
+
+def _sources(results: Path, run_id: str) -> dict[str, str]:
+    try:
+        return read_info(find_run(results, run_id)).sources
+    except (UnknownNameError, RunFormatError):
+        return {}
+
+
+def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
+    """Gives a line per kernel, or with `long` all that is known of each."""
+    if long:  # it says of each time what it is
+        yield _long_table(kernels)
+    else:
+        notes = [Note(f"broken  {broken.name}: {broken.reason}", "failure") for broken in kernels.broken]
+        legend = [Note(_legend(kernels), "legend")] if kernels.times else []
+        yield Table(_columns(kernels, width), kernels.entries, notes=[*notes, *legend])
+    defaults = {entry.op.name: entry.op.default for entry in kernels.entries}
+    for op, run_id in kernels.other_runs.items():
+        yield Note(f"{op}: no time at {defaults[op]}; of others: gdnbench show {run_id}", "legend")
+    yield ""
+
+
+def _columns(kernels: KernelList, width: int) -> list[Column[CatalogEntry]]:
+    def cell_of(texts: Mapping[str, str]) -> Callable[[CatalogEntry], str]:
+        return lambda entry: texts.get(entry.kernel.name, "")
+
+    times: list[Column[CatalogEntry]] = [
+        Column("", cell_of(texts), heading, right=True) for heading, texts in _times(kernels).items()
+    ]
+    run: Column[CatalogEntry] = Column("", lambda entry: _run_of(entry, kernels), "run", style="dim")
+    idea: Column[CatalogEntry] = Column("", lambda entry: entry.idea, "idea", _idea, rest=True)
+    return [
+        Column("", lambda entry: entry.kernel.name, "kernel", style=NAME_STYLE),
+        Column("", lambda entry: entry.kernel.language, "language"),
+        *times,
+        *([run] if width >= _WIDE_ENOUGH_FOR_RUNS and kernels.times else []),
+        *([idea] if width >= _WIDE_ENOUGH_FOR_IDEAS else []),
+    ]
+
+
+def _idea(entry: CatalogEntry) -> Text:
+    need = entry.missing()
+    return Text(f"needs {need.module}; {need.remedy}", style="yellow") if need else Text(entry.idea)
+
+
+def _times(kernels: KernelList) -> dict[str, dict[str, str]]:
+    """Returns, by heading, what is comparable over runs, by kernel; without columns that no kernel fills."""
+    marks = {name: "*" if code is CodeState.CHANGED else " " for name, code in kernels.codes.items()}
+    times = kernels.times.items()
+    columns = {
+        "GPU": {n: last.gpu for n, last in times if len(_gpus(kernels)) > 1},
+        _KERNEL_US: {n: f"{time_text(last.kernel_us)}{marks[n]}" for n, last in times if last.kernel_us},
+        _OVER_COPY: {n: f"{last.over_copy:.3f}{marks[n]}" for n, last in times if last.over_copy},
+    }
+    return {heading: texts for heading, texts in columns.items() if texts}
+
+
+def _gpus(kernels: KernelList) -> list[str]:
+    return list(dict.fromkeys(last.gpu for last in kernels.times.values()))
+
+
+def _run_of(entry: CatalogEntry, kernels: KernelList) -> str:
+    """Returns the part of the run's id that names it: its start and the GPU, `20261124-173621-h200`."""
+    last = kernels.times.get(entry.kernel.name)
+    return "-".join(last.run_id.split("-")[:3]) if last else ""
+
+
+def _legend(kernels: KernelList) -> str:
+    defaults = {entry.op.name: str(entry.op.default) for entry in kernels.entries if entry.kernel.name in kernels.times}
+    several = len(defaults) > 1
+    workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
+    columns = _times(kernels)
+    said = [f"{heading}: {_MEANINGS[heading]}." for heading in columns if heading in _MEANINGS]
+    where = f"{workloads} on {', '.join(_gpus(kernels))}"
+    said.append(f"Of the newest run that timed the kernel (--long names it), {where}.")
+    if any("*" in text for texts in columns.values() for text in texts.values()):
+        said.append("*: its code has changed since.")
+    if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
+        said.append(f"Of {plural(count, 'kernel')} the run has neither: --long has the stream time.")
+    return " ".join(said)
+
+
+def _long_table(kernels: KernelList) -> Table[CatalogEntry | Broken]:
+    columns: list[Column[CatalogEntry | Broken]] = [
+        Column("", lambda row: row, "kernel", _name, fold=True),
+        Column("", lambda row: "" if isinstance(row, Broken) else row.kernel.language, "language"),
+        Column("", lambda row: row, "what", lambda row: _what(row, kernels), fold=True),
+    ]
+    return Table(columns, [*kernels.entries, *kernels.broken])
+
+
+def _name(row: CatalogEntry | Broken) -> Text:
+    return Text(row.name, style="red") if isinstance(row, Broken) else Text(row.kernel.name, style=NAME_STYLE)
+
+
+def _what(entry: CatalogEntry | Broken, kernels: KernelList) -> Text:
+    if isinstance(entry, Broken):
+        return Text(f"broken: {entry.reason}", style="red")
+    lines = [Text(entry.idea)]
+    if last := kernels.times.get(entry.kernel.name):
+        figures = [f"kernel time {time_text(last.kernel_us)} µs"] if last.kernel_us else []
+        figures += [f"{last.over_copy:.3f} times the copying floor's stream time"] if last.over_copy else []
+        figures.append(f"stream time {time_text(last.time_us)} µs, comparable in its run alone")
+        since = "; its code has changed since" if kernels.codes[entry.kernel.name] is CodeState.CHANGED else ""
+        where = f"at {entry.op.default} on {last.gpu} in {last.run_id}"
+        lines.append(Text(f"{where}: {'; '.join(figures)}{since}", style="dim"))
+    presets = [f"{name} ({_values(values)})" for name, values in entry.kernel.presets.items()]
+    if presets:
+        lines.append(Text("presets: " + ", ".join(presets), style="dim"))
+    for name, param in entry.kernel.params.items():
+        choices = ", ".join(str(choice) for choice in param.choices)
+        lines.append(Text(f"{name} = {param.default} of {choices}: {param.doc}", style="dim"))
+    if entry.kernel.by_shape:
+        tuned = [f"{entry.op.workload(shape)} {_values(values)}" for shape, values in entry.kernel.by_shape.items()]
+        lines.append(Text("defaults by workload: " + "; ".join(tuned), style="dim"))
+    if entry.dispatch:
+        lines += [Text(f"{gpu}: {_picks(rows)}", style="dim") for gpu, rows in entry.dispatch.picks.items()]
+        if changed := [pick.kernel for pick in entry.dispatch.rows if kernels.picks[pick] is CodeState.CHANGED]:
+            text = f"of other code: {', '.join(dict.fromkeys(changed))} changed since the runs that the table names"
+            lines.append(Text(text, style="yellow"))
+    need = entry.missing()
+    if need:
+        lines.append(Text(f"not available: needs {need.module}; {need.remedy}", style="yellow"))
+    return Text("\n").join(lines)
+
+
+def _picks(rows: Mapping[Workload, Pick]) -> str:
+    return "; ".join(f"{workload} {pick.kernel} {pick.params}".rstrip() for workload, pick in sorted(rows.items()))
+
+
+def _values(values: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _records(kernels: KernelList) -> list[dict[str, object]]:
+    healthy = [_record(entry, kernels) for entry in kernels.entries]
+    empty = dict.fromkeys(healthy[0], "") if healthy else {}
+    broken = [
+        {**empty, "kernel": each.name, "status": "broken", "reason": each.reason, "folder": str(each.folder)}
+        for each in kernels.broken
+    ]
+    return [*healthy, *broken]
+
+
+def _record(entry: CatalogEntry, kernels: KernelList) -> dict[str, Any]:
+    kernel, need = entry.kernel, entry.missing()
+    last = kernels.times.get(kernel.name)
+    return {
+        "kernel": kernel.name,
+        "op": entry.op.name,
+        "language": kernel.language,
+        "floor": kernel.floor,
+        "presets": {name: dict(values) for name, values in kernel.presets.items()},
+        "params": {
+            name: {"default": param.default, "choices": list(param.choices), "doc": param.doc}
+            for name, param in kernel.params.items()
+        },
+        "by_shape": [
+            {"shape": entry.op.workload(shape).cells, "params": dict(values)}
+            for shape, values in kernel.by_shape.items()
+        ],
+        "dispatch": [
+            {
+                "gpu": gpu,
+                "shape": workload.cells,
+                "kernel": pick.kernel,
+                "params": dict(pick.params),
+                "source": pick.source,
+                "code": kernels.picks[pick],
+            }
+            for gpu, rows in (entry.dispatch.picks if entry.dispatch else {}).items()
+            for workload, pick in rows.items()
+        ],
+        "requires": [need.module for need in kernel.requires],
+        "status": "missing" if need else "ok",
+        "reason": f"needs {need.module}: {need.remedy}" if need else "",
+        "idea": entry.idea,
+        "folder": str(entry.folder),
+        "last_time_us": last.time_us if last else None,
+        "last_gpu": last.gpu if last else "",
+        "last_run": last.run_id if last else "",
+        "last_code": kernels.codes[kernel.name] if last else "",
+        "kernel_us": last.kernel_us if last else None,
+        "over_copy": last.over_copy if last else None,
+        "comparable_in_one_run_alone": ["last_time_us"],
+    }

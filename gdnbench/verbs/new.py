@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gdnbench.render.units import short_path
 from gdnbench.verbs.options import JsonOption, QuietOption
 
 if TYPE_CHECKING:
@@ -34,32 +35,19 @@ def new(
     of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
     from gdnbench.catalog.new_kernel import make_kernel
-    from gdnbench.report.console import message_console, print_json
+    from gdnbench.render.output import print_written
 
     made = make_kernel(name, origin, to)
-    console = message_console(quiet=quiet)
-    for note in made.notes:
-        console.print(f"note: {note}", markup=False)
-    if json:
-        print_json({"name": made.name, "folder": made.folder, "files": made.files})
-    else:
-        _print(made)
-
-
-def _print(made: NewKernel) -> None:
-    from gdnbench.report.console import data_console
-
-    console = data_console()
-    lines = [_shown(made.folder / name) for name in made.files]
-    for line in [*lines, "", *(f"next: {step}" for step in _next_steps(made))]:
-        console.print(line, markup=False, soft_wrap=True)  # whole lines, to be copied
+    document = {"name": made.name, "folder": made.folder, "files": made.files}
+    files = [short_path(made.folder / name) for name in made.files]
+    print_written(files, _next_steps(made), document, made.notes, json=json, quiet=quiet)
 
 
 def _next_steps(made: NewKernel) -> list[str]:
     steps = [] if made.is_in_catalog else [_export(made.root)]
     return [
         *steps,
-        f"edit {_shown(made.source)}, and say its idea in variant.py",
+        f"edit {short_path(made.source)}, and say its idea in variant.py",
         f"gdnbench verify {made.name}",
         f"gdnbench run --kernel {quote(f'{made.origin},{made.name}')}",
     ]
@@ -71,9 +59,3 @@ def _export(root: Path) -> str:
 
     before = f'"${KERNELS_VARIABLE}"{os.pathsep}' if os.environ.get(KERNELS_VARIABLE) else ""
     return f"export {KERNELS_VARIABLE}={before}{quote(str(root))}"
-
-
-def _shown(path: Path) -> str:
-    """As short as it can be said from here."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from typer import Context
 
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.verbs.complete import complete_kernels, complete_ops, complete_runs
+from gdnbench.wording import first_of, plural
 
 if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog
@@ -146,7 +148,7 @@ def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = F
         UsageError: as `resolve_op`.
     """
     from gdnbench.catalog.select import names_no_kernel, resolve_op
-    from gdnbench.report.console import message_console
+    from gdnbench.render.console import message_console
 
     found = resolve_op(catalog, op, named)
     if not op and names_no_kernel(named) and len(catalog.ops) > 1:
@@ -263,3 +265,59 @@ def confirm(question: str, *, yes: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+_MOST_SHAPES = 24
+_FIRST_SHAPES = 6
+
+
+def print_outlook(outlook: Outlook, argv: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
+    """Prints what a run or sweep would build and measure on each of `cards` cards, and for how long.
+
+    The next command is `argv` without `--dry-run`.
+    """
+    from gdnbench.origin import RESULTS, out_option
+    from gdnbench.render.output import print_answer
+    from gdnbench.render.table import Answer, command, plain_rows
+
+    record = asdict(outlook) | ({"cards": cards} if cards > 1 else {})
+    words = [word for word in argv if word != "--dry-run"]
+    answer = Answer(
+        text=lambda _: [plain_rows(_outlook_rows(outlook, cards), style="bold")],
+        document=lambda: record,
+        records=lambda: [record],
+        next=command("doctor") if outlook.refused else ["gdnbench", *words, *out_option(RESULTS)],
+    )
+    print_answer(answer, json=json, csv=csv)
+
+
+def _outlook_rows(outlook: Outlook, cards: int) -> list[tuple[str, str]]:
+    from gdnbench.render.units import duration
+
+    shapes = ", ".join(outlook.shapes)
+    if len(outlook.shapes) > _MOST_SHAPES:
+        shapes = f"{len(outlook.shapes)}: {first_of(outlook.shapes, _FIRST_SHAPES)}, which --json names"
+    kernels = ", ".join(outlook.kernels) or "none"
+    device = outlook.device + (f", on each of {cards} cards at once" if cards > 1 else "")
+    rows = [("device", device), ("kernels", kernels), ("workloads", shapes)]
+    if outlook.points:
+        rows.append(("points", f"{outlook.points:,}"))
+    rows.append(("cases", f"{outlook.cases:,}"))
+    reasons: dict[str, list[str]] = {}
+    for label, why in outlook.left_out.items():
+        reasons.setdefault(why, []).append(label)
+    for why, labels in reasons.items():
+        rows.append(("left out", f"{first_of(labels, 3 if len(labels) > 4 else 4)}: {why}"))
+    building = f"{outlook.builds:,}, {outlook.cached:,} of them in the cache"
+    if outlook.missing:
+        building += f"; about {duration(outlook.building_s)}"
+    rows.append(("builds", building))
+    if outlook.refused:
+        return [*rows, ("refused", outlook.refused)]
+    workers = "" if outlook.processes == 1 else f" in {outlook.processes} processes, each with a burn-in"
+    rounds = f"{plural(outlook.rounds, 'round')}{workers or ' and a burn-in'}, " if outlook.rounds else ""
+    longest_us = outlook.longest_call_us
+    slower = f" (more where a call takes over {longest_us:,.0f} µs)" if longest_us else ""
+    measuring = f"{rounds}at most {duration(outlook.measuring_s)}{slower}, after all kernels are checked"
+    rows.append(("measuring", measuring))
+    return rows

@@ -14,7 +14,7 @@ from rich.table import Column
 from gdnbench.machine.observer import PHASES, Observer
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
-from gdnbench.report.console import message_console
+from gdnbench.render.console import message_console
 from gdnbench.store.journal import Examined
 
 

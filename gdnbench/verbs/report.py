@@ -27,7 +27,7 @@ def report(
     results: ResultsOption = RESULTS,
 ) -> None:
     """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
-    from gdnbench.report.html.report import check_output, choose_sources, print_written, write_report
+    from gdnbench.verbs.html.report import check_output, choose_sources, print_written, write_report
 
     if profiles != PROFILES and not is_folder(profiles):
         raise UsageError(f"there is no folder {profiles}", "leave --profiles out for a report without counters")

@@ -32,6 +32,7 @@ from gdnbench.verbs.options import (
     confirm_builds,
     joined,
     op_meant,
+    print_outlook,
     refuse_beside,
     sizes,
     terms,
@@ -101,10 +102,9 @@ def run(
     from gdnbench.measure.plan import foresee, make_plan, refuse_impossible
     from gdnbench.measure.start import begin_session, resume_session
     from gdnbench.model.case import parse_part
-    from gdnbench.report.outlook import print_outlook
-    from gdnbench.report.run.table import print_run
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.run_tables import print_run
 
     catalog = load_catalog()
     if resume:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from gdnbench.errors import ExitCode
 from gdnbench.origin import RESULTS
+from gdnbench.render.output import print_answer, print_line
+from gdnbench.render.table import Answer, Block, Column, Note, Table, command, plain_rows
+from gdnbench.render.units import megabytes
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.complete import complete_runs
 from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm
+from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from gdnbench.store.overview import Overview
+
 
 runs = make_group("runs", "List stored runs; delete, prune or merge them; show or clean the build cache.")
 
@@ -30,12 +40,54 @@ def list_stored(
     if ctx.invoked_subcommand:
         return
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.report.runs import print_runs
     from gdnbench.store.overview import State, overview
 
-    found = overview(results)
-    cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in found) else []
-    print_runs(found, results, cards=cards, json=json, csv=csv)
+    stored = overview(results)
+    cards = [gpu.uuid for gpu in list_gpus()] if any(run.state is State.STOPPED for run in stored) else []
+    table = _table(stored, f"no runs in {results}")
+    print_answer(Answer([table], text=lambda _: _text(table), next=_next(stored, results, cards)), json=json, csv=csv)
+
+
+def _table(runs: Sequence[Overview], empty: str) -> Table[Overview]:
+    from gdnbench.store.overview import State
+
+    styles = {State.STOPPED: "yellow", State.MEASURING: "cyan", State.DAMAGED: "red"}
+    readable = {run.run_id: run.state is not State.DAMAGED for run in runs}
+    columns: list[Column[Overview]] = [
+        Column("*", lambda run: {**asdict(run), "folder": str(run.folder), "state": run.state}),
+        Column("", lambda run: run.run_id, "run", fold=True),
+        Column("", lambda run: ("sweep" if run.is_sweep else "run") if readable[run.run_id] else "", "what", drop=3),
+        Column("", lambda run: run.cases if readable[run.run_id] else None, "cases", drop=2, right=True),
+        Column("", lambda run: run.timed if readable[run.run_id] else None, "timed", drop=1, right=True),
+        Column("", lambda run: f"{run.size_bytes / 1e6:.1f}", "MB", drop=4, right=True),
+        Column("", lambda run: Text(run.state, styles[run.state]) if run.state in styles else "", "state"),
+    ]
+    damaged = [run for run in runs if run.state is State.DAMAGED]
+    notes = [Note(f"damaged  {run.run_id}: {run.reason}", "failure") for run in damaged]
+    return Table(columns, runs, notes=notes if runs else [Note(empty)])
+
+
+def _text(table: Table[Overview]) -> list[Block]:
+    return [table, Note(_total(table.rows), "legend")]
+
+
+def _total(runs: Sequence[Overview]) -> str:
+    return f"{plural(len(runs), 'run')}, {megabytes(sum(run.size_bytes for run in runs))}"
+
+
+def _next(runs: Sequence[Overview], results: Path, cards: Collection[str]) -> tuple[str, ...]:
+    """Finishes a stopped run, on its own card alone, else shows the newest one."""
+    from gdnbench.store.overview import State
+
+    stopped = next((run for run in runs if run.state is State.STOPPED and run.card in {"", *cards}), None)
+    if stopped:
+        return command("run", "--resume", stopped.run_id, results=results)
+    complete = next((run for run in runs if run.state is State.WHOLE), None)
+    return (
+        command("show", complete.run_id, results=results)
+        if complete
+        else command("run", "--kernel", "all", results=results)
+    )
 
 
 @runs.command(cls=Verb)
@@ -47,15 +99,9 @@ def delete(
     yes: YesOption = False,
 ) -> None:
     """Delete runs with all their files, including stopped and damaged ones."""
-    from gdnbench.report.runs import print_chosen, print_deleted
-    from gdnbench.store.overview import choose_named, delete_run, overview
+    from gdnbench.store.overview import choose_named, overview
 
-    chosen = choose_named(overview(results), names, results)
-    print_chosen(chosen)
-    confirm(f"{len(chosen)} of the runs in {results} are to be deleted, which cannot be undone?", yes=yes)
-    for run in chosen:
-        delete_run(run)
-    print_deleted(chosen)
+    _delete(choose_named(overview(results), names, results), results, yes=yes)
 
 
 @runs.command(cls=Verb)
@@ -71,18 +117,22 @@ def prune(
     yes: YesOption = False,
 ) -> None:
     """Delete the runs that match all options given; without any option, none."""
-    from gdnbench.report.runs import print_chosen, print_deleted
-    from gdnbench.store.overview import PruneFilter, choose_pruned, delete_run, overview, parse_age
+    from gdnbench.store.overview import PruneFilter, choose_pruned, overview, parse_age
 
     wanted = PruneFilter(older_s=parse_age(older), keep=keep, gpu=gpu, stopped=stopped, damaged=damaged)
-    chosen = choose_pruned(overview(results), wanted)
-    print_chosen(chosen)
+    _delete(choose_pruned(overview(results), wanted), results, yes=yes)
+
+
+def _delete(chosen: Sequence[Overview], results: Path, *, yes: bool) -> None:
+    from gdnbench.store.overview import delete_run
+
+    print_answer(Answer([replace(_table(chosen, "no run matches"), notes=[] if chosen else [Note("no run matches")])]))
     if not chosen:
         return
     confirm(f"{len(chosen)} of the runs in {results} are to be deleted, which cannot be undone?", yes=yes)
     for run in chosen:
         delete_run(run)
-    print_deleted(chosen)
+    print_line(f"deleted {_total(chosen)}")
 
 
 cache = make_group("cache", "Show the build cache; clean it.")
@@ -99,9 +149,21 @@ def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = Fa
     if ctx.invoked_subcommand:
         return
     from gdnbench.codegen.cache import cache_use
-    from gdnbench.report.runs import print_cache
 
-    print_cache(cache_use(), json=json, csv=csv)
+    use = cache_use()
+    record = {**asdict(use), "folder": str(use.folder), "total_bytes": use.total_bytes}
+    rows = [
+        ("compiled kernels", str(use.builds), megabytes(use.build_bytes)),
+        ("git revisions", str(use.revisions), megabytes(use.revision_bytes)),
+        ("total", "", f"{megabytes(use.total_bytes)} of {megabytes(use.limit_bytes)}"),
+    ]
+    answer = Answer(
+        text=lambda _: [Note(str(use.folder), whole=True), plain_rows(rows, right=(1, 2))],
+        document=lambda: record,
+        records=lambda: [record],
+        next=command("runs", "cache", "clean", "--older", "30d"),
+    )
+    print_answer(answer, json=json, csv=csv)
 
 
 @cache.command(cls=Verb)
@@ -110,10 +172,9 @@ def clean(
 ) -> None:
     """Remove compiled kernels and exported revisions; the next run compiles what it needs."""
     from gdnbench.codegen.cache import clean as remove
-    from gdnbench.report.runs import print_freed
     from gdnbench.store.overview import parse_age
 
-    print_freed(remove(parse_age(older) or 0.0))
+    print_line(f"freed {megabytes(remove(parse_age(older) or 0.0))}")
 
 
 @runs.command(cls=Verb)
@@ -159,10 +220,10 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     from gdnbench.analyse.merge import merge_parts
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.report.charts.plot import draw_sweep
-    from gdnbench.report.run.table import print_run
-    from gdnbench.report.sweep import print_sweep
     from gdnbench.store.info import read_info
     from gdnbench.store.measurements import read_measurements
+    from gdnbench.verbs.run_tables import print_run
+    from gdnbench.verbs.show_sweep import print_sweep
 
     folder = merge_parts(load_catalog(), folders, results, command)
     info, rows = read_info(folder), read_measurements(folder)

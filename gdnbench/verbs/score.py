@@ -75,10 +75,10 @@ def score(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.plan import parse_duration
-    from gdnbench.report.score.lines import print_score
     from gdnbench.score.plan import ScoreRequest
     from gdnbench.score.run import score_kernel
     from gdnbench.verbs.progress import watch as progress
+    from gdnbench.verbs.score_lines import print_score
 
     check_mode(ctx, "watch", ("turns",))
     name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")

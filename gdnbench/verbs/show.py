@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -103,14 +102,13 @@ def show(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.report.cards import print_joint
-    from gdnbench.report.run.clocks import print_errors
-    from gdnbench.report.run.table import print_run
-    from gdnbench.report.step import print_step
-    from gdnbench.report.sweep import print_sweep
     from gdnbench.store.find import find_run
     from gdnbench.store.info import read_info
     from gdnbench.store.tables import is_step, read_sweep
+    from gdnbench.verbs.run_clocks import print_errors
+    from gdnbench.verbs.run_tables import print_run
+    from gdnbench.verbs.show_step import print_step
+    from gdnbench.verbs.show_sweep import print_sweep
 
     check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
     check_mode(ctx, "contest", (), _NO_CONTEST)
@@ -118,13 +116,17 @@ def show(
         _draw(runs or [""], results, chart, joined(kernel), sizes(shape), output)
         return
     if contest:
-        _score(runs or [""], results, suite, joined(over), json=json, csv=csv)
+        from gdnbench.verbs.show_contest import print_contest
+
+        print_contest(runs or [""], results, suite, joined(over), json=json, csv=csv)
         return
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
         if suite or over or emit_dispatch or errors or profile:
             alone = "--suite, --over, --profile, --emit-dispatch and --errors"
             raise UsageError(f"{alone} are for one run", "name one run")
+        from gdnbench.verbs.show_cards import print_joint
+
         print_joint(folders, json=json, csv=csv, by_card=by_card)
         return
     if errors and (json or csv):
@@ -153,9 +155,9 @@ def show(
 
 def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
     from gdnbench.errors import UsageError
+    from gdnbench.render.console import data_console, message_console
     from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
     from gdnbench.report.charts.selection import asked_workloads
-    from gdnbench.report.console import data_console, message_console
     from gdnbench.store.find import find_run, has_times
 
     check_chart(chart)
@@ -171,19 +173,3 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
     else:
         print_chart(data_console(), chart, folder, kernels, workloads)
-
-
-def _score(runs: Sequence[str], results: Path, suite: str, over: str, *, json: bool, csv: bool) -> None:
-    from gdnbench.analyse.contest import contest_of_run, has_workloads
-    from gdnbench.catalog.catalog import find_op, load_catalog
-    from gdnbench.model.declaration import CONTEST_SUITE
-    from gdnbench.report.contest import print_contest
-    from gdnbench.store.find import find_run
-    from gdnbench.store.info import read_info
-
-    catalog, suite = load_catalog(), suite or CONTEST_SUITE
-    references = [label for label in over.split(",") if label]
-    serves = partial(has_workloads, ops=catalog.ops, suite=suite)
-    folders = [find_run(results, run, serves=serves) for run in runs]
-    scored = [contest_of_run(folder, find_op(catalog, read_info(folder).op), suite, references) for folder in folders]
-    print_contest(scored, json=json, csv=csv)

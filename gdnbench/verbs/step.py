@@ -70,10 +70,10 @@ def step(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.report.step import print_step
     from gdnbench.step.measure import StepPlan, measure_plan
     from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.show_step import print_step
 
     names = terms(kernels, kernel)
     if launches == bool(names):
@@ -83,14 +83,14 @@ def step(
     )
     ways, conditions = parse_names(Way, path, "--path"), parse_names(L2, l2, "--l2")
     catalog = load_catalog()
-    asked = cases_asked(catalog, op, joined(names), sizes(shape)) if names else ()
-    found = select_gpu(gpu, list_gpus())
-    if found is None:
+    subjects = cases_asked(catalog, op, joined(names), sizes(shape)) if names else ()
+    card = select_gpu(gpu, list_gpus())
+    if card is None:
         raise MachineError("a step is measured on a GPU, and there is none here", "see `gdnbench doctor`")
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    cases = make_cases(asked, catalog.entries, ways, conditions, settings)
-    of = catalog.entries[asked[0].variant.kernel].op if asked else None
-    plan = StepPlan(catalog, of, found, cases, settings, command, label)
+    cases = make_cases(subjects, catalog.entries, ways, conditions, settings)
+    of = catalog.entries[subjects[0].variant.kernel].op if subjects else None
+    plan = StepPlan(catalog, of, card, cases, settings, command, label)
     with watch(quiet=quiet) as observer:
         finished = measure_plan(plan, results, observer)
     print_step(finished.path, json=json, csv=csv)

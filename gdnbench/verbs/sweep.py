@@ -30,6 +30,7 @@ from gdnbench.verbs.options import (
     confirm_builds,
     joined,
     op_meant,
+    print_outlook,
     sizes,
     terms,
 )
@@ -81,9 +82,8 @@ def sweep(
     from gdnbench.measure.start import open_sweep
     from gdnbench.model.case import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
-    from gdnbench.report.outlook import print_outlook
-    from gdnbench.report.sweep import print_sweep
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.show_sweep import print_sweep
 
     if plot:
         check_picture(plot)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gdnbench.errors import UsageError
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Column, Note, Table, command
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.complete import complete_targets
 from gdnbench.verbs.options import CsvOption, JsonOption, QuietOption
+
+if TYPE_CHECKING:
+    from gdnbench.remote.targets import NamedTarget
 
 targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
 
@@ -24,23 +30,28 @@ def list_targets(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = 
     if ctx.invoked_subcommand:
         return
     from gdnbench.remote.targets import load_targets
-    from gdnbench.report.machine import print_targets
 
-    print_targets([_row(named) for named in load_targets().values()], json=json, csv=csv)
+    named = list(load_targets().values())
+    first = command("targets", "check", named[0].name) if named else None
+    none = Note("no targets: no gdnbench.toml here or among your own settings names one")
+    answer = Answer(
+        [Table(_COLUMNS, named, notes=() if named else [none])],
+        next=first or command("targets", "init", "lab", "--ssh", "HOST", "--gpu", "h200"),
+    )
+    print_answer(answer, json=json, csv=csv)
 
 
-def _row(named: Any) -> dict[str, Any]:
-    target = named.target
-    kind, _, host = named.described.partition(" ")
-    return {
-        "name": named.name,
-        "kind": kind,
-        "host": host,
-        "gpus": list(target.gpus),
-        "python": target.python,
-        "workdir": target.workdir,
-        "file": str(named.file),
-    }
+_COLUMNS: list[Column[NamedTarget]] = [
+    Column("name", lambda named: named.name, "target", fold=True),
+    Column("kind", lambda named: named.described.partition(" ")[0], "kind", fold=True),
+    Column("host", lambda named: named.described.partition(" ")[2], "host", fold=True),
+    Column(
+        "gpus", lambda named: list(named.target.gpus), "GPUs", lambda named: ", ".join(named.target.gpus), fold=True
+    ),
+    Column("python", lambda named: named.target.python),
+    Column("workdir", lambda named: named.target.workdir),
+    Column("file", lambda named: str(named.file), "file", fold=True),
+]
 
 
 @targets.command(cls=Verb)
@@ -66,19 +77,22 @@ def check(
 def confirm() -> None:
     """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
     from gdnbench.remote.targets import project_config, read_targets, trust
-    from gdnbench.report.console import data_console, print_next
 
     path = project_config()
     named = read_targets(path)
     if not named:
         raise UsageError(f"{path} names no target", "gdnbench targets init NAME --ssh HOST writes one")
     trust(path)
-    console = data_console()
-    for each in named.values():
-        told = each.target.python or "an environment that gdnbench makes"
-        console.print(f"{each.name}: {each.described}, by {told}", markup=False, soft_wrap=True)
-    console.print(f"{path} is confirmed as it is", markup=False, soft_wrap=True)
-    print_next(console, ["gdnbench", "targets", "check", next(iter(named))])
+    lines = [
+        f"{each.name}: {each.described}, by {each.target.python or 'an environment that gdnbench makes'}"
+        for each in named.values()
+    ]
+    _print_lines([*lines, f"{path} is confirmed as it is"], next(iter(named)))
+
+
+def _print_lines(lines: Sequence[str], name: str) -> None:
+    notes = [Note(line, whole=True) for line in lines]
+    print_answer(Answer(text=lambda _: notes, next=command("targets", "check", name)))
 
 
 @targets.command(cls=Verb)
@@ -109,7 +123,6 @@ def init(
 ) -> None:
     """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
     from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
-    from gdnbench.report.console import data_console, print_next
 
     if tasks > 1 and not slurm:
         raise UsageError("--tasks is for --slurm", "leave --tasks out")
@@ -135,6 +148,4 @@ def init(
     add_target(path, name, fields)
     if not user and is_ones_own:
         trust(path)
-    console = data_console()
-    console.print(f"{name} is in {path}", markup=False, soft_wrap=True)
-    print_next(console, ["gdnbench", "targets", "check", name])
+    _print_lines([f"{name} is in {path}"], name)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from gdnbench.origin import RESULTS
+from gdnbench.render.console import data_console
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Note, check_rows
 from gdnbench.verbs.options import (
     CsvOption,
     GpuOption,
@@ -27,11 +33,13 @@ from gdnbench.verbs.options import (
     sizes,
     terms,
 )
+from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gdnbench.errors import ExitCode
+    from gdnbench.ready.checks import Readiness
 
 
 _NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
@@ -104,8 +112,8 @@ def verify(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
-    from gdnbench.report.verify import print_verdicts
     from gdnbench.verbs.progress import watch
+    from gdnbench.verbs.verify_tables import print_verdicts
     from gdnbench.verify.preflight import verify_variants
 
     sanitizer = need_sanitizer_on(gpu) if sanitize else None
@@ -141,7 +149,6 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.ready.checks import ReadyOptions
     from gdnbench.ready.run import check_kernel
-    from gdnbench.report.ready import print_readiness
     from gdnbench.verbs.progress import watch
 
     rules = parse_rules(joined(params["fail_on"]) or "spills")
@@ -157,6 +164,53 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
             results=params["results"],
             observer=observer,
         )
-        found = check_kernel(load_catalog(), params["op"], name, terms)
-    print_readiness(found, json=params["json"])
-    return found.exit_code
+        readiness = check_kernel(load_catalog(), params["op"], name, terms)
+    answer = Answer(
+        text=lambda _: _ready_text(readiness),
+        document=lambda: _ready_document(readiness),
+        next=readiness.next_command,
+    )
+    print_answer(answer, json=params["json"])
+    return readiness.exit_code
+
+
+_SIGNS = {"passed": ("✓", "ok", "green"), "failed": ("✗", "FAIL", "bold red"), "unchecked": ("–", "-", "yellow")}  # noqa: RUF001
+"""By the status of a check: its sign, what stands for it where the terminal's encoding lacks it, and its colour."""
+
+
+def _ready_text(readiness: Readiness) -> list[Block]:
+    has_signs = data_console().encoding.startswith("utf")
+    checks = [
+        (
+            Text(_SIGNS[check.status][0 if has_signs else 1], style=_SIGNS[check.status][2]),
+            check.name,
+            check.what,
+            "" if check.status == "passed" else shlex.join(check.command),
+        )
+        for check in readiness.checks
+    ]
+    counts = Counter(check.status.value for check in readiness.checks)
+    failures = {"failed": counts["failed"], "not checked": counts["unchecked"]}
+    parts = ", ".join(f"{count} {how}" for how, count in failures.items() if count)
+    verdict = f"not ready: {sum(failures.values())} of {plural(len(checks), 'check')}: {parts}"
+    return [Note(readiness.kernel, "title"), check_rows(checks), "", "ready" if readiness.is_ready else verdict]
+
+
+def _ready_document(readiness: Readiness) -> dict[str, object]:
+    checks = [
+        {
+            "name": check.name,
+            "status": check.status.value,
+            "what": check.what,
+            "command": shlex.join(check.command),
+        }
+        for check in readiness.checks
+    ]
+    return {
+        "kernel": readiness.kernel,
+        "op": readiness.op,
+        "suite": readiness.suite,
+        "ready": readiness.is_ready,
+        "checks": checks,
+        "next": shlex.join(readiness.next_command),
+    }

@@ -35,7 +35,7 @@ def score_on_save(asked: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool
         GdnbenchError: as `ScoreHistory.take`.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.report.console import data_console
+    from gdnbench.render.console import data_console
     from gdnbench.score.turns import ScoreHistory, watch_sources
 
     sources = watch_sources(load_catalog(), asked.kernel)
@@ -116,7 +116,7 @@ class _Loop:
         return turn
 
     def _print(self, turn: Turn) -> None:
-        from gdnbench.report.score.lines import turn_json, turn_line
+        from gdnbench.verbs.score_lines import turn_json, turn_line
 
         if self.json:
             print(turn_json(turn), flush=True)
@@ -181,12 +181,12 @@ class _Loop:
 
     def _explain(self) -> None:
         """The last score in full."""
-        from gdnbench.report.score.lines import print_score
+        from gdnbench.verbs.score_lines import print_score
 
         print_score(self.turns.done[-1].score, json=False)
 
     def _print_history(self) -> None:
-        from gdnbench.report.score.lines import print_history
+        from gdnbench.verbs.score_lines import print_history
 
         print_history(self.console, self.turns.done, self.turns.best)
 

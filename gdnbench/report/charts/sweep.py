@@ -13,13 +13,14 @@ from rich.text import Text
 
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
+from gdnbench.render.terminal_chart import TerminalChart
+from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.report.terminal_chart import TerminalChart
-from gdnbench.report.units import params_text, percent, plus_minus
 
 if TYPE_CHECKING:
     import altair as alt
+
 
 STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # a cell slower by more than these has the next colour of the theme
 CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis around cells, of a line chart

@@ -21,7 +21,6 @@ PICTURE_FONT = "sans-serif"  # vl-convert's own font
 ACROSS = 3  # most panels of a picture side by side
 BASELINE_MARKER = "circle"
 MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
-GLYPHS = {"faster": "▲", "slower": "▼", "same": "=", "unclear": "?", "best": "★", "tied": "="}
 EN_SPACE = "\u2002"  # in a picture, where several blanks would collapse
 _PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor", "bar")
 

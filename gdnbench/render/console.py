@@ -1,0 +1,298 @@
+"""The two streams, tables that fit any terminal, and output files, refused before the work begins or written whole.
+
+Rich honours `NO_COLOR` and pipes by itself; a width is set only where a pipe would cut a table. Control characters in
+stored text are dropped everywhere: an escape sequence in a run's label must not move the terminal's cursor.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.containers import Lines
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from gdnbench.codec import finite
+from gdnbench.errors import MachineError, UsageError
+from gdnbench.origin import on_option
+
+LONGEST_NAME = 19  # characters of a kernel's name that stay on one line before other columns are dropped
+_PART_OF_NAME = re.compile(r"(?<=[-_])(?=\w)|(?<=\w)(?=[/:])")  # where the next part of a name begins
+_UNLIMITED = 1000  # characters; wider than any table
+_PIPE_WIDTH = 160
+_FORMULA = re.compile(r"[=+\t]|-(?![\d.]+$)|@(?!!?U?P[\dT] )")  # as spreadsheets see one; `@P0` is a predicate of SASS
+
+_COLOUR = re.compile(r"(\x1b\[[0-9;]{0,40}m)")
+
+_C0 = {*range(0x20), 0x7F} - {ord("\n"), ord("\t")}
+_C1 = set(range(0x80, 0xA0))
+_BIDIRECTIONAL = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # they reorder the text beside them
+_DROPPED = dict.fromkeys(_C0 | _C1 | _BIDIRECTIONAL)
+
+
+def data_console() -> Console:
+    """Returns the console for tables: stdout."""
+    return _Console(width=_width(sys.stdout), highlight=False)
+
+
+def message_console(*, quiet: bool = False) -> Console:
+    """Returns the console for progress, warnings and errors: stderr; silent if `quiet`."""
+    return _Console(stderr=True, quiet=quiet, width=_width(sys.stderr), highlight=False)
+
+
+def _width(stream: Any) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
+
+
+class _Console(Console):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.push_render_hook(_DropControls())
+
+    def on_broken_pipe(self) -> None:
+        """Goes on without messages if nobody reads them; ends the command if nobody reads data."""
+        if self.stderr:
+            self.quiet = True
+        else:
+            super().on_broken_pipe()
+
+
+class _DropControls(RenderHook):
+    """Drops control characters from everything that a console prints, except the console's own."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Wraps each renderable, so that it is cleaned where it is rendered."""
+        return [_Cleaned(renderable) for renderable in renderables]
+
+
+class _Cleaned:
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for text, style, control in console.render(self._renderable, options):
+            yield Segment(text if control else without_controls(text), style, control)
+
+
+def without_controls(text: str) -> str:
+    """Drops characters that a terminal obeys instead of printing; line feeds and tabs stay."""
+    return text.translate(_DROPPED)
+
+
+def without_commands(text: str) -> str:
+    """Drops control characters of text that another machine has coloured, but keeps its colours."""
+    parts = _COLOUR.split(text)
+    return "".join(part if _COLOUR.fullmatch(part) else without_controls(part) for part in parts)
+
+
+def print_json(document: Any) -> None:
+    """Writes one JSON document to stdout; NaN and infinities become null."""
+    print(json.dumps(finite(document), indent=2, default=str))
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows as CSV to stdout: lists and objects as JSON, missing cells empty; nothing without rows."""
+    if not rows:
+        return  # without rows there are no columns: the header would be an empty line
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+
+
+def print_text(text: str) -> None:
+    """Writes text to stdout without control characters, whatever the terminal's width."""
+    print(without_controls(text))
+
+
+def print_next(console: Console, words: Sequence[str]) -> None:
+    """Prints the next command in one line that can be copied."""
+    argv = [*words, *on_option(words)]
+    console.print(f"next: {shlex.join(argv)}", markup=False, soft_wrap=True)
+
+
+def _cell(value: Any) -> Any:
+    """Formats a cell; a leading apostrophe keeps a spreadsheet from reading text as a formula."""
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, str):
+        plain = without_controls(value)
+        return f"'{plain}" if _FORMULA.match(plain) else plain
+    return value
+
+
+def plain_table(*, header: bool = True, gap: int = 2) -> Table:
+    """Makes an empty table without lines; `gap` is the number of blanks between two columns."""
+    return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold", show_header=header)
+
+
+def fits(console: Console, table: Table) -> bool:
+    """Whether a table is no wider than the console."""
+    return console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum <= console.width
+
+
+class NameText(Text):
+    """A name of a kernel or launch, which wraps between its parts, not inside a word."""
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:
+        """Returns the lines that a column of this width holds."""
+        lines = Lines()
+        for line in self.split(allow_blank=True):
+            for part in line.divide(_breaks(line.plain, width)):
+                lines.extend(part.wrap(console, width, **options))
+        return lines
+
+
+def _breaks(name: str, width: int) -> list[int]:
+    """Returns where to break a name so that no line exceeds `width`, unless one part does."""
+    found, begin, last = [], 0, 0
+    for end in (*(match.start() for match in _PART_OF_NAME.finditer(name)), len(name)):
+        if end - begin > width and last > begin:
+            found.append(last)
+            begin = last
+        last = end
+    return found
+
+
+class FittedTable:
+    """A table that drops the columns `droppable`, in this order, on a narrow terminal, and says which.
+
+    Names in a first column that folds are folded between their parts; unknown headings are ignored.
+    """
+
+    def __init__(self, table: Table, droppable: Sequence[str]) -> None:
+        self._table = table
+        self._droppable = droppable
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table, dropped = self._table, []
+        for heading in self._droppable:
+            if _table_width(console, options, table) <= options.max_width:
+                break
+            narrower = _without(table, heading)
+            if len(narrower.columns) < len(table.columns):
+                dropped.append(heading)
+            table = narrower
+        yield _with_whole_words(table)
+        if dropped:
+            yield Text(f"no room here for {', '.join(dropped)}", style="dim")
+
+
+def _table_width(console: Console, options: ConsoleOptions, table: Table) -> int:
+    """Returns the table's width; foldable names count as LONGEST_NAME at most."""
+    unlimited = options.update(width=_UNLIMITED)
+    names = table.columns[0]
+    longest = max((console.measure(cell, options=unlimited).maximum for cell in names.cells), default=0)
+    spared = max(0, longest - LONGEST_NAME) if names.overflow == "fold" else 0
+    return console.measure(table, options=unlimited).maximum - spared
+
+
+def _with_whole_words(table: Table) -> Table:
+    names = table.columns[0]
+    if names.overflow != "fold":
+        return table
+    first = copy(names)
+    first._cells = [_name_text(cell) if isinstance(cell, Text) else cell for cell in names._cells]
+    whole = copy(table)
+    whole.columns = [first, *table.columns[1:]]
+    return whole
+
+
+def _name_text(name: Text) -> NameText:
+    return NameText(name.plain, style=name.style, spans=list(name.spans))
+
+
+def _without(table: Table, heading: str) -> Table:
+    kept = [copy(column) for column in table.columns if _heading(column.header) != heading]
+    for place, column in enumerate(kept):
+        column._index = place  # Rich pads by it at the table's edge
+    narrower = copy(table)
+    narrower.columns = kept
+    return narrower
+
+
+def _heading(header: object) -> str:
+    text = header.plain if isinstance(header, Text) else str(header)
+    return " ".join(text.split()).replace(" /", "/")
+
+
+def check_output_file(path: Path, option: str, suffixes: Sequence[str], example: str) -> None:
+    """Refuses a file, named by `option`, that could not be written.
+
+    An existing file may be replaced, and a symbolic link stands for its target. `suffixes` are in lower case; `example`
+    is a valid name for hints. Raises UsageError for another suffix, a missing folder, or anything but a regular file;
+    MachineError for a folder or file that this user cannot write.
+    """
+    try:
+        if path.is_dir():
+            raise UsageError(f"{option} {path} is a folder", f"name a file in it: {option} {path / example}")
+        if path.suffix.lower() not in suffixes:
+            raise UsageError(f"{option} {path}: the name ends in {' or '.join(suffixes)}", f"as in {option} {example}")
+        target = _target(path)
+        for folder in (path.parent, target.parent):
+            if not folder.is_dir():
+                raise UsageError(f"{option} {path}: there is no folder {folder}", "make it first")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(0, "it is read-only")
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass  # only the attempt tells whether a file can be made there
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def write_output_file(path: Path, content: bytes) -> None:
+    """Writes a file in one step; on failure an existing file stays, and nothing is left beside it.
+
+    A replaced file keeps its permissions, a symbolic link its target. Raises UsageError for anything but a regular
+    file, MachineError if it cannot be written.
+    """
+    try:
+        target = _target(path)
+        temporary = target.with_name(f".gdnbench-{token_hex(8)}.new")
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+            with suppress(OSError):  # no file yet, or a file system without permissions
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _target(path: Path) -> Path:
+    """Resolves symbolic links; raises UsageError for anything but a regular file, which replacing would destroy."""
+    target = Path(os.path.realpath(path))
+    try:
+        regular = stat.S_ISREG(target.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return target
+    if not regular:
+        raise UsageError(f"{path} is no regular file", "name one that is, or that does not exist yet")
+    return target
+
+
+def _cannot_write(path: Path, error: OSError) -> MachineError:
+    hint = "name a file in a folder that you can write to, on a disk with room"
+    return MachineError(f"cannot write {path}: {error.strerror or error}", hint)

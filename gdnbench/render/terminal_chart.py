@@ -1,0 +1,339 @@
+"""Line charts in the terminal, within the console's width and readable without colour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from string import ascii_letters
+from types import TracebackType
+
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from rich.text import Text
+
+from gdnbench.errors import ChartError, GdnbenchError, UsageError
+from gdnbench.render.console import message_console
+from gdnbench.render.table import Column, Table
+from gdnbench.render.text import TextTable
+
+WIDEST, LINES = 76, 14
+COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which suits its user
+_AXES = 2  # columns, and lines, of the frame
+_TICKS_APART = 4  # columns between the names of two ticks
+_LINES_A_TICK = 2
+
+
+class TerminalChart:
+    """A chart of lines, printed when its block ends: title, chart, and a legend of the named lines.
+
+    A named line has a letter. Where several lines have a point in one place, their number stands there; letters at the
+    right show which lines end in a row, and the legend has the values of each. `lines` is the height without title and
+    legend. The end of the block raises ChartError, with nothing printed, if the chart cannot be drawn, UsageError for
+    more lines than can be told apart.
+    """
+
+    def __init__(self, console: Console, title: str, lines: int = LINES) -> None:
+        self._console, self._title = console, title
+        self._size = min(console.width, WIDEST), lines
+        self._given: list[tuple[str, Points, Mapping[float, str]]] = []
+        self._uprights: list[float] = []
+        self._x_names: dict[float, str] = {}
+        self._y_names: dict[float, str] = {}
+        self._x_name = ""
+
+    def __enter__(self) -> TerminalChart:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._given:
+            self._print()
+
+    def line(self, points: Points, *, name: str = "", values: Mapping[float, str] | None = None) -> None:
+        """Adds a line, y by x in order of x; `values` are the legend's text at each x; a nameless line is not in it."""
+        if points:
+            self._given.append((name, points, values or {}))
+
+    def upright(self, x: float) -> None:
+        """Adds a vertical line."""
+        self._uprights.append(x)
+
+    def x_axis(self, names: Mapping[float, str], name: str = "") -> None:
+        """Names the x axis, and places on it, of which as many are shown as fit side by side."""
+        self._x_names, self._x_name = dict(names), name
+
+    def y_axis(self, names: Mapping[float, str]) -> None:
+        """Names places on the y axis, which has round numbers otherwise."""
+        self._y_names = dict(names)
+
+    def _print(self) -> None:
+        lines = self._lettered()
+        text = draw_plot(self._plot(lines), colour=bool(self._console.color_system))
+        self._console.print()
+        self._console.print(Text(self._title, style="bold"))
+        for row in AnsiDecoder().decode(text):
+            self._console.print(row, no_wrap=True, crop=True)
+        headings = {place: f"{self._x_name}={name}" for place, name in self._x_names.items()}
+        print_legend(self._console, [line for line in lines if line.name], headings)
+
+    def _lettered(self) -> list[ChartLine]:
+        marks = iter(letters(sum(bool(name) for name, _, _ in self._given)))
+        return [
+            ChartLine(
+                name=name,
+                mark=next(marks) if name else "●",
+                colour=COLOURS[place % len(COLOURS)],
+                points=points,
+                values=values,
+            )
+            for place, (name, points, values) in enumerate(self._given)
+        ]
+
+    def _plot(self, lines: Sequence[ChartLine]) -> Plot:
+        columns, rows = self._size
+        y = Scale.of([y for line in lines for y in line.points.values()], rows - _AXES - 1 - bool(self._x_name))
+        left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
+        left = {place: name for place, name in left.items() if y.low <= place <= y.high}
+        right = {y.middle(row): marks for row, marks in ends(lines, y).items()}
+        margins = sum(max(map(len, names.values()), default=0) for names in (left, right))
+        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margins)
+        return Plot(
+            size=self._size,
+            x_range=(x.low, x.high),
+            y_range=(y.low, y.high),
+            strokes=[
+                *(Stroke([(place, y.low), (place, y.high)], "│", connected=True) for place in self._uprights),
+                *(Stroke(list(line.points.items()), THIN, line.colour, connected=True) for line in lines),
+                *_marks(lines, x, y),
+            ],
+            below=self._x_names_that_fit(),
+            left=left,
+            right=right,
+            x_name=self._x_name,
+        )
+
+    def _x_names_that_fit(self) -> dict[float, str]:
+        wide = max(map(len, self._x_names.values()), default=1) + _TICKS_APART
+        step = max(1, -(-len(self._x_names) * wide // self._size[0]))
+        return dict(list(self._x_names.items())[::step])
+
+
+class OptionalCharts:
+    """Wraps charts beside a table: warns once on stderr of one that cannot be drawn, and goes on."""
+
+    def __init__(self) -> None:
+        self._warned = False
+
+    def __enter__(self) -> OptionalCharts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, GdnbenchError):
+            return False
+        if not self._warned:
+            message_console().print(f"warning: {error.message}", style="yellow", markup=False, soft_wrap=True)
+        self._warned = True
+        return True
+
+
+def _marks(lines: Sequence[ChartLine], x: Scale, y: Scale) -> list[Stroke]:
+    """Returns letters and numbers, each in the middle of its cell, so that what is said to meet does so."""
+    colours = {line.mark: line.colour for line in lines}
+    return [
+        Stroke([(x.middle(column), y.middle(row))], mark, colours.get(mark))
+        for (column, row), mark in marks_at(lines, x, y).items()
+    ]
+
+
+def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping[float, str]) -> None:
+    """Prints the lines with values at as many places as fit, first and last included; `headings` are in order of x."""
+    if not lines:
+        return
+    places = [place for place in headings if any(place in line.values for line in lines)]
+    for most in range(len(places), -1, -1):
+        table = TextTable(_legend_table(lines, {place: headings[place] for place in spaced(places, most)}))
+        if table.width <= console.width or most == 1:
+            break
+    console.print(table)
+    if len(lines) > 1:
+        many = f" (+: {MANY} or more)" if len(lines) >= MANY else ""
+        console.print(Text(f"a number in the chart: that many lines have a point there{many}", style="dim"))
+        console.print(Text("letters at the right: the lines that end in that row", style="dim"))
+
+
+def spaced(places: Sequence[float], count: int) -> list[float]:
+    """Returns `count` of the places, evenly spread: the last alone, the first and the last, and then between them."""
+    if count < 2:
+        return list(places[len(places) - count :])
+    return [places[round(step * (len(places) - 1) / (count - 1))] for step in range(count)]
+
+
+def _legend_table(lines: Sequence[ChartLine], headings: Mapping[float, str]) -> Table[ChartLine]:
+    def values_at(place: float) -> Column[ChartLine]:
+        return Column("", lambda line: line.values.get(place, ""), headings[place], right=True)
+
+    mark: Column[ChartLine] = Column("", lambda line: Text(line.mark, style=f"color({line.colour})"), " ")
+    name: Column[ChartLine] = Column("", lambda line: line.name, " ", fold=True)
+    return Table([mark, name, *map(values_at, headings)], lines)
+
+
+REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
+THIN = "braille"
+Points = Mapping[float, float]  # y by x, in order of x
+MANY = 10  # number of lines in one place that no longer fits one character
+Position = tuple[int, int]  # column and row of a character
+_ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
+
+    name: str
+    mark: str
+    colour: int
+    points: Points
+    values: Mapping[float, str]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One axis of a chart, from the middle of its first cell, at `low`, to that of its last, at `high` above `low`."""
+
+    low: float
+    high: float
+    cells: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], cells: int) -> Scale:
+        """Returns the smallest scale that holds all values; equal values lie in its middle."""
+        low, high = min(values), max(values)
+        if high - low <= 1e-9 * max(1.0, abs(high)):
+            low, high = low - 0.5, high + 0.5
+        return cls(low, high, max(cells, 1))
+
+    def cell(self, value: float) -> int:
+        """Returns the cell of a value."""
+        return round((self.cells - 1) * (value - self.low) / (self.high - self.low))
+
+    def middle(self, cell: int) -> float:
+        """Returns the value in the middle of a cell."""
+        return self.low + (self.high - self.low) * cell / max(self.cells - 1, 1)
+
+
+def letters(lines: int) -> str:
+    """Returns a letter per line; raises UsageError for more lines than letters."""
+    if lines > len(ascii_letters):
+        message = f"{lines} lines are more than the {len(ascii_letters)} that a chart can tell apart"
+        raise UsageError(message, "choose some with --kernel")
+    return ascii_letters[:lines]
+
+
+def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, str]:
+    """Returns each cell's character: the mark of its only line, or the number of lines there, `+` for ten or more."""
+    marks: dict[Position, dict[str, None]] = {}
+    for line in lines:
+        for place, value in line.points.items():
+            marks.setdefault((x.cell(place), y.cell(value)), {})[line.mark] = None
+    return {cell: _one_of(list(signs)) for cell, signs in marks.items()}
+
+
+def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:
+    """Returns, by row, the letters of the named lines that end in it, unless they stop short or there is only one."""
+    last = max(max(line.points) for line in lines)
+    named = [line for line in lines if line.name and last in line.points]
+    rows: dict[int, str] = {}
+    for line in named if len(named) > 1 else []:
+        row = y.cell(line.points[last])
+        rows[row] = rows.get(row, "") + line.mark
+    return {row: together(marks) for row, marks in rows.items()}
+
+
+def together(marks: str) -> str:
+    """Joins letters; three or more neighbours in the alphabet become `b-f`."""
+    word = "".join(sorted(marks, key=ascii_letters.index))
+    return f"{word[0]}-{word[-1]}" if len(word) > 2 and word in ascii_letters else word
+
+
+def round_ticks(low: float, high: float, most: int) -> dict[float, str]:
+    """Returns at most `most` round numbers of a range, with their names: multiples of 1, 2 or 5 of a decimal place."""
+    finest = math.floor(math.log10((high - low) / most))
+    for power in count(finest):
+        for step in (10.0**power, 2 * 10.0**power, 5 * 10.0**power):
+            first, last = math.ceil(low / step - _ROUNDING), math.floor(high / step + _ROUNDING)
+            if last - first < most:
+                names = [f"{number * step:.{max(0, -power)}f}" for number in range(first, last + 1)]
+                return {float(name): name for name in names}
+    raise AssertionError("steps grow until they are few")
+
+
+def _one_of(marks: Sequence[str]) -> str:
+    if len(marks) == 1:
+        return marks[0]
+    return str(len(marks)) if len(marks) < MANY else "+"
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Characters at points, or along the lines between them if `connected`.
+
+    `text` is a character, or `THIN` for a thin line; `colour` is of the terminal's palette, or None for that of text.
+    """
+
+    points: Sequence[tuple[float, float]]
+    text: str
+    colour: int | None = None
+    connected: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A chart to draw: strokes, later ones above, and names below, left and right of the frame by x or y.
+
+    `size` is in columns and lines, frame and ticks included; `x_range` and `y_range` are the values at the first and
+    last column and at the lowest and highest line inside the frame.
+    """
+
+    size: tuple[int, int]
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    strokes: Sequence[Stroke]
+    below: Mapping[float, str]
+    left: Mapping[float, str]
+    right: Mapping[float, str]
+    x_name: str
+
+
+def draw_plot(plot: Plot, *, colour: bool) -> str:
+    """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
+    version = ""
+    try:
+        import plotext
+
+        version = f" {plotext.__version__}"
+        plotext.terminal.limit(False, False)  # the console sets the width; plotext would ask the process's terminal
+        figure = plotext.figure
+        figure.clear()
+        figure.theme("colorless")
+        figure.canvas("default")
+        figure.plot_size(*plot.size)
+        figure.label(plot.x_name or None, axis="x")
+        figure.ruler("x").lim(*plot.x_range)
+        figure.ruler("x").ticks(list(plot.below), list(plot.below.values()))
+        for side, names in ("left", plot.left), ("right", plot.right):
+            figure.ruler("y", side).lim(*plot.y_range)
+            figure.ruler("y", side).ticks(list(names), list(names.values()))
+        for stroke in plot.strokes:
+            x, y = zip(*stroke.points, strict=True)
+            signal = figure.signal(x, y, marker=plotext.marker(stroke.text, stroke.colour))
+            figure.draw(signal.lines(stroke.connected))
+        return str(figure.build().string(colorless=not colour))
+    except Exception as error:  # of any kind: a fault in plotext may only cost the chart
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        hint = f"pip install '{REQUIREMENT}'; -o chart.png draws without it"
+        raise ChartError(f"plotext{version} cannot draw the chart: {why}", hint) from error

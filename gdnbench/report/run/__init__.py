@@ -1,1 +1,0 @@
-"""Prints a stored run: its tables, its suite, and its further clocks."""

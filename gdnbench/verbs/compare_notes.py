@@ -1,0 +1,329 @@
+"""The texts of a comparison, for the terminal and Markdown: sources, ratios, legend and notes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from textwrap import shorten
+
+from gdnbench.analyse.comparison import ColumnComparison, RegressionCheck, SourceComparison
+from gdnbench.analyse.figure import FigureSource, SourceKind
+from gdnbench.analyse.grid import GridEntry, GridRow, KeyValues
+from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
+from gdnbench.analyse.run_change import LAUNCH_OF_A_HOST_US, RunChange, RunPair, TimeKind, is_additive
+from gdnbench.model.status import Status
+from gdnbench.model.workload import Workload
+from gdnbench.render.units import percent
+from gdnbench.stats.interval import Verdict
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
+from gdnbench.stats.run_effect import RunEffect
+from gdnbench.wording import first_of as first_few
+from gdnbench.wording import plural
+
+MOST_NAMES = 8
+LONGEST_REASON = 160  # characters; CUDA reports its whole memory when it is out of it
+_DISTINCT_US = 0.02  # workloads that differ by less share one number
+_TWICE = 2.0  # standard deviations in half of a 95 % interval, about
+MOST_REASONS = 3  # of the cases farthest from expectation; the others mostly repeat them
+
+
+def source_lines(side: SourceComparison) -> list[str]:
+    """Returns a line per source: `A  20260102-030405-h200-decode (h200)`."""
+    return [f"{letter}  {_source(source)}" for letter, source in zip(side.letters, side.sources, strict=True)]
+
+
+def _source(source: FigureSource) -> str:
+    told = [source.gpu or "GPU not told"]
+    if source.kind is SourceKind.PUBLISHED:
+        told += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
+    if source.kind is SourceKind.FOREIGN:
+        told.append("of another tool")
+    return f"{source.name} ({'; '.join(told)})"
+
+
+def has_time(entry: GridEntry) -> bool:
+    """Whether a case was measured."""
+    return entry.figure.status is Status.OK and not math.isnan(entry.figure.time_us)
+
+
+def row_label(row: GridRow) -> str:
+    """Returns a row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
+    return next(_case_label(entry) for entry in row.entries if entry)
+
+
+def _case_label(entry: GridEntry) -> str:
+    """Returns the case's name, from which the row's differs if columns are kernels or workloads."""
+    return f"{entry.figure.label} at {entry.figure.workload}"
+
+
+def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
+    """Returns the verdict in capitals; `floor` for a floor, empty without an interval."""
+    first = row.entries[0]
+    if ratio and first and is_no_kernel(first):
+        return "floor"
+    return ratio.comparison.verdict.upper() if ratio and ratio.comparison else ""
+
+
+def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
+    """Returns the gate's findings, a line per regression, with the names of the cases."""
+    lines = [f"regression: {row_label(row)} is slower by more than {percent(margin)}" for row in outcome.slower]
+    for row in outcome.failed:
+        last = row.entries[-1]
+        lines.append(f"regression: {row_label(row)} had a time and now ended as {last.figure.status if last else ''}")
+    if outcome.undecided:
+        names = _some([row_label(row) for row in outcome.undecided])
+        lines.append(f"cannot be told from {percent(margin)} slower: {names}")
+    return lines
+
+
+def legend(side: SourceComparison) -> list[str]:
+    """Returns the meanings of the columns."""
+    first = side.headings[0]
+    settings = side.settings
+    lines = [
+        f"ratio: time of {first} / time of the other: above 1 the other is faster, below 1 slower.",
+        f"±: {settings.confidence:.0%} interval, with Holm's correction for the number of cases. "
+        f"FASTER or SLOWER where it lies beyond {settings.margin:.2%}, SAME where within, else UNCLEAR.",
+        "geomean: of all ratios but those of floors.",
+    ]
+    kinds = {ratio.kind for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
+    if TimeKind.STREAM in kinds and not settings.raw:
+        lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
+    if TimeKind.KERNEL in kinds:
+        lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
+    if any(column.paired for column in side.columns):
+        lines.append("Figures of one run are paired by round.")
+    if any(any(column.expected) for column in side.columns):
+        lines.append("expected: the ratio that the GPUs alone lead one to expect; residual: ratio / expected.")
+    return lines
+
+
+def _some(names: Iterable[str]) -> str:
+    return first_few(list(dict.fromkeys(names)), MOST_NAMES)
+
+
+def notes(side: SourceComparison) -> list[str]:
+    """Returns the lines below a table: run effects, what the GPUs explain, and what is UNCLEAR, failed or alone."""
+    headings = side.headings
+    lines = [line for column in side.columns for line in run_change_lines(side, column)]
+    for heading, column in zip(headings[1:], side.columns, strict=True):
+        lines += _bounds(side, heading, column) + _reasons(side, heading, column)
+        lines += _no_interval(heading, column) + _unclear(side, heading, column)
+    return [*lines, *_failures(side), *_alone(side)]
+
+
+def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
+    """Returns in how many cases launch and latency, or traffic, are most of the time on both GPUs."""
+    bounds = [expected.bound for expected in column.expected if expected]
+    fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
+    told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
+    return [
+        f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
+        for bound, words in told.items()
+        if bound in bounds
+    ]
+
+
+def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
+    """Returns reasons of the cases farthest from expectation; cases with the same reason share a line."""
+    told = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
+    told.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
+    grouped: dict[str, list[str]] = {}
+    for row, expected in told:
+        grouped.setdefault(expected.reason, []).append(row_label(row))
+    lines = [f"{heading}, {_some(labels)}: {reason}" for reason, labels in grouped.items()]
+    more = len(lines) - MOST_REASONS
+    return lines[:MOST_REASONS] + ([f"{heading}: {more} more such lines are in --json and --csv"] if more > 0 else [])
+
+
+def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
+    ratios = [ratio for ratio in column.ratios if ratio and ratio.reason]
+    counts = Counter(
+        ("no verdict" if ratio.comparison else "no interval and no verdict", ratio.reason) for ratio in ratios
+    )
+    return [f"{heading}: {lacks} for {_cases(count)}: {why}" for (lacks, why), count in counts.items()]
+
+
+def _unclear(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
+    """Returns how many cases are UNCLEAR and what to do: between runs, more rounds would not help."""
+    pairs = zip(side.grid.rows, column.ratios, strict=True)
+    unclear = Verdict.UNCLEAR.upper()
+    count = sum(verdict_text(row, ratio) == unclear and not (ratio and ratio.reason) for row, ratio in pairs)
+    if column.paired or not count:
+        return []
+    advice = "measure both kernels in one run to tell less, or give a larger --margin"
+    return [f"{heading}: {_cases(count)} UNCLEAR: {advice}"]
+
+
+def _failures(side: SourceComparison) -> list[str]:
+    """Returns the cases not measured on a side; cases with the same status and reason share a line."""
+    grouped: dict[tuple[str, Status, str], list[str]] = {}
+    for row in side.grid.rows:
+        for heading, entry in zip(side.headings, row.entries, strict=True):
+            if entry and entry.figure.status is not Status.OK:
+                reason = shorten(
+                    (entry.figure.reason.strip().splitlines() or [""])[0], LONGEST_REASON, placeholder=" …"
+                )
+                grouped.setdefault((heading, entry.figure.status, reason), []).append(_case_label(entry))
+    return [f"{heading}: {status}  {_some(labels)}: {reason}" for (heading, status, reason), labels in grouped.items()]
+
+
+def _alone(side: SourceComparison) -> list[str]:
+    grouped: dict[KeyValues, list[GridRow]] = {}
+    for row in side.grid.alone:
+        having = tuple(h for h, entry in zip(side.headings, row.entries, strict=True) if entry)
+        grouped.setdefault(having, []).append(row)
+    lines = [f"only in {' and '.join(having)}: {_by_workload(rows)}" for having, rows in grouped.items()]
+    return [*lines, *_other_params(side)]
+
+
+def _by_workload(rows: Sequence[GridRow]) -> str:
+    workloads: dict[str, list[str]] = {}
+    for row in rows:
+        figure = next(entry.figure for entry in row.entries if entry)
+        workloads.setdefault(figure.label, []).append(str(figure.workload))
+    together: dict[tuple[str, ...], list[str]] = {}
+    for label, where in workloads.items():
+        together.setdefault(tuple(dict.fromkeys(where)), []).append(label)
+    return "; ".join(f"{_some(labels)} at {_some(where)}" for where, labels in together.items())
+
+
+def _other_params(side: SourceComparison) -> list[str]:
+    if "params" not in side.grid.row_keys:
+        return []
+    by_name: dict[str, dict[str, None]] = {}
+    for row in (*side.grid.rows, *side.grid.alone):
+        figure = next(entry.figure for entry in row.entries if entry)
+        by_name.setdefault(row_label(row), {})[str(figure.params) or "none"] = None
+    labels = [f"{name} ({' | '.join(params)})" for name, params in by_name.items() if len(params) > 1]
+    return [f"other params: {_some(labels)}; --rows shape,label joins them all the same"] if labels else []
+
+
+def _cases(count: int) -> str:
+    return "one case" if count == 1 else f"{count} cases"
+
+
+def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[str]:
+    """Returns, per pair of runs of a column, what was taken out, which times are judged, and what is unknown."""
+    lines = []
+    for one, other, runs in column.runs:
+        ratios = _ratios_of(side, column, one, other)
+        for kind in TimeKind:
+            if of_kind := [each for each in ratios if each[1].kind is kind]:
+                lines += _lines(f"{other} against {one}", runs, kind, of_kind, raw=side.settings.raw)
+        lines += _missing_kernel_times(one, other, runs, ratios)
+    return lines
+
+
+def _ratios_of(
+    side: SourceComparison, column: ColumnComparison, one: str, other: str
+) -> list[tuple[tuple[GridEntry, GridEntry], TimeRatio]]:
+    """Returns the ratios of a pair of runs that have an interval, with their figures."""
+    letters = {source.name: letter for source, letter in zip(side.sources, side.letters, strict=True)}
+    place = side.columns.index(column) + 1
+    found = []
+    for row, ratio in zip(side.grid.rows, column.ratios, strict=True):
+        left, right = row.entries[0], row.entries[place]
+        if left and right and ratio and ratio.apart:
+            names = letters[left.source.name], letters[right.source.name]
+            if names == (one, other):
+                found.append(((left, right), ratio))
+    return found
+
+
+def _lines(
+    pair: str,
+    runs: RunPair,
+    kind: TimeKind,
+    ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
+    *,
+    raw: bool,
+) -> list[str]:
+    change = runs.stream if kind is TimeKind.STREAM else runs.kernel
+    if not change.same_model:
+        return [_other_model(pair, kind, len(ratios))]
+    known = change.effect and change.effect.peers
+    lines = [_taken_out(pair, change, kind, raw=raw)] if known else []
+    unknown = [row for row in ratios if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
+    if unknown and kind is TimeKind.STREAM:
+        lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
+    if kind is TimeKind.KERNEL:
+        lines.insert(0, f"{pair}: {_count(ratios)} of kernel times (CUPTI), which hold no launch: the cards differ")
+    return lines
+
+
+def _count(ratios: Sequence[object]) -> str:
+    return "1 ratio is" if len(ratios) == 1 else f"{len(ratios)} ratios are"
+
+
+def _other_model(pair: str, kind: TimeKind, count: int) -> str:
+    if kind is TimeKind.KERNEL:
+        return (
+            f"{pair}: other GPU models, so {plural(count, 'ratio')} of kernel times (CUPTI), which hold no launch; "
+            "what cards of one model differ by is in the intervals"
+        )
+    apart = _TWICE * math.hypot(LAUNCH_OF_A_HOST_US, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
+    return (
+        f"{pair}: other GPU models, and {plural(count, 'ratio')} of stream times, which hold the launch of either "
+        f"host; the intervals allow for launches that differ by {apart:.1f} µs"
+    )
+
+
+def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> str:
+    effect = change.effect
+    assert effect
+    which = ("floor of other sources", "floors of other sources") if change.presumed else ("unchanged case", "")
+    cases = f"from {plural(effect.peers, *which)}"
+    taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
+    if kind is TimeKind.KERNEL:
+        return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
+    if not is_additive(change.unchanged[0][1].timer):
+        return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: {taken}"
+    return f"{pair}: launch of this run {_launches(effect)}, {cases}: {taken}"
+
+
+def _launches(effect: RunEffect) -> str:
+    """Returns `+1.65 µs`, with the range over workloads if they differ."""
+    # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
+    told = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
+    by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}
+    low, high = min(by_workload, key=by_workload.__getitem__), max(by_workload, key=by_workload.__getitem__)
+    if by_workload[high] - by_workload[low] < _DISTINCT_US:
+        return told
+    ends = [f"{by_workload[place]:+.2f} at {workload_name(place)}" for place in (low, high)]
+    return f"{told} ({' to '.join(ends)})"
+
+
+def workload_name(place: object) -> str:
+    """Returns the workload's name of a pair of op and workload."""
+    workload = place[1] if isinstance(place, tuple) else place
+    return str(workload) if isinstance(workload, Workload) else str(place)
+
+
+def _unknown_launch(pair: str, change: RunChange, unknown: int, of: int) -> str:
+    host = 0.0 if change.same_card else LAUNCH_OF_A_HOST_US
+    apart = _TWICE * math.hypot(host, USUAL_LAUNCH_SD_US) * math.sqrt(2.0)
+    whose = "on one card" if change.same_card else "perhaps on two hosts"
+    which = "no" if unknown == of else f"for {unknown} of {of} cases no other"
+    return f"{pair}: {which} unchanged case tells the launch, {whose}: ±{apart:.1f} µs are in the intervals for it"
+
+
+def _missing_kernel_times(
+    one: str, other: str, runs: RunPair, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
+) -> list[str]:
+    """Returns, if stream times are judged for want of kernel times, which side lacks them and how to get them."""
+    if runs.stream.same_card:
+        return []
+    lacking = [pair for pair, ratio in ratios if ratio.kind is TimeKind.STREAM]
+    if not lacking or not is_additive(lacking[0][1].figure.timer):
+        return []
+    sides = [
+        letter
+        for letter, place in ((one, 0), (other, 1))
+        if any(pair[place].figure.kernel_time is None for pair in lacking)
+    ]
+    return [
+        f"{other} against {one}: another card, and {' and '.join(sides)} without kernel times, so stream times are "
+        "judged; a run without --timer measures both"
+    ]

@@ -1,0 +1,212 @@
+"""The parts of the page, and its tables' cells; templates lay them out and escape every text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gdnbench.model.measurement import Measurement, Versus
+from gdnbench.model.status import Role, Status
+from gdnbench.model.workload import Workload
+from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.render.codec import GLYPHS
+from gdnbench.render.html import HtmlCell, HtmlTable
+from gdnbench.render.table import Column
+from gdnbench.render.units import count_text, factor, half_text, number, plus_minus, relative_half_width, time_unit
+from gdnbench.report.charts.selection import KernelChoice
+from gdnbench.verbs.run_notes import STREAM_MEANING, time_spread
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlChart:
+    """A chart of Vega-Lite, with `note` on how to read it.
+
+    `height`, in pixels, is reserved before drawing; `picker` is the id of the list of kernels that it follows, or
+    empty.
+    """
+
+    id: str
+    title: str
+    spec: dict[str, Any]
+    height: int
+    note: str = ""
+    picker: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureGroup:
+    """Cases that were not measured for the same reason."""
+
+    status: str
+    grave: bool
+    labels: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlPart:
+    """A part of a section: a workload of a run, or a plateau of a sweep; `id` is its heading's.
+
+    `lines` stand above the table; `folded` names the fold that holds the table, and is empty for an open one.
+    """
+
+    id: str
+    title: str
+    lines: tuple[str, ...] = ()
+    charts: tuple[HtmlChart, ...] = ()
+    table: HtmlTable | None = None
+    folded: str = ""
+    failures: tuple[FailureGroup, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlSection:
+    """One run, one sweep, or one comparison.
+
+    `id` is its heading's; `badge` is a word beside the heading, `partial` or `published`. `choices` has the kernels to
+    pick from, empty without charts that follow them; `scale` tells whether to explain the colours of a heat map.
+    `charts`, and `table` with `lines` below, are across all `parts`; `failures` were not measured at any workload.
+    """
+
+    id: str
+    title: str
+    lead: str = ""
+    badge: str = ""
+    warnings: tuple[str, ...] = ()
+    choices: tuple[KernelChoice, ...] = ()
+    charts: tuple[HtmlChart, ...] = ()
+    scale: bool = False
+    table: HtmlTable | None = None
+    lines: tuple[str, ...] = ()
+    parts: tuple[HtmlPart, ...] = ()
+    failures: tuple[FailureGroup, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenanceFact:
+    """One line of the provenance, with a value per run."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs disagree."""
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlPage:
+    """The whole report; `leads` has each run's description, by the id of its section."""
+
+    title: str
+    subtitle: str
+    summary: HtmlTable
+    warnings: tuple[str, ...]
+    sections: tuple[HtmlSection, ...]
+    run_ids: tuple[str, ...]
+    leads: tuple[tuple[str, str], ...]
+    provenance: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+    details: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+    version: str
+    words: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def charts(self) -> tuple[HtmlChart, ...]:
+        """Every chart, in order."""
+        return tuple(
+            chart
+            for section in self.sections
+            for chart in (*section.charts, *(chart for part in section.parts for chart in part.charts))
+        )
+
+
+def workload_columns(spec: WorkloadSpec, of: Callable[[R], Workload]) -> tuple[Column[R], Column[R]]:
+    """Returns columns for a workload's place along the x axis of charts, and for the rest of it."""
+    return (
+        Column("", lambda row: HtmlCell(text=of(row).x_value, sort=of(row).x), spec.x, right=True, meaning=spec.x_doc),
+        Column("", lambda row: HtmlCell(text=of(row).series_inputs, sort=str(of(row))), spec.series_title),
+    )
+
+
+def time_column(
+    name: str, rows: Iterable[R], of: Callable[[R], Measurement | None], meaning: str = STREAM_MEANING
+) -> Column[R]:
+    """Returns the column of the times of `of(row)`, in one unit; rows sort by microseconds."""
+    unit = time_unit(row.timing.time_us for row in map(of, rows) if row and row.timing)
+
+    def show(row: R) -> str:
+        time = time_spread(of(row))
+        return f"{unit.text(time.estimate)}{plus_minus(time.relative_half_width)}" if time else ""
+
+    return Column("", lambda row: time_spread(of(row)), f"{name} {unit.name}", show, right=True, meaning=meaning)
+
+
+def over_copy_column(heading: str, of: Callable[[R], Measurement | None]) -> Column[R]:
+    """Returns the column of a time over that of the run's copying floor, `1.029`."""
+
+    def value(row: R) -> float:
+        timed = of(row)
+        return timed.timing.over_copy if timed and timed.timing else math.nan
+
+    meaning = "stream time over that of the same run's copying floor"
+    return Column("", value, heading, lambda row: number(value(row), ".3f"), right=True, meaning=meaning)
+
+
+def bound_column(heading: str, of: Callable[[R], Measurement | None], meaning: str) -> Column[R]:
+    """Returns the column of the bound's time over this time, `91.7%`; empty for a floor."""
+
+    def value(row: R) -> float:
+        timed = of(row)
+        return timed.timing.sol if timed and timed.timing and timed.role.does_the_work else math.nan
+
+    return Column("", value, heading, lambda row: number(value(row), ".1%"), right=True, meaning=meaning)
+
+
+def count_column(heading: str, value: Callable[[R], int], meaning: str = "") -> Column[R]:
+    """Returns a column of whole numbers; one below 0 stands for unknown."""
+    return Column("", value, heading, lambda row: count_text(value(row)), right=True, meaning=meaning)
+
+
+def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:
+    """Groups cases without a time by status and reason."""
+    grouped: dict[tuple[Status, str], list[str]] = {}
+    for row in rows:
+        if row.status is not Status.OK and row.role is not Role.CONTROL:
+            where = f" {row.case.workload}" if workloads else ""
+            grouped.setdefault((row.status, row.reason), []).append(f"{row.case.label}{where}")
+    return tuple(
+        FailureGroup(status=status.value, grave=status.is_failure, labels=", ".join(labels), reason=reason.strip())
+        for (status, reason), labels in grouped.items()
+    )
+
+
+def control_cell(rows: Sequence[Measurement]) -> HtmlCell:
+    """Makes a cell of a workload's A/A comparison; the verdict is shown only if it is not SAME."""
+    versus = _control(rows)
+    if versus is None:
+        return HtmlCell(text="")
+    verdict = "" if versus.verdict == "same" else versus.verdict
+    text = f"{factor(versus.speedup)} {GLYPHS.get(verdict, '')} {verdict.upper()}".strip()
+    return HtmlCell(text=text, aside=_half(versus), sort=versus.speedup, mark=verdict)
+
+
+def control_line(rows: Sequence[Measurement]) -> str:
+    """Returns the A/A comparison as a sentence; empty without one."""
+    versus = _control(rows)
+    if versus is None:
+        return ""
+    name = next(row.case.variant.label for row in rows if row.role is Role.CONTROL)
+    return f"A/A: {name} against itself {factor(versus.speedup)} {_half(versus)}, {versus.verdict.upper()}"
+
+
+def _half(versus: Versus) -> str:
+    return half_text(relative_half_width(versus.speedup, versus.low, versus.high))
+
+
+def _control(rows: Sequence[Measurement]) -> Versus | None:
+    return next((row.versus for row in rows if row.role is Role.CONTROL and row.versus), None)

@@ -1,0 +1,334 @@
+"""Builds the report's page from stored runs: summary, sections, provenance and legend."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gdnbench import __version__
+from gdnbench.analyse.figure import FigureSource
+from gdnbench.catalog.entry import label_parts
+from gdnbench.model.measurement import Measurement, Plateau
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.render.html import HtmlCell, HtmlTable, html_table
+from gdnbench.render.table import Column, Table
+from gdnbench.render.units import flops_bind
+from gdnbench.stats.interval import Verdict
+from gdnbench.verbs.html.beside import Profiled, across_section, counters_section, published_section
+from gdnbench.verbs.html.content import (
+    HtmlPage,
+    HtmlSection,
+    ProvenanceFact,
+    bound_column,
+    control_cell,
+    over_copy_column,
+    time_column,
+)
+from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
+from gdnbench.verbs.html.run_section import run_section
+from gdnbench.verbs.html.sweep_section import sweep_section
+from gdnbench.verbs.run_notes import KERNEL_MEANING, bound_meaning, ratio_value, speedup_text
+from gdnbench.verbs.run_tables import verdict_value
+from gdnbench.wording import first_of, plural
+
+MOST_PEERS = 3
+START = len("20260102-030405")  # characters of a run's id that are enough to name it
+_ALWAYS = (
+    (
+        "time µs",
+        "The median over rounds of each round's mean of its middle half of samples; launch included, L2 cold.",
+    ),
+    ("FASTER, SLOWER", "The whole interval of the speedup lies beyond the margin, {margin}."),
+    ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
+    ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
+    ("vs, speedup", "Baseline time / kernel time, paired by round. Above 1 is faster."),
+    ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm)."),
+    (
+        "floor",
+        "A kernel that bounds what is possible: an empty one of the same grid, or one that only moves the bytes.",
+    ),
+    ("of bound", "{bound} / the kernel's time: by kernel times where the run has them; else the launch is in both."),
+    ("GB/s", "The least traffic that the op needs / time."),
+    ("A/A", "The baseline, measured twice in the same run: what it reads against itself is the run's noise."),
+    ("not told apart", "The paired rounds leave open which is faster, or say that they tie."),
+    ("regs, spill, smem", "Registers a thread, bytes a thread that do not fit them, static shared memory a block."),
+)
+_COPY_BOUND = "The copying floor's time"
+_BOUND = "The time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
+_KERNEL_TIMES = (
+    ("kernel µs", "Kernel time, by CUPTI: first block's start to last block's end, without the launch."),
+    ("stream µs", "What a stream pays, by NVBench: event to event, launch included. Speedups and verdicts are of it."),
+)
+_SEVERAL = (("/ copy", "Stream time over that of the same run's copying floor: both hold a launch of its host."),)
+_FLOPS = (("TFLOP/s", "The floating-point operations of the op / time."),)
+_SWEEP = (
+    ("BEST, TIES", "The fastest point of a sweep, and those shown to lie within the margin of it."),
+    ("simplest", "Of the points that tie, the one with the fewest params away from the kernel's defaults."),
+)
+
+
+def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource], profiled: Profiled) -> HtmlPage:
+    """Returns everything that the page shows, ready for layout."""
+    sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
+    figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
+    more = [across_section(runs), *figures, counters_section(profiled)]
+    return HtmlPage(
+        title=f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
+        subtitle=_subtitle(runs),
+        summary=summary_table(runs),
+        warnings=(*(warning for run in runs for warning in _warnings(run)), *profiled.warnings),
+        sections=(*sections, *(section for section in more if section)),
+        run_ids=tuple(run.info.run_id for run in runs),
+        leads=tuple((f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)),
+        provenance=provenance_of(runs),
+        details=details_of(runs),
+        version=__version__,
+        words=words_for(tuple(runs)),
+    )
+
+
+def _section(run: ReportedRun, prefix: str) -> HtmlSection:
+    return sweep_section(run, run.sweep, prefix) if run.sweep else run_section(run, prefix)
+
+
+def _devices(runs: Sequence[ReportedRun]) -> str:
+    return ", ".join(dict.fromkeys(run.device for run in runs))
+
+
+def _subtitle(runs: Sequence[ReportedRun]) -> str:
+    stamps = sorted(_when(run.info.timestamp) for run in runs)
+    when = stamps[0] if stamps[0] == stamps[-1] else f"{stamps[0]} to {stamps[-1]}"
+    swept = sum(run.sweep is not None for run in runs)
+    counts = [(len(runs) - swept, "run"), (swept, "sweep")]
+    told = " and ".join(plural(count, name) for count, name in counts if count)
+    return f"{told}, measured {when}"
+
+
+def _when(timestamp: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(timestamp):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return timestamp
+
+
+def _warnings(run: ReportedRun) -> list[str]:
+    failed = [] if run.sweep else _not_measured(run.rows)
+    own = [*run.info.warnings]
+    if not run.info.complete:
+        own.append("partial: some cases or rounds were not measured")
+    if failed:
+        own.append(f"not measured: {', '.join(failed)}")
+    return [f"{run.info.run_id}: {warning}" for warning in own]
+
+
+def _not_measured(rows: Sequence[Measurement]) -> list[str]:
+    """Returns the kernels that lack a time they should have, with the number of workloads unless it is all."""
+    told = []
+    for label in sorted({row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}):
+        own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
+        count = sum(row.status.is_failure for row in own)
+        told.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
+    return told
+
+
+def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
+    """Makes a line per run and workload, without columns that no line fills.
+
+    Of several runs it has no stream times and no shares of bounds by them, which are comparable inside one run alone.
+    """
+    lines = [
+        line
+        for number, run in enumerate(runs, start=1)
+        for line in (_sweep_lines(run, f"run-{number}") if run.sweep else _run_lines(run, f"run-{number}"))
+    ]
+    bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
+    columns = _summary_columns(lines, bound, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
+    table = Table(tuple(columns), lines)
+    return html_table(table, "summary-table", "The fastest kernel of each run and workload", filled=True)
+
+
+@dataclass(frozen=True)
+class _SummaryLine:
+    """The fastest kernel of a run at a workload, the kernels that tie with it, and the id of the run's section."""
+
+    run: ReportedRun
+    workload: Workload
+    row: Measurement
+    tie: str
+    link: str
+
+    @property
+    def kernel_time(self) -> Measurement | None:
+        return self.run.kernel_times.get(self.row.case.id)
+
+
+def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
+    found = []
+    for workload in run.workloads:
+        fastest = fastest_of(run.info, run.at(workload), run.rounds)
+        if fastest:
+            tie = f"or {first_of(fastest.peers, MOST_PEERS)}: not told apart" if fastest.peers else ""
+            found.append(_SummaryLine(run, workload, fastest.row, tie, link))
+    return found
+
+
+def _sweep_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
+    plateaus: tuple[Plateau, ...] = run.sweep.plateaus if run.sweep else ()
+    rows = {(row.case.label, row.case.workload): row for row in run.rows}
+    return [
+        _SummaryLine(
+            run, plateau.workload, rows[plateau.simplest, plateau.workload], _ties(len(plateau.tied) - 1), link
+        )
+        for plateau in plateaus
+    ]
+
+
+def _ties(others: int) -> str:
+    return f"{others} other{'s tie' if others > 1 else ' ties'}" if others else ""
+
+
+def _summary_columns(
+    lines: Sequence[_SummaryLine], bound: str, *, runs: int, gpus: int
+) -> Iterator[Column[_SummaryLine]]:
+    by_kernel = any(line.kernel_time for line in lines)
+    yield Column("", lambda line: str(line.workload), "workload", meaning="axes with their sizes")
+    if gpus > 1:
+        yield Column("", lambda line: line.run.info.gpu, "GPU")
+    yield Column("", _fastest, "fastest", fold=True)
+    yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
+    if runs == 1:
+        yield time_column("stream" if by_kernel else "time", lines, lambda line: line.row)
+    else:
+        yield over_copy_column("/ copy", lambda line: line.row)
+    meaning = "baseline time / time; above 1 is faster"
+    yield Column("", lambda line: ratio_value(line.row), "speedup", _ratio_text, right=True, meaning=meaning)
+    yield Column(
+        "", lambda line: verdict_value(line.row), "verdict", lambda line: _verdict_text(verdict_value(line.row)),
+        meaning="against the baseline",
+    )  # fmt: skip
+    yield Column("", lambda line: line.run.info.baseline, "baseline")
+    if by_kernel or runs == 1:
+        timed = (lambda line: line.kernel_time) if by_kernel else (lambda line: line.row)
+        yield bound_column("of bound", timed, bound_meaning(bound, by_kernel=by_kernel))
+    meaning = "the baseline against itself: the run's noise"
+    yield Column("", lambda line: control_cell(line.run.at(line.workload)), "A/A", right=True, meaning=meaning)
+    yield Column("", _run, "run")
+
+
+def _fastest(line: _SummaryLine) -> HtmlCell:
+    name, settings = label_parts(line.row.case.label)
+    return HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=line.row.case.label)
+
+
+def _ratio_text(line: _SummaryLine) -> str:
+    if line.row.role is Role.BASELINE:
+        return "1"
+    return speedup_text(line.row.versus) if line.row.versus else ""
+
+
+def _verdict_text(value: Role | Verdict | None) -> str:
+    return value.value if isinstance(value, Role) else value.value.upper() if value else ""
+
+
+def _run(line: _SummaryLine) -> HtmlCell:
+    return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
+
+
+def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
+    """Returns the legend, with the margin and confidence of these runs."""
+    margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
+    levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
+    flops = any(flops_bind(run.rows) for run in runs)
+    by_kernel = any(run.kernel_times for run in runs)
+    words = (*(_KERNEL_TIMES if by_kernel else ()), *(_SEVERAL if len(runs) > 1 else ()), *_ALWAYS)
+    words += (*(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
+    return tuple(
+        (word, text.format(margin=margins, confidence=levels, bound=_BOUND if flops else _COPY_BOUND))
+        for word, text in words
+    )
+
+
+_SETTINGS = {
+    "rounds": "rounds", "samples": "samples a round", "seed": "seed", "margin": "margin",
+    "confidence": "confidence", "step_limit_s": "time limit of a step, s", "plain": "plain NVBench",
+    "budget_s": "budget, s",
+}  # fmt: skip
+_GPU = {
+    "name": "GPU", "uuid": "UUID", "sms": "SMs", "l2_bytes": "L2", "memory_bytes": "memory",
+    "driver": "driver", "cuda_driver": "CUDA of the driver", "sm_max_mhz": "highest SM clock, MHz",
+    "memory_mhz": "memory clock, MHz", "power_limit_w": "power limit, W", "ecc": "ECC", "mig": "MIG",
+    "persistence": "persistence mode", "compute_mode": "compute mode",
+}  # fmt: skip
+_GIT = {"commit": "commit", "branch": "branch", "dirty": "uncommitted changes"}
+_HOST = {"os": "system", "cpu": "CPU", "cores": "CPU cores"}
+LONGEST = 160  # characters of a value: some variables hold a list of every driver ever released
+
+
+Groups = tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+
+
+def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
+    """Returns the provenance that readers look for first, in groups, without what no run knows."""
+    machines = [run.info.machine for run in runs]
+    return _known(
+        {
+            "Run": (
+                ProvenanceFact(name="started, UTC", values=tuple(run.info.timestamp for run in runs)),
+                ProvenanceFact(name="command", values=tuple(run.info.command for run in runs)),
+                ProvenanceFact(name="complete", values=tuple(_text(run.info.complete) for run in runs)),
+                ProvenanceFact(name="median SM clock, MHz", values=tuple(map(_clock, runs))),
+            ),
+            "Settings": _facts([run.info.settings for run in runs], _SETTINGS),
+            "GPU": _facts([machine.get("gpu") or {} for machine in machines], _GPU),
+            "Versions": _facts([machine.get("versions") or {} for machine in machines]),
+            "Source": _facts([run.info.git for run in runs], _GIT),
+            "Host": _facts([machine.get("host") or {} for machine in machines], _HOST),
+        }
+    )
+
+
+def details_of(runs: Sequence[ReportedRun]) -> Groups:
+    """Returns the rest of the provenance: hashes and variables."""
+    return _known(
+        {
+            "Hashes of the kernels' sources": _facts([run.info.sources for run in runs]),
+            "Environment": _facts([run.info.machine.get("environment") or {} for run in runs]),
+        }
+    )
+
+
+def _known(groups: Mapping[str, tuple[ProvenanceFact, ...]]) -> Groups:
+    return tuple((name, facts) for name, facts in groups.items() if facts)
+
+
+def _facts(
+    documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
+) -> tuple[ProvenanceFact, ...]:
+    """Returns a fact per key of any document, in the order of `names` if given."""
+    keys = names or {key: key for document in documents for key in document}
+    found = (
+        ProvenanceFact(name=title, values=tuple(_text(document.get(key), key) for document in documents))
+        for key, title in keys.items()
+    )
+    return tuple(fact for fact in found if any(fact.values))
+
+
+def _text(value: Any, key: str = "") -> str:
+    if value is None:
+        return ""
+    if key.endswith("_bytes") and isinstance(value, int):
+        return f"{value / 1e9:.1f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _clock(run: ReportedRun) -> str:
+    clocks = [row.timing.sm_mhz for row in run.rows if row.timing and not math.isnan(row.timing.sm_mhz)]
+    return f"{statistics.median(clocks):.0f}" if clocks else ""

@@ -1,0 +1,298 @@
+"""The report as one HTML file: the choice of runs, what is read of each, rendering, and the message about the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from gdnbench.analyse.figure import FigureSource
+from gdnbench.codec import finite
+from gdnbench.errors import MachineError, RunFormatError, UsageError
+from gdnbench.model.measurement import Measurement, Sweep
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.render.console import check_output_file, data_console, message_console, write_output_file
+from gdnbench.report.charts.layout import in_order
+from gdnbench.report.charts.selection import timed
+from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
+from gdnbench.stats import FloatArray
+from gdnbench.store.files import is_stored
+from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
+from gdnbench.store.info import RunInfo
+from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.samples import ROUNDS, read_rounds
+from gdnbench.store.tables import BuildRow, read_builds, read_sweep
+from gdnbench.verbs.html.content import HtmlPage
+from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+NEEDED = ("jinja2", "altair", "vl_convert")
+SUFFIXES = (".html", ".htm")
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """A report on disk; `warnings` names profiles that could not be read, and are not in it."""
+
+    path: Path
+    size_bytes: int
+    warnings: tuple[str, ...] = ()
+
+
+def check_output(path: Path) -> None:
+    """Refuses an unwritable report before anything is read for it.
+
+    Raises UsageError for a wrong suffix, a missing folder, or anything but a regular file; MachineError for a folder or
+    file that cannot be written, or without the drawing libraries.
+    """
+    check_output_file(path, "--output", SUFFIXES, "report.html")
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise MachineError(f"a report needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
+
+
+def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, *, profiles: Path) -> WrittenReport:
+    """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file.
+
+    Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
+    unchanged.
+    """
+    from gdnbench.verbs.html.beside import find_profiled
+    from gdnbench.verbs.html.page import page_of
+
+    stored = [read_stored(folder) for folder in runs]
+    figures = [load_figures(folder) for folder in published]
+    profiled = find_profiled(profiles, stored)
+    with unchecked():
+        page = page_of(stored, figures, profiled)
+    text = render(page).encode()
+    write_output_file(output, text)
+    return WrittenReport(output, len(text), tuple(profiled.warnings))
+
+
+def find_figures(results: Path, wanted: str) -> Path | None:
+    """Returns the folder of published figures that `published/<name>` or a path names, or None for any other name.
+
+    Raises UnknownNameError if there are no such figures.
+    """
+    from gdnbench.analyse.sources import PUBLISHED_NAME, find_published
+
+    if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
+        return Path(wanted)
+    return find_published(results, wanted) if wanted.startswith(f"{PUBLISHED_FOLDER}/") else None
+
+
+def load_figures(folder: Path) -> FigureSource:
+    """Reads published figures; raises RunFormatError if they cannot be read."""
+    from gdnbench.analyse.sources import load_published
+
+    return load_published(folder)
+
+
+def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
+    """Returns the named folders of runs and of published figures, each once.
+
+    If none is named, takes the latest run that compared kernels. Raises UnknownNameError for an unknown run, UsageError
+    if only published figures are named.
+    """
+    published = {name: folder for name in wanted if (folder := find_figures(results, name))}
+    runs = [find_run(results, name) for name in wanted if name not in published]
+    if published and not runs:
+        raise UsageError(
+            "a report needs a run beside what was published", f"gdnbench report h200 {next(iter(published))}"
+        )
+    unique = {folder.resolve(): folder for folder in runs or [find_run(results, serves=compares)]}
+    return list(unique.values()), list(published.values())
+
+
+def print_written(written: WrittenReport) -> None:
+    """Prints the file, its size, and how to open it; and warnings on profiles left out."""
+    for warning in written.warnings:
+        message_console().print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    console = data_console()
+    console.print(Text(f"{written.path}  ({written.size_bytes / 1e6:.2f} MB)"), soft_wrap=True)
+    console.print(Text(f"next: python3 -m webbrowser {written.path.absolute().as_uri()}"), soft_wrap=True)
+
+
+SCRIPTS = ("charts.js", "pickers.js", "tables.js")
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+_OPENING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def render(page: HtmlPage) -> str:
+    """Renders the file's text."""
+    from markupsafe import Markup
+
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        style=Markup(_colours() + _asset("report.css")),
+        scripts=[Markup(text) for text in (_vega() if page.charts else "", *map(_asset, SCRIPTS)) if text],
+        specs={chart.id: Markup(inline_json(chart.spec)) for chart in page.charts},
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("gdnbench.verbs.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def inline_json(document: Any) -> str:
+    """Returns JSON that is safe inside a script element, whatever its texts say."""
+    text = json.dumps(finite(document), ensure_ascii=False, separators=(",", ":"))
+    for character, escaped in _OPENING.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+@cache
+def _vega() -> str:
+    """Returns Vega, Vega-Lite and Vega-Embed as a script; bundling takes a second."""
+    import vl_convert
+
+    text = str(vl_convert.javascript_bundle(_SNIPPET, vl_version=VEGA_LITE))
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _colours() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {DARK.css} }} }}"
+    return f":root {{ {LIGHT.css} }}\n{dark}\n"
+
+
+def _asset(name: str) -> str:
+    return (files("gdnbench.verbs.html") / "assets" / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRun:
+    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id.
+
+    `rows` are by the run's own timer; `kernel_times` has those by CUPTI with a time, by case id.
+    """
+
+    folder: Path
+    info: RunInfo
+    rows: tuple[Measurement, ...]
+    kernel_times: dict[str, Measurement]
+    rounds: dict[str, FloatArray]
+    builds: tuple[BuildRow, ...]
+    sweep: Sweep | None
+
+    @property
+    def device(self) -> str:
+        """Common name of the device."""
+        gpu = self.info.machine.get("gpu") or {}
+        return str(gpu.get("name") or (self.info.gpu if self.on_gpu else "the CPU"))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether GPU times were measured."""
+        return self.info.on_gpu
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Every workload, in the order of charts."""
+        return in_order(row.case.workload for row in self.rows)
+
+    def at(self, workload: Workload) -> list[Measurement]:
+        """Returns the rows of one workload."""
+        return [row for row in self.rows if row.case.workload == workload]
+
+    def kernel_times_of(self, rows: Sequence[Measurement]) -> list[Measurement]:
+        """Returns the kernel times of some rows, without rows that have none."""
+        return [self.kernel_times[row.case.id] for row in rows if row.case.id in self.kernel_times]
+
+    def leading(self, rows: Sequence[Measurement]) -> list[Measurement]:
+        """Returns the kernel times of some rows, with the rows' verdicts; the rows themselves where none has one."""
+        verdicts = {row.case.id: row.versus for row in rows}
+        found = self.kernel_times_of(rows)
+        return [replace(row, versus=verdicts[row.case.id]) for row in found] or list(rows)
+
+
+def read_stored(folder: Path) -> ReportedRun:
+    """Reads a run's folder; raises UsageError for a step, RunFormatError, naming the file, for an unreadable run."""
+    info, rows = read_run(folder)
+    stored = ReportedRun(
+        folder=folder,
+        info=info,
+        rows=tuple(rows),
+        kernel_times={row.case.id: row for row in read_clocks(folder).get("cupti", ()) if row.timing},
+        rounds=read_rounds(folder) if is_stored(folder / ROUNDS) else {},
+        builds=tuple(read_builds(folder)),
+        sweep=read_sweep(folder),
+    )
+    _check_sweep(stored)
+    return stored
+
+
+def _check_sweep(stored: ReportedRun) -> None:
+    """Raises RunFormatError if a point has no row, and so no time."""
+    known = {(row.case.label, row.case.workload) for row in stored.rows}
+    points = stored.sweep.points if stored.sweep else ()
+    if not all((point.label, point.workload) in known for point in points):
+        hint = "the sweep is damaged; sweep anew, or leave it out"
+        raise RunFormatError(f"{stored.folder}: sweep.json and measurements.csv differ", hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastestKernel:
+    """The fastest kernel of a workload; `peers` are labels that tie with it, or that the rounds cannot tell from it."""
+
+    row: Measurement
+    peers: tuple[str, ...]
+
+
+def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
+    """Returns the fastest row except floors, by the rounds that all share, or None without a time."""
+    from gdnbench.stats.interval import Verdict
+    from gdnbench.stats.multiple import compare_with_best
+
+    racing = {row.case.id: row for row in timed(rows) if row.role.does_the_work}
+    if not racing:
+        return None
+    known = {name: rounds[name] for name in racing if name in rounds}
+    if len(known) < len(racing) or len(known) < 2:
+        return FastestKernel(row=next(iter(racing.values())), peers=())
+    try:
+        field = compare_with_best(known, margin=info.settings["margin"], confidence=info.settings["confidence"])
+    except ValueError:  # no rounds, or invalid ones: the table's order still holds
+        return FastestKernel(row=next(iter(racing.values())), peers=())
+    level = {Verdict.SAME, Verdict.UNCLEAR}
+    peers = tuple(racing[name].case.label for name, other in field.others.items() if other.verdict in level)
+    return FastestKernel(row=racing[field.leader], peers=peers)
+
+
+def lead_line(stored: ReportedRun) -> str:
+    """Returns what was measured, where and how."""
+    info, settings = stored.info, stored.info.settings
+    timer = "NVBench, cold L2" if stored.on_gpu else "warm calls on the CPU"
+    rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
+    further = ", more for the points in front" if stored.sweep else ""
+    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"
+
+
+def _counts(stored: ReportedRun) -> str:
+    if stored.sweep:
+        return plural(len(stored.sweep.points), "point")
+    floors = {row.case.label: row.role is Role.FLOOR for row in timed(stored.rows)}
+    counts = ((len(floors) - sum(floors.values()), "kernel"), (sum(floors.values()), "floor"))
+    return " and ".join(plural(count, name) for count, name in counts if count) or "nothing timed"

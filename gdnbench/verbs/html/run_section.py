@@ -1,0 +1,178 @@
+"""The report's section of a run: its charts, and per workload its bars, samples and table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gdnbench.model.gpu import format_serialized
+from gdnbench.model.measurement import Measurement
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
+from gdnbench.render.html import HtmlTable, html_table
+from gdnbench.render.table import Column, Table
+from gdnbench.render.units import flops_bind, traffic
+from gdnbench.report.charts import samples, sol, times
+from gdnbench.report.charts.layout import workload_slug
+from gdnbench.report.charts.selection import choices_of, slots_of, timed
+from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
+from gdnbench.stats import FloatArray
+from gdnbench.store.tables import BuildRow
+from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, count_column, failures_of
+from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.run_tables import WorkloadView
+
+TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
+NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
+
+
+def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
+    """Makes the section of one run; `prefix` begins all of its ids."""
+    info = stored.info
+    picker = f"{prefix}-kernels"
+    choices = choices_of(stored.rows, info.baseline)
+    shown = slots_of([choice for choice in choices if choice.chosen])
+    quantiles = samples.read_quantiles(stored.folder)
+    leading = stored.leading(stored.rows)
+    charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
+    parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
+    following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
+    return HtmlSection(
+        id=prefix,
+        title=info.run_id,
+        lead=lead_line(stored),
+        badge="" if info.complete else "partial",
+        warnings=tuple(info.warnings),
+        choices=choices if following else (),
+        charts=tuple(charts),
+        lines=() if quantiles or not any(row.timing for row in stored.rows) else (NO_SAMPLES,),
+        table=None if stored.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
+        parts=parts,
+    )
+
+
+def times_charts(
+    rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
+) -> list[HtmlChart]:
+    """Draws two charts per line of workloads that was measured at two x values or more."""
+    found = []
+    for line in dict.fromkeys(row.case.workload.line for row in rows):
+        here = [row for row in rows if row.case.workload.line == line]
+        points, titles = times.time_points(here), here[0].case.workload.spec
+        if len({point["x"] for point in points}) < 2:
+            continue
+        params, slug = slot_params(shown, baseline), here[0].case.workload.line_slug
+        kind = times.kind_of(here).capitalize()
+        absolute = times.time_chart(points, titles, PAGE, times.kind_of(here)).add_params(*params)
+        found.append(
+            HtmlChart(
+                id=f"{prefix}-times-{slug}",
+                title=f"{kind} against {titles.x_title}, {line}",
+                note="Both axes logarithmic. Dashed: the floors, below which no kernel of this grid or traffic can "
+                "come. Bars are intervals; most are narrower than their point.",
+                spec=page_spec(absolute, TIMES_HEIGHT, f"{kind} against {titles.x_name}, {line}"),
+                height=TIMES_HEIGHT,
+                picker=picker,
+            )
+        )
+        if times.above_floor(points):
+            relative = times.relative_chart(points, titles, PAGE).add_params(*params)
+            found.append(
+                HtmlChart(
+                    id=f"{prefix}-above-{slug}",
+                    title=f"{kind} over the copying floor, {line}",
+                    note="The same times, divided by the copying floor's at the same one: 1 is the bound"
+                    f"{' where copying is the bound' if flops_bind(here) else ''}.",
+                    spec=page_spec(relative, TIMES_HEIGHT, f"{kind} over the copying floor, {line}"),
+                    height=TIMES_HEIGHT,
+                    picker=picker,
+                )
+            )
+    return found
+
+
+def _part(
+    stored: ReportedRun,
+    workload: Workload,
+    prefix: str,
+    picker: str,
+    shown: Sequence[str],
+    quantiles: Mapping[str, FloatArray],
+) -> HtmlPart:
+    rows, name = stored.at(workload), f"{prefix}-{workload_slug(workload)}"
+    ordered = timed(rows)
+    bars = _bars(timed(stored.leading(ordered)), f"{name}-sol", workload)
+    height = max(SAMPLES_LEAST, bars.height if bars else 0)
+    points = samples.curve_points(ordered, quantiles)
+    chart = samples.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    curves = HtmlChart(
+        id=f"{name}-samples",
+        title="All samples",
+        note="The share of samples that took at most so long, of the middle 99%. Steep is steady.",
+        spec=page_spec(chart, height, f"Distribution of samples, {workload}"),
+        height=height,
+        picker=picker,
+    )
+    return HtmlPart(
+        id=name,
+        title=f"{workload}  ({traffic(max(row.nbytes for row in rows))}{_bound_words(stored, rows)})",
+        lines=tuple(filter(None, [control_line(rows)])),
+        charts=(*([bars] if bars else []), *([curves] if points else [])),
+        table=_run_table(stored, ordered, name=f"{name}-table", where=str(workload)) if ordered else None,
+        failures=failures_of(rows),
+    )
+
+
+def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
+    """Returns what bounds a workload, in a run where FLOPs bound one; empty in others."""
+    if not flops_bind(stored.rows) or not any(row.timing for row in rows):
+        return ""
+    return f", bound by {'FLOPs' if flops_bind(rows) else 'copying'}"
+
+
+def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
+    bars = sol.page_bars(rows)
+    if not bars:
+        return None
+    height = sol.BAR * len(bars) + sol.AROUND
+    return HtmlChart(
+        id=name,
+        title="Share of the bound",
+        note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel, "
+        f"{'by kernel times' if rows[0].clock else 'launch on both sides'}. "
+        "The sign is the verdict against the baseline, the contrasting bar.",
+        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
+        height=height,
+    )
+
+
+def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
+    """Makes the table of one workload, without columns that no row fills."""
+    kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
+    view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
+    lines = view.lines()
+    table = Table(tuple(view.columns(lines, notes=True, built=True)), lines)
+    return html_table(table, name, f"{where}, fastest first", lambda line: _kind(line.row), filled=True)
+
+
+def _kind(row: Measurement) -> str:
+    return row.role.value if row.role is Role.BASELINE or not row.role.does_the_work else ""
+
+
+def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
+    columns: tuple[Column[BuildRow], ...] = (
+        Column("", lambda build: build.title, "kernel"),
+        Column("", lambda build: build.series, "series", meaning="what the workloads have in common"),
+        Column("", lambda build: build.arch, "target"),
+        count_column("regs", lambda build: build.registers, "registers a thread"),
+        count_column("spill B", lambda build: build.spill_bytes, "bytes a thread that do not fit registers"),
+        count_column("smem B", lambda build: build.shared_bytes, "static shared memory a block, bytes"),
+        count_column("load bits", lambda build: build.load_bits, "width of the widest global load"),
+        Column("", lambda build: build.interpreter, "interpreter", meaning="verdict of an interpreter, without a GPU"),
+        Column("", _status, "status", fold=True),
+    )
+    return html_table(Table(columns, builds), name, "GPU kernels: compiled here, not timed") if builds else None
+
+
+def _status(build: BuildRow) -> str:
+    status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
+    return f"{status}, {format_serialized(build.serialized_because)}" if build.serialized_because else status

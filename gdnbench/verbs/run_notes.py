@@ -1,0 +1,277 @@
+"""The texts of a run: headline, legend, a row's name, speedup, notes and failure; and its kernels over a suite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from gdnbench.analyse.suite import SuiteResult, SuiteRow
+from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
+from gdnbench.model.status import Role, Status
+from gdnbench.origin import out_option
+from gdnbench.render.codec import NAME_STYLE, Spread, verdict_cell
+from gdnbench.render.table import Block, Column, Note, Table
+from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
+from gdnbench.store.calibration import in_words
+from gdnbench.store.files import PARTIAL
+from gdnbench.store.info import RunInfo
+from gdnbench.wording import first_of, plural
+
+
+def headline(info: RunInfo) -> Text:
+    """Returns what was measured, where, and with how many samples."""
+    gpu = info.machine.get("gpu") or {}
+    device = gpu.get("name") or "the CPU (no GPU here, or none wanted)"
+    settings = info.settings
+    timer = "NVBench, cold L2" if info.on_gpu else "warm calls"
+    text = Text(f"{info.op} on {device}", style="bold")
+    processes = process_count(info)
+    most, shared = ("≤", f", {processes} processes") if processes > 1 else ("up to ", "")
+    rounds = f"{settings['rounds']} rounds of {most}{settings['samples']} samples{shared}"
+    text.append(f": {timer}, {rounds}{part_text(info)}", style="not bold")
+    if not info.complete:
+        text.append("  (partial)", style="bold yellow")
+    return text
+
+
+def part_text(info: RunInfo) -> str:
+    """Returns `, part 2 of 4`, or an empty string for a whole run."""
+    return f", part {info.part['number']} of {info.part['of']}" if info.part else ""
+
+
+def process_count(info: RunInfo) -> int:
+    """Returns the number of processes that shared its rounds; older runs, which had one, do not store it."""
+    return int(info.settings.get("processes", 1))
+
+
+def baseline_name(info: RunInfo) -> str:
+    """Returns the baseline's label without the op: `fla`."""
+    return info.baseline.removeprefix(f"{info.op}-")
+
+
+def inputs_lines(rows: Sequence[Measurement]) -> list[Text]:
+    """Returns how the times of a workload's kernels differ between profiles of inputs; empty if not tried."""
+    tried = [(row.case.label, row.inputs) for row in rows if row.inputs and row.role is not Role.CONTROL]
+    if not tried:
+        return []
+    between = " and ".join(sorted({tried[0][1].worst, tried[0][1].best}))
+    dependent = [f"{label} takes {inputs_text(effect)}" for label, effect in tried if effect.depends]
+    unclear = [
+        f"{label} ({factor(effect.ratio)}{plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))})"
+        for label, effect in tried
+        if not effect.depends and not effect.is_alike
+    ]
+    alike = len(tried) - len(dependent) - len(unclear)
+    parts = [*dependent, *([f"not clear: {', '.join(unclear)}"] if unclear else [])]
+    if alike:
+        parts.append(f"{plural(alike, 'kernel')} the same in {between}, within {INPUTS_MARGIN:.0%}")
+    return [Text(f"inputs: {'; '.join(parts)}", style="yellow" if dependent else "")]
+
+
+def inputs_text(effect: InputsEffect) -> str:
+    """Returns `4.41x ±2.1% as long in never as in forgetful`."""
+    half_width = plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))
+    return f"{factor(effect.ratio)}{half_width} as long in {effect.worst} as in {effect.best}"
+
+
+_ROUNDS = "rounds"
+
+
+def legend(info: RunInfo, *, flops: bool, over: str = "", by_kernel: bool = False) -> str:
+    """Returns the meanings of the columns of a run's table.
+
+    `flops` tells whether FLOPs bound some workload, `by_kernel` whether the run has kernel times. Intervals are over
+    `over`, by default rounds, and processes if several.
+    """
+    settings = info.settings
+    over = over or ("rounds and processes" if process_count(info) > 1 else _ROUNDS)
+    cards = "" if "cards" in over or not info.on_gpu else "; cards not sampled are not in it"
+    interval = f"±: {settings['confidence']:.0%} interval over {over}"
+    ratio = "vs: baseline time / the kernel's, paired by round;"
+    lines = [f"{interval}. {ratio}"] if over == _ROUNDS else [f"{interval}{cards}.", ratio]
+    lines.append(f"FASTER or SLOWER beyond {settings['margin']:.2%}, with Holm's correction for all comparisons.")
+    if by_kernel:
+        lines.append("kernel: kernel time (CUPTI). stream: event to event (NVBench), launch included;")
+        lines.append("vs and verdict are of stream times.")
+    if info.on_gpu:
+        what = "kernel time" if by_kernel else "time"
+        bound = "the bound" if flops else "the fastest copying floor"
+        launch = ", by kernel times" if by_kernel else ", launch on both sides"
+        lines.append(f"of bound: {bound}'s time / the kernel's{launch}.")
+        if flops:
+            lines.append("The bound: the fastest copying floor, or the op's FLOPs at the GPU's peak, without launch,")
+            lines.append(f"whichever takes longer. GB/s, TFLOP/s: least traffic and FLOPs of the op / {what}.")
+        else:
+            lines.append(f"GB/s: least traffic of the op / {what}.")
+    if info.calibration:
+        lines.append(f"Calibrated {in_words(info.calibration)}.")
+    return "\n".join(lines)
+
+
+def name_cell(row: Measurement, *, broken: bool = False) -> Text:
+    """Returns a row's label; `broken` puts its params on a line of their own."""
+    label = row.case.label.replace(":", "\n  :", 1) if broken else row.case.label
+    return Text(label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
+
+
+KERNEL_MEANING = "first block's start to last block's end (CUPTI), and its interval"
+STREAM_MEANING = "median over rounds, and its interval; launch included"
+
+
+def bound_meaning(bound: str, *, by_kernel: bool) -> str:
+    """Returns the meaning of the heading `of bound`."""
+    return f"time of the {bound} / {'kernel time' if by_kernel else 'time, the launch in both'}"
+
+
+def time_spread(row: Measurement | None) -> Spread | None:
+    """Returns a time with its interval, in µs; None without a time."""
+    timing = row.timing if row else None
+    return Spread(timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else None
+
+
+def ratio_value(row: Measurement) -> Spread | float | None:
+    """Returns the ratio to the baseline with its interval; 1 for the baseline, None for a row without one."""
+    if row.role is Role.BASELINE:
+        return 1.0
+    return Spread(row.versus.speedup, row.versus.low, row.versus.high) if row.versus else None
+
+
+def speedup_text(versus: Versus) -> str:
+    """Formats a speedup over the baseline with half of its interval: `1.159x ±0.17%`."""
+    if not math.isfinite(versus.high):
+        return factor(versus.speedup)
+    return factor(versus.speedup) + plus_minus(relative_half_width(versus.speedup, versus.low, versus.high))
+
+
+def notes_of(row: Measurement) -> list[str]:
+    """Returns what qualifies a row: warnings, launches, spills, and how many rounds an UNCLEAR verdict needs."""
+    notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
+    notes += row.warnings
+    if row.launches > 1:
+        notes.append(f"{row.launches} launches")
+    if row.spill_bytes > 0:
+        notes.append(f"spills {row.spill_bytes} B a thread")
+    return notes + settling_notes(row.versus)
+
+
+def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> list[Text]:
+    """Returns the baseline's ratio to itself, the noise of every comparison, per row; `workloads` adds where."""
+    return [
+        Text(
+            f"A/A{f' {row.case.workload}' if workloads else ''}: {row.case.variant.label} against itself "
+            f"{speedup_text(row.versus)}, {row.versus.verdict.upper()}"
+        )
+        for row in rows
+        if row.role is Role.CONTROL and row.versus
+    ]
+
+
+def failure_lines(rows: Sequence[Measurement], what: str = "", printed: set[str] | None = None) -> list[Text]:
+    """Returns what was not measured and why; kernels with the same status and reason share a line.
+
+    `what` precedes the status; `printed` has reasons already printed in full, cut to a line here, and is updated.
+    """
+    printed = set() if printed is None else printed
+    grouped: dict[tuple[Status, str], list[str]] = {}
+    for row in rows:
+        grouped.setdefault((row.status, row.reason), []).append(row.case.label)
+    lines: list[Text] = []
+    for (status, reason), labels in grouped.items():
+        first, *more = reason.strip().splitlines() or [""]
+        style = "red" if status.is_failure else "yellow"
+        lines.append(Text.assemble((what + status.value, style), f"  {', '.join(labels)}: {first}"))
+        lines += [Text(f"    {line}", style="dim") for line in (more if reason not in printed else ())]
+        printed.add(reason)
+    return lines
+
+
+MOST_NAMED = 8  # workloads of a suite that are named below its table
+
+
+def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
+    """Yields a row per kernel, fastest first; headings leave out the op's name, as in a run's table."""
+    unit = time_unit(row.time_us for row in result.rows)
+    columns: list[Column[SuiteRow]] = [
+        Column("", lambda row: row.label, "kernel", style=NAME_STYLE, fold=True),
+        Column("", lambda row: row, f"mean {unit.name}", lambda row: unit.text(row.time_us), right=True),
+        Column("", lambda row: row, f"vs {_reference(result, op)}", lambda row: _cells(row)[0], right=True, fold=True),
+        Column("", lambda row: row, "verdict", lambda row: _cells(row)[1]),
+    ]
+    if result.profiles:
+        columns.append(Column("", lambda row: row.profile if row.comparison else "", "inputs"))
+    yield ""
+    title = f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}"
+    yield Table(columns, result.rows, title=title, notes=[Note(line, "legend") for line in _notes(result)])
+
+
+def _profiles(result: SuiteResult) -> str:
+    """Returns the inputs: `, mixed-heads inputs`; for several, that each kernel is at its worst."""
+    if len(result.profiles) < 2:
+        return f", {result.profiles[0]} inputs" if result.profiles else ""
+    return f", each kernel at its worst of {', '.join(result.profiles)} inputs"
+
+
+def _extent(result: SuiteResult) -> str:
+    workloads = plural(len(result.suite.weights), "workload")
+    return f"{result.summed} of {workloads}" if result.left_out else workloads
+
+
+def _notes(result: SuiteResult) -> list[str]:
+    lines = []
+    for row in result.rows:
+        if row.worst:
+            where = f"reads slower at {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}"
+            least = f"{factor(row.speedups[row.worst])} at {row.worst.titled}"
+            lines.append(f"  {row.label}: {where}; worst {least}")
+    if lines:
+        lines.append(f"slower: by more than {percent(result.margin)}, whether or not its interval tells")
+    if len(result.over) > 1:
+        lines.append(f"best: at each workload, the fastest of {', '.join(result.over)}")
+    dependent = [row for row in result.rows if row.inputs and row.inputs.depends]
+    lines += [f"  {row.label}: {inputs_text(row.inputs)}, where most" for row in dependent if row.inputs]
+    if len(result.profiles) > 1:
+        lines.append(f"one distribution of inputs alone: --profile {result.profiles[0]}")
+    if result.rows:
+        lines.append(f"weighted geometric means over {_workloads(result)}; paired by round")
+    if result.left_out:
+        left_out = first_of([workload.titled for workload in result.left_out], MOST_NAMED)
+        lines.append(f"left out for want of times: {left_out}")
+    if result.incomplete:
+        found = ", ".join(f"{label} (at {count})" for label, count in result.incomplete.items())
+        lines.append(f"not at every workload: {found}")
+    return lines
+
+
+def _workloads(result: SuiteResult) -> str:
+    """Names the workloads of the means, with their weights; for many, gives their number and where they are listed."""
+    if result.summed > MOST_NAMED:
+        rest = " that are left" if result.left_out else ""
+        return f"the suite's {result.summed} workloads{rest}, whose weights --json has"
+    weights = {each: weight for each, weight in result.suite.weights.items() if each not in result.left_out}
+    return ", ".join(f"{workload.titled} (weight {weight:g})" for workload, weight in weights.items())
+
+
+def _reference(result: SuiteResult, op: str) -> str:
+    return result.over[0].removeprefix(f"{op}-") if len(result.over) == 1 else "best"
+
+
+def _cells(row: SuiteRow) -> tuple[Text, Text]:
+    """Returns ratio and verdict; if a kernel's time depends on the inputs, also the inputs of the verdict."""
+    if not row.role.does_the_work:
+        return Text(""), Text(row.role.value)
+    if row.comparison is None:
+        return Text("1"), Text("baseline")
+    speedup, verdict = row.comparison.speedup, row.comparison.verdict
+    ratio = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
+    where = f" in {row.profile}" if row.inputs and row.inputs.depends else ""
+    return Text(ratio), verdict_cell(verdict, f"{verdict.upper()}{where}")
+
+
+def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
+    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
+    hidden = PARTIAL.fullmatch(folder.name)
+    named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
+    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]

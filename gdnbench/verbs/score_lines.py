@@ -1,0 +1,324 @@
+"""A score as a few lines for a person, or as JSON of under 4 KB; and scores turn by turn, with the best at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from gdnbench.codec import finite
+from gdnbench.model.status import Status
+from gdnbench.render.output import print_answer, print_block
+from gdnbench.render.table import Answer, Block, Column, Table
+from gdnbench.render.units import factor, percent, time_text
+from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
+from gdnbench.score.turns import Turn
+from gdnbench.stats.interval import Comparison, Verdict
+from gdnbench.wording import plural
+
+_STYLES: dict[AnyVerdict, str] = {
+    Verdict.FASTER: "bold green",
+    Verdict.SLOWER: "bold red",
+    Verdict.SAME: "bold",
+    Verdict.UNCLEAR: "bold yellow",
+    NoVerdict.NOT_HERE: "bold yellow",
+}
+_PHASES = {
+    "start": "starting",
+    "build": "building",
+    "check": "checking",
+    "interpret": "interpreting",
+    "measure": "measuring",
+    "cupti": "CUPTI",
+    "explain": "explaining",
+}
+
+
+def print_score(score: Score, *, json: bool) -> None:
+    """Prints a score, as JSON of under 4 KB if `json`."""
+    answer = Answer(text=lambda _width: _text(score), document=lambda: score_document(score), next=next_command(score))
+    print_answer(answer, json=json)
+
+
+def _text(score: Score) -> Iterator[Block]:
+    yield verdict_line(score)
+    yield from _workloads(score)
+    yield from _lines(score)
+    yield ""
+
+
+def verdict_style(verdict: AnyVerdict) -> str:
+    """Returns the verdict's colour; that of a failure if it has none."""
+    return _STYLES.get(verdict, "bold red")
+
+
+def verdict_line(score: Score) -> Text:
+    """Returns `decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; else the reason."""
+    told = Text(f"{score.kernel} ", style="bold")
+    told.append(str(score.verdict), style=verdict_style(score.verdict))
+    if score.ratio is None:
+        return told.append(f": {score.reason.strip()}", style="not bold")
+    joint = {Verdict.SAME: " as", Verdict.UNCLEAR: " against"}.get(score.ratio.verdict, " than")
+    told.append(f"{joint} {score.against}: {_ratio(score.ratio)}", style="not bold")
+    if score.kernel_ratio:
+        told.append(f"; kernel alone {factor(score.kernel_ratio.speedup.estimate)}", style="not bold")
+    return told
+
+
+def _ratio(comparison: Comparison) -> str:
+    interval = comparison.speedup
+    return f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+def _lines(score: Score) -> Iterator[Text]:
+    if len(score.workloads) == 1:
+        yield Text(_times(score.workloads[0]))
+    if code := _code(score):
+        yield Text(code)
+    if score.cause:
+        yield Text(f"{score.cause.title}: {score.cause.share:.0%} of the time. {score.cause.meaning}")
+        yield Text(f"try: {shlex.join(score.cause.experiment.command)}", style="cyan")
+    for warning in score.warnings:
+        yield Text(f"note: {warning}", style="yellow")
+    yield Text(_effort(score), style="dim")
+
+
+def _times(score: WorkloadScore) -> str:
+    told = [str(score.workload)]
+    if score.timing:
+        told.append(f"{time_text(score.timing.time_us)} µs")
+        if score.kernel:
+            told.append(f"kernel {time_text(score.kernel.time_us)} µs")
+        leading, by = (score.kernel, "by kernel times") if score.kernel else (score.timing, "launch on both sides")
+        if leading.bound:
+            told.append(f"{percent(leading.sol)} of the bound ({leading.bound}), {by}")
+    return ", ".join(told)
+
+
+def _code(score: Score) -> str:
+    code = score.code
+    told = [
+        (code.registers, "registers"),
+        (code.spill_bytes, "B spilled"),
+        (code.shared_bytes, "B of static shared memory"),
+    ]
+    parts = [f"{count:,} {what}" for count, what in told if count is not None]
+    if code.dependent_loads:
+        parts.append(f"{plural(code.dependent_loads, 'trip')} to memory in a row")
+    return ", ".join(parts)
+
+
+def _effort(score: Score) -> str:
+    phases = [f"{_PHASES[phase]} {seconds:.1f}" for phase, seconds in score.seconds.items() if phase in _PHASES]
+    measured = f"; {plural(score.processes, 'process', 'processes')}, {score.rounds} rounds" if score.rounds else ""
+    return f"{score.seconds.get('all', 0.0):.1f} s: {', '.join(phases)}{measured}"
+
+
+def _workloads(score: Score) -> Iterator[Text]:
+    for each in sorted(score.workloads, key=lambda each: each.workload) if len(score.workloads) > 1 else ():
+        found = f"{_ratio(each.speedup)} {each.speedup.verdict}" if each.speedup else f"{each.status}: {each.reason}"
+        yield Text(f"  {each.workload}  {found}")
+
+
+def next_command(score: Score) -> tuple[str, ...]:
+    """Returns the next command: one that tells more of a failure, or the run that a claim needs."""
+    if score.verdict is Status.BROKEN:
+        return ("gdnbench", "list")  # other verbs do not know its name
+    if score.verdict is Status.BUILD_FAILED:
+        return ("gdnbench", "inspect", score.kernel)
+    if isinstance(score.verdict, Status):
+        return ("gdnbench", "verify", score.kernel)
+    if score.verdict is NoVerdict.NOT_HERE:  # if nothing was compiled, its line says what it needs
+        return ("gdnbench", "inspect" if score.code != Code() else "list", score.kernel)
+    if score.verdict is NoVerdict.NO_BASELINE:
+        return ("gdnbench", "list")
+    return ("gdnbench", "run", score.kernel, "--baseline", score.against, *_shape(score))
+
+
+def _shape(score: Score) -> tuple[str, ...]:
+    return tuple(score.workloads[0].workload.options) if len(score.workloads) == 1 else ()
+
+
+_FOLDERS = re.compile(r"(?<!\S)/(?:[^/\s]+/)+")
+"""A path's folders: whoever watches a kernel knows where it lies."""
+
+
+def turn_line(turn: Turn, best: Turn | None) -> Text:
+    """Returns `14:03:22  3  faster  1.021x (1.013 to 1.029)  kernel 1.034x  40 regs  6.1 s  best`."""
+    score = turn.score
+    line = Text(f"{turn.time:%H:%M:%S} {turn.number:>3}  ")
+    line.append(f"{score.verdict!s:<8}", style=verdict_style(score.verdict))
+    line.append(f" {_result(turn)}")
+    if best is turn and turn.number > 1:
+        line.append("  best", style="green")
+    elif best and best.score.ratio and turn.score.ratio and _is_beyond(best.score.ratio, turn.score.ratio):
+        line.append(f"  best {best.number}: {factor(best.score.ratio.speedup.estimate)}", style="dim")
+    return line
+
+
+def _is_beyond(best: Comparison, now: Comparison) -> bool:
+    """Whether the best lies above the whole interval of this turn, so that it is worth naming."""
+    return best.speedup.estimate > now.speedup.high
+
+
+def _result(turn: Turn) -> str:
+    score = turn.score
+    seconds = f"{score.seconds.get('all', 0.0):.1f} s"
+    if score.ratio is None:
+        first = score.reason.strip().partition("\n")[0]
+        return f"{_FOLDERS.sub('', first)[:_LONGEST_TEXT]}  {seconds}"
+    interval = score.ratio.speedup
+    told = [f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"]
+    if score.kernel_ratio:
+        told.append(f"kernel {factor(score.kernel_ratio.speedup.estimate)}")
+    if score.code.registers is not None:
+        told.append(f"{score.code.registers} regs")
+    if score.code.spill_bytes:
+        told.append(f"{score.code.spill_bytes} B spilled")
+    return "  ".join([*told, seconds])
+
+
+def turn_json(turn: Turn) -> str:
+    """Returns the score's document in one line, with the turn's number and time in front."""
+    document: dict[str, Any] = {"turn": turn.number, "time": turn.time.isoformat(timespec="seconds")}
+    return json.dumps(finite(document | score_document(turn.score)), separators=(",", ":"))
+
+
+def print_history(console: Console, turns: Sequence[Turn], best: Turn | None) -> None:
+    """Prints all turns, and which was the best."""
+
+    def ratio(turn: Turn, end: str = "") -> str:
+        found = turn.score.ratio
+        if found is None:
+            return ""
+        return f"{getattr(found.speedup, end):.3f}" if end else factor(found.speedup.estimate)
+
+    def kernel(turn: Turn) -> str:
+        return factor(turn.score.kernel_ratio.speedup.estimate) if turn.score.kernel_ratio else ""
+
+    columns: tuple[Column[Turn], ...] = (
+        Column("", lambda turn: turn.number, "turn", right=True),
+        Column("", lambda turn: str(turn.score.verdict), "verdict"),
+        Column("", ratio, "ratio", right=True),
+        Column("", lambda turn: ratio(turn, "low"), "low", right=True),
+        Column("", lambda turn: ratio(turn, "high"), "high", right=True),
+        Column("", kernel, "kernel", right=True),
+        Column("", lambda turn: turn.score.code.registers, "regs", right=True),
+    )
+    print_block(console, Table(columns, turns, style=lambda turn: "bold" if turn is best else ""))
+    print_block(console, f"{plural(len(turns), 'turn')}{f'; best: {best.number}' if best else ''}")
+
+
+MOST_BYTES = 4000
+_DIGITS = 5
+_LONGEST_REASON = 1500  # characters; the compiler's first error is at its front
+_LONGEST_TEXT = 300
+_MOST_WARNINGS = 4
+_MOST_WORKLOADS = 8
+
+
+def score_document(score: Score) -> dict[str, Any]:
+    """Returns the score's known parts, most important first; of many workloads the worst, with the number of all."""
+    one = score.workloads[0] if len(score.workloads) == 1 else None
+    document = {
+        "kernel": score.kernel,
+        "op": score.op,
+        "gpu": score.gpu,
+        "against": score.against,
+        "verdict": str(score.verdict),
+        "exit_code": int(score.exit_code),
+        "means": score.exit_code.meaning,
+        "ratio": _interval(score.ratio),
+        "kernel_ratio": _interval(score.kernel_ratio),
+        "confidence": score.confidence if score.ratio else None,
+        "failure": _cut(score.reason, _LONGEST_REASON),
+        **({"workload": str(one.workload), **_parts(one)} if one else _of_many(score.workloads)),
+        **{name: count for name, count in vars(score.code).items() if count is not None},
+        "cause": _cause(score),
+        "processes": score.processes or None,
+        "rounds": score.rounds or None,
+        "seconds": {phase: round(seconds, 2) for phase, seconds in score.seconds.items() if seconds >= 0.005},
+        "warnings": [_cut(text, _LONGEST_TEXT) for text in score.warnings[:_MOST_WARNINGS]],
+    }
+    return _fit({name: value for name, value in document.items() if value not in (None, "", [], {})})
+
+
+def _of_many(workloads: Sequence[WorkloadScore]) -> dict[str, Any]:
+    """Returns each workload's parts, failed and slowest first."""
+    ordered = sorted(workloads, key=lambda each: each.speedup.speedup.estimate if each.speedup else 0.0)
+    shown = [{"workload": _cut(str(each.workload), 80), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
+    verdicts = [each.speedup.verdict for each in workloads if each.speedup]
+    counts = {str(verdict): verdicts.count(verdict) for verdict in Verdict if verdict in verdicts}
+    numbers = {"count": len(workloads), **counts} if workloads else {}
+    return {"workloads": numbers, "worst_workloads" if len(shown) < len(ordered) else "by_workload": shown}
+
+
+def _parts(score: WorkloadScore) -> dict[str, Any]:
+    timing = score.timing
+    if timing is None:
+        return {}
+    return {
+        "time_us": _digits(timing.time_us),
+        "kernel_time_us": _digits(score.kernel.time_us) if score.kernel else None,
+        "kernel_share_of_bound": _digits(score.kernel.sol) if score.kernel and score.kernel.bound else None,
+        "share_of_bound": _digits(timing.sol) if timing.bound else None,
+        "bound": timing.bound or None,
+    }
+
+
+def _brief(score: WorkloadScore) -> dict[str, Any]:
+    if score.speedup is None:
+        return {"status": str(score.status), "reason": _cut(score.reason, 120)}
+    return {**_interval_parts(score.speedup), "verdict": str(score.speedup.verdict)}
+
+
+def _interval(comparison: Comparison | None) -> dict[str, Any] | None:
+    return _interval_parts(comparison) if comparison else None
+
+
+def _interval_parts(comparison: Comparison) -> dict[str, Any]:
+    interval = comparison.speedup
+    return {"estimate": _digits(interval.estimate), "low": _digits(interval.low), "high": _digits(interval.high)}
+
+
+def _cause(score: Score) -> dict[str, Any] | None:
+    cause = score.cause
+    if cause is None:
+        return None
+    return {
+        "title": cause.title,
+        "share_of_time": round(cause.share, 3),
+        "meaning": _cut(cause.meaning, _LONGEST_TEXT),
+        "try": _cut(shlex.join(cause.experiment.command), _LONGEST_TEXT),
+        "why": _cut(cause.experiment.why, _LONGEST_TEXT),
+    }
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+def _fit(document: dict[str, Any]) -> dict[str, Any]:
+    """Drops the least important parts until the document is small enough, and names them."""
+    left_out: list[str] = []
+    for name in ("warnings", "cause", "by_workload", "worst_workloads", "seconds"):
+        if len(json.dumps(finite(document), indent=2).encode()) <= MOST_BYTES - 100:
+            break
+        if document.pop(name, None) is not None:
+            left_out.append(name)
+    if left_out:
+        document["left_out"] = left_out
+    most = _LONGEST_REASON
+    while len(json.dumps(finite(document), indent=2).encode()) > MOST_BYTES and most > 100:
+        most //= 2
+        document = {name: _cut(value, most) if isinstance(value, str) else value for name, value in document.items()}
+    return document

@@ -1,0 +1,198 @@
+"""What `verify` prints: of each kernel and gate the worst error, its place, and whether it passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from rich.padding import Padding
+from rich.text import Text
+
+from gdnbench.catalog.request import inputs_words, repeat_words
+from gdnbench.errors import ExitCode
+from gdnbench.model.case import Case
+from gdnbench.model.declaration import CONTEST_TOLERANCE
+from gdnbench.model.status import GateResult, Status
+from gdnbench.render.output import print_answer
+from gdnbench.render.table import Answer, Block, Column, Note, Table
+from gdnbench.verify.preflight import Verification
+from gdnbench.wording import plural
+
+WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter
+
+
+def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
+    """Prints the worst error of each kernel and gate; JSON and CSV have a row per case, input and gate."""
+    rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
+    head = {"device": verdicts.device, "seed": verdicts.seed}
+    table = Table((Column("*", lambda row: row),), rows, head=head, rows_key="gates")
+    print_answer(Answer(tables=(table,), text=partial(_text, verdicts), next=_next_words(verdicts)), json=json, csv=csv)
+
+
+def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
+    verdict = verdicts.checked[case.id]
+    common = {
+        "kernel": case.variant.kernel,
+        "label": case.label,
+        **case.workload.cells,
+        "interpreted": case.id in verdicts.interpreted,
+        "status": verdict.status.value,
+        "reason": verdict.reason,
+        "contest_error": verdict.contest_error,
+        "notes": "; ".join(verdict.notes),
+    }
+    gates = [_gate_row(gate) for gate in verdict.gates]
+    return [{**common, **gate} for gate in gates or [dict.fromkeys(_GATE_COLUMNS, "") | _NOT_MEASURED]]
+
+
+_GATE_COLUMNS = (
+    "scenario", "gate", "worst", "limit", "where", "passed", "got", "expected", "wrong", "of", "spread",
+)  # fmt: skip
+_NOT_MEASURED = dict.fromkeys(("worst", "limit", "passed", "got", "expected", "wrong", "of"))
+
+
+def _gate_row(gate: GateResult) -> dict[str, Any]:
+    wrong = gate.wrong
+    values = (
+        gate.scenario, gate.gate, gate.worst, gate.limit, gate.where, gate.passed,
+        *((wrong.got, wrong.expected, wrong.count, wrong.of, wrong.spread) if wrong else (None, None, 0, None, "")),
+    )  # fmt: skip
+    return dict(zip(_GATE_COLUMNS, values, strict=True))
+
+
+class _Worst(NamedTuple):
+    """The worst error of a gate over all workloads and inputs."""
+
+    case: Case
+    gate: GateResult
+
+    @property
+    def place(self) -> str:
+        where = self.gate.where.replace(" ", "")
+        return f"{self.case.workload.x_term} {self.gate.scenario} {where}" if self.gate.worst else ""
+
+
+def _text(verdicts: Verification, width: int) -> Iterator[Block]:
+    by_label: dict[str, list[Case]] = {}
+    for case in verdicts.cases:
+        by_label.setdefault(case.label, []).append(case)
+    for label, cases in by_label.items():
+        picked = ", ".join(dict.fromkeys(case.variant.in_full for case in cases if case.variant.is_picked))
+        heading, reasons = Text(f"{label}: {picked}" if picked else label, style="bold"), _reasons(cases, verdicts)
+        if any(verdicts.checked[case.id].gates for case in cases):
+            yield heading
+            yield _gate_table(cases, verdicts, aligned=width >= WIDE_ENOUGH_FOR_PLACES)
+            for line in (*reasons, *_contest_lines(cases, verdicts), *_notes(cases, verdicts)):
+                yield Padding(line, (0, 0, 0, 1), expand=False)
+        else:
+            yield Text("  ").join([heading, *reasons])
+    yield ""
+    yield Note(_summary(by_label, verdicts))
+
+
+def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
+    """Returns how many kernels passed and failed, each counted once, and the seed of the inputs."""
+    told: Counter[str] = Counter()
+    for cases in by_label.values():
+        statuses = {verdicts.checked[case.id].status for case in cases}
+        interpreter = next((verdicts.interpreted[case.id] for case in cases if case.id in verdicts.interpreted), "")
+        if any(status.is_failure for status in statuses):
+            told["failed"] += 1
+        elif Status.OK in statuses and any(case.id in verdicts.compiled for case in cases):
+            told[f"passed at some workloads in {interpreter} and compiled only at others"] += 1
+        elif Status.OK in statuses:
+            told[f"passed in {interpreter}" if interpreter else f"passed on {verdicts.device}"] += 1
+        elif any(case.id in verdicts.compiled for case in cases):
+            told["compiled only"] += 1
+        else:
+            told["not checked"] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in told.items())
+    return f"{plural(len(by_label), 'kernel')}: {counts}; seed {verdicts.seed}"
+
+
+def _next_words(verdicts: Verification) -> list[str]:
+    """Returns the next command: repeats the first failure, else runs, inspects, or verifies a supported workload."""
+    failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
+    if failed:
+        sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
+        return [*repeat_words(failed[0], verdicts.seed, verdicts.captured), *sanitized]
+    passed = [case for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
+    if passed:
+        captured = inputs_words(passed[0].workload, verdicts.captured) if verdicts.captured else []
+        return ["gdnbench", "run", passed[0].label, *captured]
+    compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
+    if compiled:
+        return ["gdnbench", "inspect", compiled[0]]
+    for label, workload in verdicts.able.items():
+        return ["gdnbench", "verify", label, *workload.options]
+    return ["gdnbench", "doctor"]
+
+
+def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool) -> Table[_Worst]:
+    """Makes a row per gate with the worst over all workloads and inputs; `aligned` columns stand as other kernels'."""
+    errors = [_Worst(case, gate) for case in cases for gate in verdicts.checked[case.id].gates]
+    rows: dict[str, _Worst] = {}
+    for each in errors:
+        worst = rows.setdefault(each.gate.gate, each)
+        rows[each.gate.gate] = each if each.gate.worst > worst.gate.worst else worst
+    gate, number = (27, 8) if aligned else (0, 0)
+    drop = 0 if aligned else 1
+    columns: tuple[Column[_Worst], ...] = (
+        Column("", lambda row: f" {row.gate.gate:{gate}}", "gate", fold=True),
+        Column("", lambda row: f"{row.gate.worst:{number}.3g}", "worst", right=True),
+        Column("", lambda row: f"{f'of {row.gate.limit:g}':{number}}", "limit", drop=drop),
+        Column("", lambda row: row.gate.passed, "verdict", _passed),
+        Column("", lambda row: row.place, "where", style="dim", fold=True, drop=2 * drop),
+    )
+    return Table(columns, tuple(rows.values()), headed=False)
+
+
+def _passed(row: _Worst) -> Text:
+    return Text("pass", style="green") if row.gate.passed else Text("FAIL", style="bold red")
+
+
+def _notes(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """Returns what was seen that is not a failure, at the first workload that has any."""
+    noted = (verdicts.checked[case.id].notes for case in cases)
+    return [Text(note, style="dim") for note in next(filter(None, noted), ())]
+
+
+def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """Returns, for a kernel that fails gdnbench's gates, whether it is within the contest's tolerance."""
+    checked = [verdicts.checked[case.id] for case in cases]
+    errors = [verdict.contest_error for verdict in checked if verdict.contest_error is not None]
+    fails = [verdict for verdict in checked if verdict.status.is_failure]
+    if not fails or any(verdict.contest_error is None for verdict in fails) or max(errors) > 1:
+        return []
+    told = f"within the FlashInfer contest's tolerance of {CONTEST_TOLERANCE:g}: {max(errors):.2g} of it at most"
+    return [Text(told, style="yellow")]
+
+
+def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
+    """Returns why a kernel did not pass, each status and reason once.
+
+    Wrong elements differ between workloads: those of the first case are shown, and the other wrong workloads named.
+    """
+    found: dict[tuple[Status, str], list[Case]] = {}
+    for case in cases:
+        verdict = verdicts.checked[case.id]
+        if verdict.status is not Status.OK:
+            is_wrong = verdict.status.exit_code is ExitCode.WRONG_NUMBERS
+            found.setdefault((verdict.status, "" if is_wrong else verdict.reason), []).append(case)
+    return [_reason(alike, verdicts) for alike in found.values()]
+
+
+def _reason(alike: Sequence[Case], verdicts: Verification) -> Text:
+    first, *others = alike
+    verdict = verdicts.checked[first.id]
+    told = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
+    if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
+        told = f"{told}, at {first.workload}"
+        told += (
+            f"; also wrong at {others[0].workload.spec.x}={','.join(case.workload.x_value for case in others)}"
+            if others
+            else ""
+        )
+    return Text(told, style="red" if verdict.status.is_failure else "dim")
