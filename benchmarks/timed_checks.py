@@ -27,8 +27,8 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import MachineError
 from gdnbench.machine.gpus import list_gpus, select_gpu
+from gdnbench.machine.lock import alone_on
 from gdnbench.measure.measure import TimingWorkers
-from gdnbench.measure.observer import alone_on
 from gdnbench.measure.protocol import BURN_IN, Event, Phase, Sampled, Task
 from gdnbench.measure.request import parse_workloads
 from gdnbench.measure.rounds import Collected, RoundTimes

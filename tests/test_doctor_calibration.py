@@ -10,10 +10,10 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Level
 from gdnbench.machine.provenance import host_name
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.request import Settings, make_request
+from gdnbench.process.events import ignore
 from gdnbench.report.run.table import print_run
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info
@@ -70,7 +70,7 @@ def test_one_that_cannot_be_read_is_a_warning():
 def begin(tmp_path, gpu):
     catalog = load_catalog()
     request = make_request(catalog, "decode", "decode-v4", axes="B=1", settings=Settings())
-    return begin_session(catalog, make_plan(catalog, request, gpu), tmp_path, Observer())
+    return begin_session(catalog, make_plan(catalog, request, gpu), tmp_path, ignore)
 
 
 @pytest.mark.parametrize(("gpu", "kept"), [(H200, True), (None, False)])

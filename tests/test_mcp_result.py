@@ -19,7 +19,7 @@ from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.mcp.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
 from gdnbench.mcp.server import _answer
 from gdnbench.mcp.tool import check_name, check_path, split_names
-from gdnbench.remote.events import PhaseBegun
+from gdnbench.process.events import PhaseBegun
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=900),

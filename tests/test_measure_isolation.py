@@ -11,7 +11,6 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.measure import measure
 from gdnbench.measure.analyse import analyse
 from gdnbench.measure.measure import TimingWorkers, isolated_groups, measure_groups, trusted_first
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.plausible import contradictions
 from gdnbench.measure.protocol import BURN_IN, Examined, Phase, Sampled, Task
 from gdnbench.measure.request import Settings
@@ -19,6 +18,7 @@ from gdnbench.measure.rounds import Collected, RoundTimes
 from gdnbench.measure.schedule import FixedRounds
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import ignore
 
 CATALOG = load_catalog()
 DECODE = CATALOG.ops["decode"]
@@ -80,7 +80,7 @@ def timed(monkeypatch, tmp_path):
         )
         groups = isolated_groups(cases, CATALOG.entries)
         schedule = FixedRounds(rounds, processes, groups)
-        measuring = TimingWorkers(tmp_path, {}, Observer(), lambda _event: None)
+        measuring = TimingWorkers(tmp_path, {}, ignore, lambda _event: None)
         while segment := schedule.next_segment(cases, collected, task.samples, {}):
             measure_groups(measuring, replace(task, cases=segment.cases), groups, segment.rounds, collected, "measure")
         return collected

@@ -6,11 +6,11 @@ from run_data import case
 from gdnbench.errors import MachineError
 from gdnbench.measure import measure as measure_module
 from gdnbench.measure.measure import TimingWorkers
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, StepBegun, Task
 from gdnbench.measure.rounds import Collected
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)
@@ -88,7 +88,7 @@ def measure(tmp_path, monkeypatch):
     def run(*script, rounds=5, collected=None, task=TASK):
         workers, found, journal = Workers(*script), collected or Collected(), []
         monkeypatch.setattr(measure_module, "supervise", workers)
-        TimingWorkers(tmp_path, {}, Observer(), journal.append).measure(task, rounds, found)
+        TimingWorkers(tmp_path, {}, ignore, journal.append).measure(task, rounds, found)
         return workers.tasks, found, journal
 
     return run

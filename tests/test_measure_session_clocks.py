@@ -12,7 +12,6 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measure import measure, preflight
 from gdnbench.measure.exit_code import exit_code_of
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session, resume_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started, StepBegun
@@ -20,6 +19,7 @@ from gdnbench.measure.request import Settings, make_request, parse_clocks
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import NoteMade
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.samples import read_rounds, read_samples
@@ -88,9 +88,9 @@ def machine(monkeypatch, tmp_path):
     """A machine whose workers do as they are told; `run` gives the finished run, and the workers."""
     notes = []
 
-    class Notes(Observer):
-        def note(self, text):
-            notes.append(text)
+    def keep_note(event):
+        if isinstance(event, NoteMade):
+            notes.append(event.text)
 
     class Machine:
         results, said = tmp_path / "results", notes
@@ -106,7 +106,7 @@ def machine(monkeypatch, tmp_path):
                 CATALOG, "decode", KERNELS, axes="B=1,8", baseline="decode-reference",
                 settings=Settings(rounds=5, samples=100, clocks=clocks, processes=processes),
             )  # fmt: skip
-            return begin_session(CATALOG, make_plan(CATALOG, request, gpu), self.results, Notes())
+            return begin_session(CATALOG, make_plan(CATALOG, request, gpu), self.results, keep_note)
 
         def run(self, script=None, **more):
             workers = self.employ(script)
@@ -120,7 +120,7 @@ def machine(monkeypatch, tmp_path):
             copied.rename(held)
             workers = self.employ(script)
             monkeypatch.setattr("gdnbench.measure.opening.select_gpu", lambda *_: GPU)
-            return resume_session(CATALOG, self.results, run, Notes()).run(), workers
+            return resume_session(CATALOG, self.results, run, keep_note).run(), workers
 
     return Machine()
 

@@ -4,7 +4,6 @@ import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measure import measure, preflight
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session, open_sweep, resume_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
@@ -13,6 +12,7 @@ from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
@@ -86,7 +86,7 @@ def employ(monkeypatch):
 def begin(results, axes="B=1"):
     settings = Settings(rounds=6, samples=100, clocks=("cupti",), processes=2)
     request = make_request(CATALOG, "decode", "decode-v4", axes=axes, baseline="decode-reference", settings=settings)
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, Observer())
+    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, ignore)
 
 
 def test_the_chosen_form_is_what_every_process_and_clock_times_and_every_file_has(employ, tmp_path):
@@ -125,7 +125,7 @@ def test_a_run_that_is_taken_up_keeps_its_form_and_tries_no_other(employ, tmp_pa
     stopped = begin(tmp_path).run()
     chosen = first.measured[0]
     second = employ(0)
-    finished = resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    finished = resume_session(CATALOG, tmp_path, stopped.info.run_id, ignore).run()
     assert second.tried == {}
     assert second.measured == [chosen] * len(second.measured)
     assert of_floor(read_info(finished.path).cases) == [chosen]
@@ -136,7 +136,7 @@ def test_a_run_that_was_stopped_before_the_floor_was_timed_tries_anew(employ, tm
     first = employ(-1, stop_in=0)
     stopped = begin(tmp_path).run()
     second = employ(1)
-    resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    resume_session(CATALOG, tmp_path, stopped.info.run_id, ignore).run()
     assert second.tried == first.tried
     (forms,) = second.tried.values()
     assert second.measured == [forms[1]] * 4
@@ -150,9 +150,9 @@ def test_a_sweep_that_was_stopped_goes_on_though_its_floor_has_another_form(empl
     )  # fmt: skip
     plan = make_plan(CATALOG, request, GPU)
     first = employ(-1, stop_in=2)
-    stopped = open_sweep(CATALOG, plan, tmp_path, Observer()).run()
+    stopped = open_sweep(CATALOG, plan, tmp_path, ignore).run()
     chosen = of_floor(stopped.info.cases)
     assert chosen != of_floor([case.to_dict() for case in plan.cases])
     assert chosen == first.measured
     employ(0)
-    assert open_sweep(CATALOG, plan, tmp_path, Observer()).folder.run_id == stopped.info.run_id
+    assert open_sweep(CATALOG, plan, tmp_path, ignore).folder.run_id == stopped.info.run_id

@@ -6,7 +6,6 @@ import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.measure import measure, preflight
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.protocol import Examined, HostTimes, Phase, Sampled, Started
@@ -14,6 +13,7 @@ from gdnbench.measure.request import Settings, make_request
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.store.builds import read_builds
 from gdnbench.store.measurements import read_measurements
 
@@ -53,7 +53,7 @@ def run(monkeypatch, tmp_path):
     request = make_request(
         CATALOG, "decode", f"{SERIALIZED},{SOUND}", axes="B=1", baseline="decode-reference", settings=settings
     )
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), tmp_path, Observer()).run().path
+    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), tmp_path, ignore).run().path
 
 
 def test_the_note_stands_beside_the_kernels_time_and_the_reason_with_its_build(run, command_line):

@@ -12,13 +12,13 @@ from simulated_workers import GPU, install
 from gdnbench.analyse.merge import merge_parts
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import UsageError
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.request import Settings, make_request
 from gdnbench.measure.sweep_request import make_sweep_request
 from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
+from gdnbench.process.events import ignore
 from gdnbench.store.builds import read_builds
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import info_document, read_info, suite_of
@@ -42,7 +42,7 @@ def measure(results, part=None, gpu=GPU, settings=SETTINGS, **more):
     request = make_request(
         CATALOG, "decode", KERNELS, baseline="decode-v1", settings=settings, part=part, **{"axes": "", **axes, **more}
     )
-    return begin_session(CATALOG, make_plan(CATALOG, request, gpu), results, Observer()).run().path
+    return begin_session(CATALOG, make_plan(CATALOG, request, gpu), results, ignore).run().path
 
 
 def sweep(results, part=None):
@@ -50,7 +50,7 @@ def sweep(results, part=None):
         CATALOG, "decode", ["decode-v4"], ["WARPS"], axes="B=1,2,8,64,3", settings=SWEEP, gpu=GPU, label="sweep",
         part=part,
     )  # fmt: skip
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, Observer()).run().path
+    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, ignore).run().path
 
 
 def parts_of(results, count, take=measure, **more):

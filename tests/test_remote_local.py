@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, UsageError
 from gdnbench.launch import load_numerics
+from gdnbench.process.events import ignore
 from gdnbench.remote.arrival import ExpectedOutput, Homes, fetch
 from gdnbench.remote.environment import prepare, put_files, requirements
 from gdnbench.remote.host import LocalHost
@@ -33,16 +34,6 @@ def laptop(tmp_path):
     laptop = Laptop(home, tmp_path / WORKDIR)
     laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
     return laptop
-
-
-class Quiet:
-    """A listener that keeps what it is told."""
-
-    def __init__(self):
-        self.told = []
-
-    def __getattr__(self, name):
-        return lambda *words: self.told.append((name, *words))
 
 
 def save_captured(folder, name="layer 3"):
@@ -141,7 +132,7 @@ def sent(monkeypatch):
     """What would be sent."""
     found = []
 
-    def keep(self, _host, _listener):
+    def keep(self, _host, _observer):
         found.append(self)
         raise UsageError("it would be sent", "by the next release")
 
@@ -217,7 +208,7 @@ def bare(tmp_path, monkeypatch):
 
     target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
     named = NamedTarget("lab", target, Path("gdnbench.toml"))
-    return (lambda: prepare(named, There(), Quiet())), log, tmp_path / "broken"
+    return (lambda: prepare(named, There(), ignore)), log, tmp_path / "broken"
 
 
 def test_an_environment_is_made_once_by_one_of_several(bare):

@@ -14,7 +14,7 @@ from remote_data import SHORT
 from gdnbench.errors import UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import decode
-from gdnbench.remote.events import EVENTS, JobEnded, TextPrinted
+from gdnbench.process.events import EVENTS, JobEnded, TextPrinted
 from gdnbench.remote.job import RemoteJob, read_job
 from gdnbench.remote.worker import work
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gdnbench.calibrate.plan import CalibrationSubject, run_plan
-from gdnbench.measure.observer import Observer, alone_on
+from gdnbench.machine.lock import alone_on
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.request import Settings, choose_settings
 from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import Completed, run_tool
+from gdnbench.process.events import Observer
 
 from .judging import judge_numbers, judge_nvbench, judge_run, judge_trial, kernel_name
 from .peers import DEFAULT, FUNCTIONS, MOST_NAMES, NVBENCH, QUICK, Peer

@@ -26,7 +26,6 @@ from gdnbench.inspect.compiled import (
     launches_of,
 )
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.request import parse_workload
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
@@ -34,6 +33,7 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.report import read_any

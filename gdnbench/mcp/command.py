@@ -13,12 +13,21 @@ import anyio
 from anyio import CancelScope, create_task_group, move_on_after, sleep, to_thread, wait_readable
 
 from gdnbench.mcp.result import Ended
-from gdnbench.measure.observer import PHASES
-from gdnbench.model.status import Status
 from gdnbench.process.channel import decode
 from gdnbench.process.command import PYTHON, kill, start
+from gdnbench.process.events import (
+    PHASES,
+    PROGRESS,
+    VARIABLE,
+    CaseChecked,
+    CommandEvent,
+    NoteMade,
+    PhaseBegun,
+    RaceStatus,
+    StepChanged,
+    UnitDone,
+)
 from gdnbench.process.worker import python_path
-from gdnbench.remote.events import PROGRESS, VARIABLE, JobEvent, NoteMade, PhaseBegun, deliver
 
 PATIENCE_S = 60.0
 """Seconds that a command has after Ctrl-C to write what is finished; from another machine it is downloaded first."""
@@ -35,7 +44,7 @@ _CHILD = (
 )
 """The command line, killed with the server: otherwise a cancelled run would keep its GPU."""
 
-Heard = Callable[[JobEvent], Awaitable[None]]
+Heard = Callable[[CommandEvent], Awaitable[None]]
 
 
 class Commands:
@@ -167,7 +176,7 @@ class Command:
                 await self._heard(event)
 
 
-async def _pass_over(_event: JobEvent) -> None:
+async def _pass_over(_event: CommandEvent) -> None:
     """Ignores an event."""
 
 
@@ -199,15 +208,15 @@ class Progress:
         self._urgent = ""
         self._told, self._told_s = 0.0, float("-inf")
 
-    async def heard(self, event: JobEvent) -> None:
+    async def heard(self, event: CommandEvent) -> None:
         """Handles an event of the command, and notifies the client unless it was notified just now."""
-        deliver(event, self)
+        self._take(event)
         if isinstance(event, PhaseBegun) or self._urgent or time.monotonic() - self._told_s > INTERVAL_S:
             await self._tell()
 
     async def say(self, text: str) -> None:
         """Sends the client a text now."""
-        self.note(text)
+        self._urgent = text
         await self._tell()
 
     async def keep_telling(self) -> None:
@@ -233,28 +242,18 @@ class Progress:
         where = f"{PHASES.get(self._phase, self._phase)}{count}"
         return ": ".join(filter(None, [where, self._step]))
 
-    def begin(self, phase: str, total: int) -> None:
-        """Begins a phase of so many units."""
-        self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
-
-    def step(self, what: str) -> None:
-        """Sets the current step."""
-        self._step = what
-
-    def advance(self) -> None:
-        """Counts one unit as done."""
-        self._done += 1
-        self._phase_done += 1
-
-    def standing(self, text: str) -> None:
-        """Sets the standing of a race."""
-        self._step = text
-
-    def note(self, text: str) -> None:
-        """Sets a note for the user."""
-        self._urgent = text
-
-    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
-        """Notes a failed preflight of a case."""
-        if status.is_failure:
-            self._urgent = f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}"
+    def _take(self, event: CommandEvent) -> None:
+        match event:
+            case PhaseBegun(phase, total):
+                self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
+            case StepChanged(text) | RaceStatus(text):
+                self._step = text
+            case UnitDone():
+                self._done += 1
+                self._phase_done += 1
+            case NoteMade(text):
+                self._urgent = text
+            case CaseChecked(label, workload, status, reason) if status.is_failure:
+                self._urgent = f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}"
+            case _:
+                pass

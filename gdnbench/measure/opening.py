@@ -16,7 +16,6 @@ from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
 from gdnbench.measure.analyse import is_of_times
 from gdnbench.measure.captured import document_of, find_again
-from gdnbench.measure.observer import Observer
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.protocol import BURN_IN, Event, Examined, Sampled, decode
 from gdnbench.measure.request import Settings, slug_of
@@ -25,6 +24,7 @@ from gdnbench.measure.session import Session
 from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
+from gdnbench.process.events import NoteMade, Observer
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
@@ -238,7 +238,7 @@ def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) 
     stopped = _find_stopped(catalog, plan, results)
     if stopped is None:
         return begin_session(catalog, plan, results, observer)
-    observer.note(f"going on with {stopped.run_id}, which was stopped")
+    observer(NoteMade(f"going on with {stopped.run_id}, which was stopped"))
     at = plan.request.captured[0].path if len(plan.request.captured) == 1 else None
     session = resume_session(catalog, results, stopped.run_id, observer, at)
     session.settings = plan.request.settings

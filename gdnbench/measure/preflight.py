@@ -18,8 +18,17 @@ from gdnbench.catalog.select import select_variants
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measure.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.measure.exit_code import exit_code_of_statuses
-from gdnbench.measure.observer import Observer
-from gdnbench.measure.protocol import IMPORT_STEP, Event, Examined, Phase, PreflightVerdicts, Started, StepBegun, Task
+from gdnbench.measure.protocol import (
+    IMPORT_STEP,
+    Event,
+    Examined,
+    Phase,
+    PreflightVerdicts,
+    Started,
+    StepBegun,
+    Task,
+    checked_event,
+)
 from gdnbench.measure.request import Settings, captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
 from gdnbench.measure.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.model.case import Case
@@ -29,6 +38,7 @@ from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import command_origin
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 
 
@@ -71,7 +81,7 @@ class Preflight:
                 case Started():
                     self.started = event
                 case StepBegun(case=case_id, step=step) if case_id:
-                    self.observer.step(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}")
+                    self.observer(StepChanged(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}"))
                 case Examined():
                     self._conclude(by_id[event.case], event, checked)
                 case _:
@@ -86,8 +96,8 @@ class Preflight:
 
     def _conclude(self, case: Case, verdict: Examined, checked: PreflightVerdicts) -> None:
         checked[case.id] = verdict
-        self.observer.examined(case, verdict)
-        self.observer.advance()
+        self.observer(checked_event(case, verdict))
+        self.observer(UnitDone())
 
 
 def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], checked: PreflightVerdicts) -> list[Case]:
@@ -208,7 +218,7 @@ def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observe
     builds = build_cases(catalog, task.cases, (gpu.arch,), task.step_limit_s, observer, disassembled=False)
     checked = builds.verdicts(task.cases, (gpu.arch,))
     rest = tuple(case for case in task.cases if case.id not in checked)
-    observer.begin("check", len(rest))
+    observer(PhaseBegun("check", len(rest)))
     preflight = Preflight(folder, worker_environment(gpu), observer, _ignore)
     preflight.judge(replace(task, cases=rest), checked)
     return Verification(task.seed, gpu.name, task.cases, checked, {})
@@ -219,7 +229,7 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
     checked = _compile(catalog, task, observer)
     rest = [case for case in task.cases if case.id not in checked]
     interpreted = {case.id: told for case in rest if (told := interpreter_of(case, catalog))}
-    observer.begin("check", len(rest))
+    observer(PhaseBegun("check", len(rest)))
 
     def check(stop: threading.Event) -> None:
         preflight = Preflight(folder, worker_environment(None), observer, _ignore, stop=stop)
@@ -264,7 +274,7 @@ def _compile(catalog: Catalog, task: Task, observer: Observer) -> PreflightVerdi
     checked = builds.verdicts(task.cases, ARCHS_WITHOUT_GPU)
     for case in task.cases:
         if case.id in checked:
-            observer.examined(case, checked[case.id])
+            observer(checked_event(case, checked[case.id]))
     return checked
 
 

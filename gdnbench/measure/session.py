@@ -13,6 +13,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
+from gdnbench.machine.lock import alone_on
 from gdnbench.measure.analyse import Analysis, analyse, own_sds_of, with_clocks, without_verdicts
 from gdnbench.measure.builds import Builds, archs_of, build_cases, build_rows, tell_serialized_products
 from gdnbench.measure.conclude import conclude
@@ -33,11 +34,21 @@ from gdnbench.measure.measure import (
     tell_forms,
     trusted_first,
 )
-from gdnbench.measure.observer import Observer, alone_on
 from gdnbench.measure.plan import scenarios_to_verify
 from gdnbench.measure.plausible import contradictions
 from gdnbench.measure.preflight import Preflight, interpreter_of, interpreting, share_with_controls
-from gdnbench.measure.protocol import Event, Examined, HostTimes, Phase, PreflightVerdicts, Sampled, Task, Tuned, encode
+from gdnbench.measure.protocol import (
+    Event,
+    Examined,
+    HostTimes,
+    Phase,
+    PreflightVerdicts,
+    Sampled,
+    Task,
+    Tuned,
+    checked_event,
+    encode,
+)
 from gdnbench.measure.race import MOST_ROUNDS_A_SEGMENT
 from gdnbench.measure.request import Settings, device_of
 from gdnbench.measure.rounds import Collected
@@ -50,6 +61,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, RaceStatus
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import (
@@ -158,10 +170,10 @@ class Session:
         self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), self._archs))
         for case in candidates:
             if case.id in self.checked:
-                self.observer.examined(case, self.checked[case.id])
+                self.observer(checked_event(case, self.checked[case.id]))
         pending = tuple(case for case in candidates if case.id not in self.checked)
         interpreted = () if self.gpu else self._to_interpret(pending)
-        self.observer.begin("check", len(pending) + len(interpreted))
+        self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
         task = self._task(Phase.INTERPRET, interpreted)
         interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
         run_concurrently(partial(self._judge, pending, record), *interpret)
@@ -208,7 +220,7 @@ class Session:
                 groups=groups,
             )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
-                self.observer.standing(segment.standing)
+                self.observer(RaceStatus(segment.standing))
                 try:
                     part = replace(task, cases=segment.cases)
                     measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)

@@ -11,9 +11,9 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.errors import ExitCode
 from gdnbench.inspect.quantities import Rule
 from gdnbench.measure.exit_code import gravest_code
-from gdnbench.measure.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import DEFAULT_SUITE, Op, Suite
+from gdnbench.process.events import Observer
 
 
 class CheckStatus(StrEnum):

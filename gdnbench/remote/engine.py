@@ -19,8 +19,17 @@ from typing import BinaryIO, Protocol
 from gdnbench.errors import ConnectionLostError, MachineError, UsageError
 from gdnbench.process.channel import decode
 from gdnbench.process.command import GRACE_S, kill
+from gdnbench.process.events import (
+    EVENTS,
+    CommandEvent,
+    JobEnded,
+    NoteMade,
+    Observer,
+    RunOpened,
+    StepChanged,
+    TextPrinted,
+)
 from gdnbench.remote.environment import Prepared
-from gdnbench.remote.events import EVENTS, JobEnded, JobEvent, Listener, RunOpened, TextPrinted, deliver
 from gdnbench.remote.host import last_line, shell
 from gdnbench.remote.job import JOB, OUT
 from gdnbench.report.console import without_commands
@@ -62,12 +71,12 @@ class JobOutcome:
 class Engine(Protocol):
     """Starts a job that lies in a folder of a host, and relays what it tells."""
 
-    def run(self, folder: str, listener: Listener) -> JobOutcome:
+    def run(self, folder: str, observer: Observer) -> JobOutcome:
         """Runs the job to its end; Ctrl-C stops it there, and what is finished is kept.
 
         Args:
             folder: the job's, absolute, with `job.json` in it.
-            listener: told of every step.
+            observer: told of every step.
 
         Raises:
             ConnectionLostError: if the host is no longer reached.
@@ -94,12 +103,12 @@ class DirectEngine:
     waiting: Callable[[str], str] = lambda _line: ""
     cure: str = ""
 
-    def run(self, folder: str, listener: Listener) -> JobOutcome:
+    def run(self, folder: str, observer: Observer) -> JobOutcome:
         """As `Engine.run`."""
         argv = [*self.launcher, *shell(_WORK, folder, self.ready.package, self.ready.python)]
         with tempfile.TemporaryFile() as errors:
             process = self.ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
-            relay = _Relay(process, listener, self.run_opened, errors.fileno(), self.waiting)
+            relay = _Relay(process, observer, self.run_opened, errors.fileno(), self.waiting)
             try:
                 ended = relay.run()
                 if ended:
@@ -133,7 +142,7 @@ class _Relay:
     def __init__(
         self,
         process: Popen[bytes],
-        listener: Listener,
+        observer: Observer,
         run_opened: Callable[[str], None],
         errors: int,
         waiting: Callable[[str], str],
@@ -143,7 +152,7 @@ class _Relay:
         self._errors_read = 0
         self._waiting = waiting
         self._waits = False
-        self._listener = listener
+        self._observer = observer
         self._run_opened = run_opened
         self._stops = 0
         self._told_stops = 0
@@ -200,14 +209,14 @@ class _Relay:
         for line in whole.decode(errors="replace").splitlines():
             if what := self._waiting(line):
                 self._waits = True
-                self._listener.step(what)
+                self._observer(StepChanged(what))
 
     def _pass_on_stops(self) -> None:
         if self._stops > self._told_stops:
             if self._told_stops or (self._waits and not self.has_heard):
                 raise KeyboardInterrupt
             self._told_stops = self._stops
-            self._listener.note("stopping; what is finished comes home (Ctrl-C again leaves it there)")
+            self._observer(NoteMade("stopping; what is finished comes home (Ctrl-C again leaves it there)"))
             self._say(b"stop\n")
         elif time.monotonic() - self._beat_s > _BEAT_S:
             self._say(b"\n")
@@ -221,7 +230,7 @@ class _Relay:
     def _take(self, line: bytes) -> JobEnded | None:
         """One line; a greeting that a login shell prints is none of ours."""
         try:
-            event: JobEvent = decode(line, EVENTS)
+            event: CommandEvent = decode(line, EVENTS)
         except ValueError:
             return None
         self.has_heard = True
@@ -237,5 +246,5 @@ class _Relay:
                 sys.stderr.write(without_commands(text))
                 sys.stderr.flush()
             case _:
-                deliver(event, self._listener)
+                self._observer(event)
         return None

@@ -14,8 +14,8 @@ from pathlib import Path
 import gdnbench
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError, UsageError
+from gdnbench.process.events import NoteMade, Observer, StepChanged
 from gdnbench.remote.archive import files_under, hash_of, pack
-from gdnbench.remote.events import Listener
 from gdnbench.remote.host import Host, LocalHost, SshHost, last_line, run_there, shell
 from gdnbench.remote.sandbox import ModalHost, Packages
 from gdnbench.remote.targets import ModalTarget, NamedTarget
@@ -193,7 +193,7 @@ def open_host(named: NamedTarget) -> Host:
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
-def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:
+def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
     """Connects, and sends and makes what is not there yet.
 
     Raises:
@@ -201,19 +201,19 @@ def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:
         UsageError: if a folder of kernels is not there, or is too large to send.
     """
     if isinstance(named.target, ModalTarget):
-        listener.note("starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes")
-    listener.step(f"connecting to {host.name}")
+        observer(NoteMade("starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"))
+    observer(StepChanged(f"connecting to {host.name}"))
     package, kernels = package_tree(), kernel_trees()
     trees = [package, *kernels]
     wanted = requirements()
     workdir, has_environment, there = _probe(named, host, wanted.hash, trees)
-    listener.step(f"sending sources to {host.name}")
+    observer(StepChanged(f"sending sources to {host.name}"))
     put_trees(host, workdir, trees, there)
     python = named.target.python or host.python
     if not python:
         python = f"{workdir}/env/{wanted.hash}/bin/python"
         if not has_environment:
-            _make(named, host, workdir, wanted, listener)
+            _make(named, host, workdir, wanted, observer)
     roots = tuple(f"{workdir}/{FOLDER}/{tree.hash}" for tree in kernels)
     return Prepared(host, workdir, python, f"{workdir}/{FOLDER}/{package.hash}", roots)
 
@@ -281,9 +281,9 @@ def _installed() -> list[str]:
     return kept
 
 
-def _make(named: NamedTarget, host: Host, workdir: str, wanted: Requirements, listener: Listener) -> None:
-    listener.note(f"making an environment on {named.name}, once: torch and its libraries, some gigabytes")
-    listener.step(f"making an environment on {host.name}")
+def _make(named: NamedTarget, host: Host, workdir: str, wanted: Requirements, observer: Observer) -> None:
+    observer(NoteMade(f"making an environment on {named.name}, once: torch and its libraries, some gigabytes"))
+    observer(StepChanged(f"making an environment on {host.name}"))
     done = run_there(host, shell(_MAKE, workdir, wanted.hash, wanted.packages, wanted.constraints))
     if done.returncode:
         raise MachineError(

@@ -23,11 +23,11 @@ from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, out_option
+from gdnbench.process.events import Observer, StepChanged
 from gdnbench.remote.archive import files_under
 from gdnbench.remote.arrival import ExpectedOutput, Homes, fetch
 from gdnbench.remote.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
 from gdnbench.remote.environment import Prepared, prepare, put_files
-from gdnbench.remote.events import Listener
 from gdnbench.remote.host import Host, run_there
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import NamedTarget, SlurmTarget, check_trusted, load_targets, targets_with, told
@@ -52,7 +52,7 @@ class SlurmEngine:
     target: SlurmTarget
     run_opened: Callable[[str], None]
 
-    def run(self, folder: str, listener: Listener) -> JobOutcome:
+    def run(self, folder: str, observer: Observer) -> JobOutcome:
         """As `Engine.run`; whatever happens, no job is left."""
         # Its folder's name is the job's own: by that it can be cancelled, whatever its number.
         name = f"gdnbench-{PurePosixPath(folder).name}"
@@ -60,7 +60,7 @@ class SlurmEngine:
         cure = f"see the options of [targets.{self.named.name}] in {self.named.file}, and that nodes see its workdir"
         engine = DirectEngine(self.ready, self.run_opened, launcher, self._waiting, cure)
         try:
-            return engine.run(folder, listener)
+            return engine.run(folder, observer)
         finally:
             with suppress(OSError):
                 run_there(self.ready.host, ["scancel", "--quiet", f"--name={name}"])
@@ -94,12 +94,12 @@ class Forwarded:
     runs: list[str] = field(default_factory=list, init=False)
     kept: str = field(default="", init=False)
 
-    def execute(self, host: Host, listener: Listener) -> JobOutcome:
+    def execute(self, host: Host, observer: Observer) -> JobOutcome:
         """Runs it there, and brings home what it wrote.
 
         Args:
             host: the target's, connected.
-            listener: told of every step.
+            observer: told of every step.
 
         Raises:
             GdnbenchError: if the target cannot be reached or made ready, the connection is cut, or what comes back
@@ -108,16 +108,16 @@ class Forwarded:
         """
         if self.job.resume:
             self._note_run(self.job.resume)
-        ready = prepare(self.named, host, listener)
+        ready = prepare(self.named, host, observer)
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         jobs = f"{ready.workdir}/jobs"
         self._send(ready, jobs, name)
         self.kept = f"{jobs}/{name}"
         try:
-            outcome = self._engine(ready).run(self.kept, listener)
+            outcome = self._engine(ready).run(self.kept, observer)
             self._note_folders(outcome.folders)
             if outcome.folders:
-                listener.step(f"fetching from {host.name}")
+                observer(StepChanged(f"fetching from {host.name}"))
                 expected = ExpectedOutput(self.job.verb, self.kernels, self.job.calibrates)
                 fetch(host, f"{self.kept}/{OUT}", self.homes, asked=expected)
         except GdnbenchError as error:

@@ -22,8 +22,8 @@ from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, CommandOrigin
 from gdnbench.process.channel import decode
 from gdnbench.process.command import PYTHON, kill, start
+from gdnbench.process.events import PROGRESS, VARIABLE, CommandEvent, JobEnded, RunOpened, TextPrinted, write_event
 from gdnbench.process.worker import python_path
-from gdnbench.remote.events import PROGRESS, VARIABLE, JobEnded, JobEvent, RunOpened, TextPrinted, write_event
 from gdnbench.remote.job import RemoteJob, held, read_job, run_id, take_up
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
@@ -112,7 +112,7 @@ class _Teller:
         self._descriptor = descriptor
         self.is_heard = True
 
-    def tell(self, event: JobEvent) -> None:
+    def tell(self, event: CommandEvent) -> None:
         try:
             if self.is_heard:
                 write_event(self._descriptor, event)

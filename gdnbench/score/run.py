@@ -18,7 +18,6 @@ from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
 from gdnbench.errors import GdnbenchError
 from gdnbench.measure.conclude import overall_ratio
-from gdnbench.measure.observer import Observer, PassingObserver
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.request import slug_of
@@ -29,6 +28,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import PROFILES
+from gdnbench.process.events import CommandEvent, Observer, PhaseBegun, ignore
 from gdnbench.process.warm import WarmParent
 from gdnbench.score.plan import (
     CONFIDENCE,
@@ -45,26 +45,27 @@ from gdnbench.stats.interval import Comparison, Interval, Verdict
 from gdnbench.stats.paired import judge_paired
 
 
-class PhaseTimes(PassingObserver):
-    """Times each phase and forwards events to `observer`; a repeated phase adds up. `clock` returns seconds."""
+class PhaseTimes:
+    """Times each phase and passes events on to `observer`; a repeated phase adds up. `clock` returns seconds."""
 
     def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(observer)
+        self._observer = observer
         self._clock = clock
         self._begun = self._since = clock()
         self._phase = "start"
         self._seconds: dict[str, float] = {}
 
+    def __call__(self, event: CommandEvent) -> None:
+        """Observes an event."""
+        if isinstance(event, PhaseBegun):
+            self._close()
+            self._phase = event.phase
+        self._observer(event)
+
     def seconds(self) -> dict[str, float]:
         """Returns the seconds so far by phase, and of `all`."""
         self._close()
         return {**self._seconds, "all": self._clock() - self._begun}
-
-    def begin(self, phase: str, total: int) -> None:
-        """Begins another phase."""
-        self._close()
-        self._phase = phase
-        super().begin(phase, total)
 
     def _close(self) -> None:
         now = self._clock()
@@ -98,7 +99,7 @@ def score_kernel(
         Thread(target=_import_needed_later).start()
         finished = session.run()
         score = _judge(plan, session, finished)
-        phases.begin("explain", 0)
+        phases(PhaseBegun("explain", 0))
         evidence = _evidence(catalog, plan, Path(folder), gpu)
     return replace(
         score,
@@ -220,7 +221,7 @@ def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> E
     label = plan.request.variants[0].label
     model = gpu.slug if gpu else "auto"
     try:
-        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), Observer())
+        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), ignore)
     except GdnbenchError:
         return None
 

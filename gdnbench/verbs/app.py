@@ -68,7 +68,7 @@ def _options(
 def main() -> int:
     """Runs the command line; every failure ends in one message, a hint and an exit code."""
     if "GDNBENCH_EVENTS" in os.environ:  # who started us follows what we do
-        from gdnbench.remote.events import take_events
+        from gdnbench.process.events import take_events
 
         take_events()
     prepare_streams()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gdnbench.errors import ExitCode
+from gdnbench.process.events import NoteMade
 from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, sizes
 
 
@@ -77,7 +78,7 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     numbers = {name: params[name] for name in ("runs", "processes", "rounds")}
     subject = choose_subject(found, axes=sizes(params["shape"]), **numbers)
     with watch(quiet=params["quiet"]) as observer:
-        observer.note(plan_line(subject))
+        observer(NoteMade(plan_line(subject)))
         outcome = calibrate(subject, params["results"], observer)
     if outcome.calibration:
         print_calibration(outcome.calibration, params["gpu"], json=params["json"])

@@ -12,11 +12,11 @@ from typing import Any
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.declaration import EVERY
-from gdnbench.origin import PROFILES, RESULTS, is_folder
+from gdnbench.origin import PROFILES, RESULTS, command_origin, is_folder
+from gdnbench.process.events import NoteMade
 from gdnbench.remote.arrival import Homes
 from gdnbench.remote.engine import JobOutcome
 from gdnbench.remote.environment import open_host
-from gdnbench.remote.events import is_a_job
 from gdnbench.remote.forward import Forwarded, choose_target, models_asked
 from gdnbench.remote.host import Host
 from gdnbench.remote.job import INPUTS, GivenOption, RemoteJob, read_options, run_id, words_that_travel
@@ -51,7 +51,7 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
         if on:
             raise UsageError(f"{local} does not go with --on: it reads files here", "leave --on out")
         return None
-    if is_a_job() and not on:
+    if command_origin() and not on:  # a job runs here, wherever `gdnbench.toml` would send it
         return None
     named = target_named(on) if on else choose_target(params["gpu"])
     if named is None:
@@ -84,12 +84,12 @@ def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
 
 def _execute(named: NamedTarget, forwarded: Forwarded, host: Host, *, quiet: bool) -> JobOutcome:
     with watch(quiet=quiet) as observer:
-        observer.note(f"on {named.name} ({named.described}){named.told_command}")
+        observer(NoteMade(f"on {named.name} ({named.described}){named.told_command}"))
         try:
             return forwarded.execute(host, observer)
         except KeyboardInterrupt:
             if forwarded.kept:
-                observer.note(forwarded.way_out)
+                observer(NoteMade(forwarded.way_out))
             raise
 
 
