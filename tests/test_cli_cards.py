@@ -45,7 +45,7 @@ def cards(monkeypatch, tmp_path, command_line):
     def call(*words, gpus=GPUS[:2], failing="-", code=0):
         monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: gpus)
         fake = FAKE.format(made=tmp_path / "made", failing=failing, code=code)
-        monkeypatch.setattr("gdnbench.measure.parallel_runs._CHILD", fake)
+        monkeypatch.setattr("gdnbench.process.child._COMMAND_LINE", fake)
         return command_line(*ARGUMENTS, *words, "--out", tmp_path / "results")
 
     return call

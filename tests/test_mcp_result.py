@@ -119,9 +119,9 @@ def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
 
     async def listen():
         following = command.Progress(report)
-        await following.heard(PhaseBegun("build", 2))
+        following.observe(PhaseBegun("build", 2))
         with anyio.move_on_after(0.5):
-            await following.keep_telling()
+            await following.keep_reporting()
 
     anyio.run(listen)
     amounts = [amount for amount, _, _ in told]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -10,7 +9,7 @@ import pytest
 
 from gdnbench.errors import ExitCode
 from gdnbench.measure.exit_code import gravest_code
-from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
+from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_parallel, worst_code
 
 FAKE = """
 import json, os, signal, sys, time
@@ -34,14 +33,19 @@ sys.exit(code)
 """
 
 
+@pytest.fixture(autouse=True)
+def fake_command_line(monkeypatch):
+    monkeypatch.setattr("gdnbench.process.child._COMMAND_LINE", FAKE)
+
+
 def job(number, results, name="", code=0, seconds=0.0, cores=None):
-    command = (sys.executable, "-c", FAKE, str(results), name, str(code), str(seconds))
-    return RunJob(f"part {number}", command, frozenset(cores) if cores else None)
+    arguments = (str(results), name, str(code), str(seconds))
+    return RunJob(f"part {number}", arguments, frozenset(cores) if cores else None)
 
 
 def run(jobs, results):
     told = []
-    outcomes = run_at_once(jobs, results, lambda name, line: told.append((name, line)))
+    outcomes = run_parallel(jobs, results, lambda name, line: told.append((name, line)))
     return outcomes, told
 
 
@@ -81,7 +85,7 @@ def test_ctrl_c_reaches_all_and_each_keeps_its_run(tmp_path):
 
     threading.Thread(target=press, daemon=True).start()
     jobs = [job(number, tmp_path, f"run-{number}", seconds=60) for number in range(2)]
-    outcomes = run_at_once(jobs, tmp_path, tell)
+    outcomes = run_parallel(jobs, tmp_path, tell)
     assert [each.code for each in outcomes] == [ExitCode.INTERRUPTED] * 2
     assert all(each.folder for each in outcomes)
     assert {line for _, line in told} >= {"stopped"}

@@ -39,6 +39,7 @@ from gdnbench.mcp.measuring_tools import Ncu, Ready, Run, ScoreTool, SweepTool, 
 from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, Ledger, Lint, List, Show, Try
 from gdnbench.mcp.result import Digest, Ended, describe, fit, is_wrong_request, to_text, warnings_of
 from gdnbench.mcp.tool import Tool, description_of, schema_of
+from gdnbench.process.events import NoteMade
 
 TOOLS: dict[str, type[Tool]] = {
     tool.name: tool
@@ -125,11 +126,12 @@ class ToolsServer:
             return _refused(error)
         progress = Progress(_reporter(context))
         async with self._at_its_turn(tool, progress), create_task_group() as tasks:
-            tasks.start_soon(progress.keep_telling)
+            tasks.start_soon(progress.keep_reporting)
             try:
-                ended = await self._commands.run(words, progress.heard)
+                ended = await self._commands.run(words, progress.observe)
             except OSError as error:
                 ended = Ended(ExitCode.ENVIRONMENT, "", f"error: no command can be started: {error.strerror or error}")
+            await progress.report_now()
             tasks.cancel_scope.cancel()
         return _answer(tool, ended)
 
@@ -141,7 +143,8 @@ class ToolsServer:
                 yield
             return
         if self._turn.locked():
-            await progress.say("another call is measuring; waiting for it to finish")
+            progress.observe(NoteMade("another call is measuring; waiting for it to finish"))
+            await progress.report_now()
         async with self._turn:
             yield
 

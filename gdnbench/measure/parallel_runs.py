@@ -3,52 +3,34 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import Cores, near_cores, share_cores, usable_cores
 from gdnbench.measure.exit_code import gravest_code
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.command import PYTHON, describe_exit, kill, start
-from gdnbench.process.worker import python_path
+from gdnbench.process.child import Child, exit_code_of_child
+from gdnbench.process.command import describe_exit
+from gdnbench.process.events import CommandEvent, TextPrinted
 
-if TYPE_CHECKING:
-    from subprocess import Popen
-
-
-_CHILD = (
-    "import sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
-    "from gdnbench.__main__ import main; sys.exit(main())"
-)
-"""The command line, killed with the process that started it, since an orphaned run would keep its GPU."""
-
-_HEED_S = 0.2
+_POLL_S = 0.2
 """Seconds between checks for a Ctrl-C that came just before the wait for a run's end began."""
 
 
-_LAST_S = 15.0
+STOP_TIMEOUT_S = 15.0
 """Seconds that the runs have after a second Ctrl-C to end; a remote run ends its job in that time."""
-
-
-def gdnbench_command(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Returns the command that starts this gdnbench with the given arguments, the verb first."""
-    return (*PYTHON, "-c", _CHILD, *arguments)
 
 
 @dataclass(frozen=True)
 class RunJob:
-    """One of several runs: its name (`GPU 0`, `part 2`), its command, and its logical cores (None for all)."""
+    """One of several runs: its name (`GPU 0`, `part 2`), its arguments, and its logical cores (None for all)."""
 
     name: str
-    command: tuple[str, ...]
+    arguments: tuple[str, ...]
     cores: Cores | None = None
 
 
@@ -65,11 +47,11 @@ class RunOutcome:
     folder: Path | None
 
 
-def run_at_once(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str], None]) -> list[RunOutcome]:
+def run_parallel(jobs: Sequence[RunJob], results: Path, tell: Callable[[str, str], None]) -> list[RunOutcome]:
     """Runs all jobs at once, with run folders below `results`, and returns when all have ended.
 
     Ctrl-C is sent to each run, which ends as it would alone. A second Ctrl-C is sent as well, and the runs that do not
-    end within `_LAST_S` are killed. `tell` gets a run's name and each line of its stderr, in a thread of that run.
+    end within `STOP_TIMEOUT_S` are killed. `tell` gets a run's name and each line of its stderr, in that run's thread.
     """
     running: list[_Running] = []
     try:
@@ -91,72 +73,67 @@ def worst_code(outcomes: Iterable[RunOutcome], joint: ExitCode) -> ExitCode:
 
 
 class _Running:
-    """A run in progress: its process, its stdout, and a thread that forwards its stderr.
+    """A run in progress, with a thread that follows it.
 
     The thread also waits for the process: Ctrl-C is raised in the main thread alone, and one between the return of the
     system's wait and the storing of its result would lose the exit code.
     """
 
     def __init__(self, job: RunJob, tell: Callable[[str, str], None]) -> None:
-        from subprocess import PIPE
-
-        self.job = job
+        self._name = job.name
         self._tell = tell
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        self.process: Popen[bytes] = start(
-            job.command, environment={"PYTHONPATH": python_path()}, stdout=self._printed, stderr=PIPE
-        )
-        if job.cores is not None:  # the process has one thread by now; whatever it starts inherits the cores
-            os.sched_setaffinity(self.process.pid, job.cores)
+        self._printed: list[str] = []
+        self._code = -9
+        self.child = Child(job.arguments, self._observe, cores=job.cores)
         self.ended = threading.Event()
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        assert self.process.stderr
         try:
-            for line in self.process.stderr:
-                text = line.decode(errors="replace").rstrip()
-                if text:
-                    self._tell(self.job.name, text)
+            self._code = self.child.follow()
         finally:
-            self.process.wait()
             self.ended.set()
 
-    def interrupt(self) -> None:
-        """Sends Ctrl-C to this process alone, which stops its own workers."""
-        self.process.send_signal(signal.SIGINT)
+    def _observe(self, event: CommandEvent) -> None:
+        match event:
+            case TextPrinted("stdout", text):
+                self._printed.append(text)
+            case TextPrinted(_, text):
+                for line in filter(None, map(str.rstrip, text.splitlines())):
+                    self._tell(self._name, line)
+            case _:
+                pass
 
     def outcome(self, results: Path) -> RunOutcome:
         """How the run ended; to be called once it has."""
-        code, folder = self.process.returncode, self._folder(results)
-        known = next((each for each in ExitCode if each == code), None)
-        reason = f"its run ended with {describe_exit(code)}" if known is None else ""
-        return RunOutcome(self.job.name, ExitCode.CRASHED if known is None else known, reason, folder)
+        code = exit_code_of_child(self._code)
+        reason = "" if code == self._code else f"its run ended with {describe_exit(self._code)}"
+        return RunOutcome(self._name, code, reason, self._folder(results))
 
     def _folder(self, results: Path) -> Path | None:
         """The folder of the run that it printed, or None if there is none."""
-        self._printed.seek(0)
         try:
-            folder = results / json.load(self._printed)["run"]["run_id"]
+            folder = results / json.loads("".join(self._printed))["run"]["run_id"]
         except (ValueError, LookupError, TypeError):
             return None
         return folder if folder.is_dir() else None
 
     def close(self) -> None:
-        kill(self.process)
-        self._printed.close()
+        self.child.kill()
+        self.ended.wait(STOP_TIMEOUT_S)  # its thread reads until then
+        self.child.close()
 
 
 def _interrupt(running: Sequence[_Running]) -> None:
     """Sends Ctrl-C to all runs and waits; a KeyboardInterrupt during the wait is sent on as well, and raised."""
     for each in running:
-        each.interrupt()
+        each.child.interrupt()
     try:
         _wait(running)
     except KeyboardInterrupt:
         for each in running:
-            each.interrupt()
-        deadline_s = time.monotonic() + _LAST_S
+            each.child.interrupt(again=True)
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
         for each in running:
             each.ended.wait(max(0.0, deadline_s - time.monotonic()))
         raise
@@ -164,7 +141,7 @@ def _interrupt(running: Sequence[_Running]) -> None:
 
 def _wait(running: Sequence[_Running]) -> None:
     for each in running:
-        while not each.ended.wait(_HEED_S):
+        while not each.ended.wait(_POLL_S):
             pass
 
 
@@ -177,7 +154,7 @@ def card_jobs(gpus: Sequence[Gpu], arguments: Sequence[str], label: str) -> tupl
     usable = usable_cores()
     parts, is_near = share_cores(usable, near_cores(gpus))
     jobs = [
-        RunJob(f"GPU {gpu.index}", gdnbench_command(card_arguments(arguments, gpu, label)), cores)
+        RunJob(f"GPU {gpu.index}", tuple(card_arguments(arguments, gpu, label)), cores)
         for gpu, cores in zip(gpus, parts, strict=True)
     ]
     if len(usable) < len(gpus):

@@ -14,7 +14,7 @@ from gdnbench.errors import ExitCode, GdnbenchError
 from gdnbench.measure.builds import archs_of, build_cases
 from gdnbench.measure.exit_code import exit_code_of
 from gdnbench.measure.measure import find_forms, in_every_form
-from gdnbench.measure.parallel_runs import RunJob, RunOutcome, card_jobs, run_at_once, worst_code
+from gdnbench.measure.parallel_runs import RunJob, RunOutcome, card_jobs, run_parallel, worst_code
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.request import device_of
 from gdnbench.model.gpu import Gpu
@@ -70,7 +70,7 @@ def run_and_tell(jobs: Sequence[RunJob], results: Path) -> list[RunOutcome]:
     def tell(name: str, line: str) -> None:
         errors.print(f"[bold]{name}:[/] {escape(line)}", soft_wrap=True)
 
-    outcomes = run_at_once(jobs, results, tell)
+    outcomes = run_parallel(jobs, results, tell)
     for each in outcomes:
         for line in _failures(each):
             errors.print(f"{each.name}: {line}", style="red", markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from typing import Any
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.resolve import find_op, resolve_op
 from gdnbench.errors import ExitCode
-from gdnbench.measure.parallel_runs import RunJob, RunOutcome, gdnbench_command, worst_code
+from gdnbench.measure.parallel_runs import RunJob, RunOutcome, worst_code
 from gdnbench.measure.request import workloads_asked
 from gdnbench.model.case import Part
 from gdnbench.origin import out_option
@@ -74,7 +74,7 @@ def run_parts(
     jobs = []
     for number in range(1, count + 1):
         own = ("--on", named.name, "--part", str(Part(number, count)), "--seed", str(seed), "--json")
-        jobs.append(RunJob(f"part {number}", gdnbench_command([verb, *own, *typed])))
+        jobs.append(RunJob(f"part {number}", (verb, *own, *typed)))
     console = message_console(quiet=params["quiet"])
     console.print(f"on {named.name} ({named.described}), in {count} parts at once", markup=False)
     outcomes = run_and_tell(jobs, results)
