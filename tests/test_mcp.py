@@ -16,11 +16,12 @@ from mcp.shared.exceptions import MCPError
 from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
 from warm_processes import end_warm_parents
 
-from gdnbench.mcp.server import INSTRUCTIONS, TOOLS
-from gdnbench.mcp.tool import schema_of
+from gdnbench.mcp.server import INSTRUCTIONS, bind_tools
+from gdnbench.verbs.base import parameters_of
 
 pytestmark = pytest.mark.slow
 
+TOOLS = bind_tools(parameters_of)
 PAGE = (ROOT / "docs" / "mcp.md").read_text()
 
 
@@ -452,7 +453,7 @@ def test_a_path_inside_the_project_is_taken(client):
 def test_the_page_lists_every_parameter():
     table = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE)}
     told = {tool: set(re.findall(r"`(\w+)`", parameters)) for tool, parameters in table.items()}
-    assert told == {name: set(schema_of(tool)["properties"]) for name, tool in TOOLS.items()}
+    assert told == {name: set(tool.schema["properties"]) for name, tool in TOOLS.items()}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def mcp(
     except ModuleNotFoundError as error:
         raise MachineError(f"the module {error.name} is not installed", "pip install 'gdnbench[mcp]'") from error
     from gdnbench.mcp.server import ToolsServer
+    from gdnbench.verbs.base import parameters_of
 
     if not is_folder(project):
         raise UsageError(f"{project} is no folder", "give the folder that has results/ in it, or start it there")
@@ -44,4 +45,4 @@ def mcp(
         print("gdnbench mcp: a client starts this and speaks with it on stdin; Ctrl-C ends it", file=sys.stderr)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # commands inherit it where a shell had it ignored
     with chdir(project):
-        anyio.run(ToolsServer().serve)
+        anyio.run(ToolsServer(parameters_of).serve)

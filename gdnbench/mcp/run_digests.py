@@ -10,18 +10,25 @@ from typing import Any
 
 from gdnbench.errors import UsageError
 from gdnbench.mcp.result import Digest
-from gdnbench.mcp.tool import call_of
 from gdnbench.model.status import CLOCKS
 
 Row = Mapping[str, Any]
 
 _WIDEST = 100.0  # largest ratio of the ends of an interval
 _LONG_LIST = 40  # characters; the column `workload` shortens longer ones
+MOST_WARNINGS = 4
+_MOST_TIED = 8
 
 
 def present(**fields: Any) -> dict[str, Any]:
     """Returns the fields that have a value: no None, no empty text, list or table."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+
+
+def pick(row: Row, names: str) -> dict[str, Any]:
+    """Returns the named fields of a row, separated by blanks; `new=old` gives the field `old` a new name."""
+    pairs = (name.partition("=") for name in names.split())
+    return present(**{new: row.get(old or new) for new, _, old in pairs})
 
 
 def pair(row: Row, low: str, high: str) -> list[float] | None:
@@ -53,12 +60,17 @@ class Workloads:
         differing = [axis for axis in axes if len(sizes[axis]) > 1]
         lists = [axis for axis in axes if any(isinstance(row.get(axis), str) for row in rows)]
         self._axes = list(axes)
-        self._told = differing or lists or list(axes[:1])
-        self.same = " ".join(f"{axis}={_size(rows[0], axis)}" for axis in axes if rows and axis not in self._told)
+        self._shown = differing or lists or list(axes[:1])
+        self.same = " ".join(f"{axis}={_size(rows[0], axis)}" for axis in axes if rows and axis not in self._shown)
 
-    def tell(self, row: Row) -> str:
+    @classmethod
+    def between(cls, rows: Sequence[Row], before: str, after: str) -> Workloads:
+        """Makes them of rows whose axes are the columns between two others."""
+        return cls(rows, axes_between(rows[0], before, after) if rows else [])
+
+    def format(self, row: Row) -> str:
         """Returns a row's workload, as the parameter `shape` takes it."""
-        return " ".join(f"{axis}={_size(row, axis)}" for axis in self._told)
+        return " ".join(f"{axis}={_size(row, axis)}" for axis in self._shown)
 
     def choose(self, rows: Iterable[Row], shape: str) -> list[Row]:
         """Returns the rows whose sizes are among those of `B=1,8 HQ=4`; raises UsageError for an unknown axis."""
@@ -71,12 +83,10 @@ class Workloads:
         return [row for row in rows if all(_size(row, axis) in sizes for axis, sizes in wanted.items())]
 
 
-def axes_between(row: Row, before: str, after: str, but: Sequence[str] = ()) -> list[str]:
+def axes_between(row: Row, before: str, after: str) -> list[str]:
     """Returns the columns between two others, which are the axes of a row."""
     names = list(row)
-    if before not in names or after not in names:
-        return []
-    return [name for name in names[names.index(before) + 1 : names.index(after)] if name not in but]
+    return names[names.index(before) + 1 : names.index(after)] if {before, after} <= set(names) else []
 
 
 def _size(row: Row, axis: str) -> str:
@@ -84,12 +94,8 @@ def _size(row: Row, axis: str) -> str:
     if len(size) <= _LONG_LIST:
         return size
     parts = str(row.get("workload") or "").split("_")
-    short = (found["size"] for part in parts if (found := re.fullmatch(rf"{re.escape(axis)}(?P<size>\d.*)", part)))
+    short = (match["size"] for part in parts if (match := re.fullmatch(rf"{re.escape(axis)}(?P<size>\d.*)", part)))
     return next(short, f"{size[: _LONG_LIST - 1]}…")
-
-
-_MOST_WARNINGS = 4
-_MOST_TIED = 8
 
 
 @dataclass(frozen=True)
@@ -102,80 +108,90 @@ class RowFilter:
 
     def choose(self, rows: Sequence[Row], workloads: Workloads) -> list[Row]:
         """Returns the requested rows; raises UsageError for an unknown axis."""
-        named = [row for row in rows if not self.kernels or any(_is_named(row, name) for name in self.kernels)]
-        return workloads.choose(named, self.shape)
+        return workloads.choose([row for row in rows if self.names(row)], self.shape)
+
+    def names(self, row: Row) -> bool:
+        """Whether the row's kernel is requested."""
+        own = [str(row.get(field) or "") for field in ("label", "kernel", "preset")]
+        return not self.kernels or any(fnmatchcase(each, name) for name in self.kernels for each in own)
 
     def more(self, run: str) -> str:
         """Returns the call for the other rows of a run."""
         return call_of("show", run=run, kernel=",".join(self.kernels), shape=self.shape, offset="{offset}")
 
 
-def digest_run(document: Any, asked: RowFilter) -> Digest:
+def call_of(name: str, **arguments: object) -> str:
+    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
+    filled = ", ".join(
+        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
+    )
+    return f"{name}({filled})".replace('"{offset}"', "{offset}")
+
+
+def digest_run(document: Any, rows: RowFilter) -> Digest:
     """Makes a row per case of what `run`, `sweep` or `show` printed.
 
     Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
     """
     if "sweep" in document:
-        return _digest_sweep(document, asked)
+        return _digest_sweep(document, rows)
     if "rows" in document:
-        return _digest_step(document, asked)
+        return _digest_step(document, rows)
     if "measurements" in document:
-        return _digest_cases(document, asked)
+        return _digest_cases(document, rows)
     return Digest({"plan": document})  # --dry-run
 
 
-def _head(document: Mapping[str, Any]) -> dict[str, Any]:
+def _stored(document: Row, rows: RowFilter, name: str, digested: list[dict[str, Any]], **fields: Any) -> Digest:
+    """Makes the digest of a stored run: what heads it, further fields, and its rows under `name`."""
     run = document.get("run") or {}
     warnings = [*(run.get("warnings") or []), *(document.get("warnings") or [])]
-    settings = run.get("settings") or {}
-    return present(
+    head = present(
         run=run.get("run_id"),
         runs=document.get("runs"),
         op=run.get("op") or document.get("op"),
         gpu=run.get("gpu") or document.get("gpu"),
-        complete=run.get("complete"),
-        compared_with=run.get("baseline"),
-        margin=settings.get("margin"),
-        rounds=settings.get("rounds"),
-        warnings=[cut_text(text) for text in warnings[:_MOST_WARNINGS]],
+        **pick(run, "complete compared_with=baseline"),
+        **pick(run.get("settings") or {}, "margin rounds"),
+        warnings=[cut_text(text) for text in warnings[:MOST_WARNINGS]],
         left_out=document.get("left_out"),
+        **fields,
     )
+    more = rows.more(str(run.get("run_id") or " ".join(document.get("runs") or [])))
+    return Digest({**head, name: digested}, name, rows.offset, more)
 
 
-def _name(document: Mapping[str, Any]) -> str:
-    run = document.get("run") or {}
-    return str(run.get("run_id") or " ".join(document.get("runs") or []))
-
-
-def _digest_cases(document: Mapping[str, Any], asked: RowFilter) -> Digest:
+def _digest_cases(document: Row, wanted: RowFilter) -> Digest:
     rows: list[Row] = document["measurements"]
-    workloads = Workloads(rows, _axes(document, rows))
-    chosen = asked.choose(rows, workloads)
-    clocks = {_key(row, workloads): row for row in chosen if row.get("timer") in CLOCKS[:1]}
+    cases = (document.get("run") or {}).get("cases") or []
+    workloads = Workloads(rows, list(cases[0]["shape"])) if cases else Workloads.between(rows, "workload", "timer")
+
+    def key(row: Row) -> tuple[str, str, str]:
+        return str(row["label"]), workloads.format(row), str(row.get("card") or "")
+
+    chosen = wanted.choose(rows, workloads)
+    clocks = {key(row): row for row in chosen if row.get("timer") in CLOCKS[:1]}
     own = [row for row in chosen if row.get("timer") not in CLOCKS]
     own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: puts last what is left out first
-    cases = [_case(row, workloads, clocks.get(_key(row, workloads), {})) for row in own]
-    head = _head(document) | present(same_for_all=workloads.same, suite=_suite(document.get("suite")))
-    return Digest({**head, "cases": cases}, "cases", asked.offset, asked.more(_name(document)))
+    digested = [_case(row, workloads, clocks.get(key(row), {})) for row in own]
+    suite = document.get("suite")
+    means = suite and {"name": suite["name"], "weighted_geomeans": list(map(_mean, suite["kernels"]))}
+    return _stored(document, wanted, "cases", digested, same_for_all=workloads.same, suite=means)
 
 
 def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
-    role = row.get("role")
     return present(
         kernel=row["label"],
-        workload=workloads.tell(row),
-        role=None if role == "kernel" else role,
-        card=row.get("card"),
-        status=row["status"],
+        workload=workloads.format(row),
+        role=None if row.get("role") == "kernel" else row.get("role"),
+        **pick(row, "card status"),
         reason=cut_text(row.get("reason"), 300),
-        kernel_time_us=clock.get("time_us"),
-        kernel_sol=clock.get("sol"),
+        **pick(clock, "kernel_time_us=time_us kernel_sol=sol"),
         time_us=row.get("time_us"),
         time_interval=interval(row, "time_lo_us", "time_hi_us"),
         speedup=row.get("vs_baseline"),
         speedup_interval=interval(row, "vs_lo", "vs_hi"),
-        verdict=row.get("verdict"),
-        sol=row.get("sol"),
+        **pick(row, "verdict sol"),
         kernel_speedup=clock.get("vs_baseline"),
         kernel_speedup_interval=interval(clock, "vs_lo", "vs_hi"),
         kernel_verdict=clock.get("verdict"),
@@ -183,7 +199,15 @@ def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
     )
 
 
-def _digest_sweep(document: Mapping[str, Any], asked: RowFilter) -> Digest:
+def _mean(row: Row) -> dict[str, Any]:
+    return present(
+        **pick(row, "kernel=label time_us over speedup"),
+        interval=interval(row, "speedup_lo", "speedup_hi"),
+        **pick(row, "verdict slower_at worst=worst_speedup worst_at=worst_workload"),
+    )
+
+
+def _digest_sweep(document: Row, wanted: RowFilter) -> Digest:
     sweep = document["sweep"]
     points: list[Row] = [{**point, **point["shape"]} for point in sweep["points"]]
     workloads = Workloads(points, list(points[0]["shape"]) if points else [])
@@ -191,115 +215,69 @@ def _digest_sweep(document: Mapping[str, Any], asked: RowFilter) -> Digest:
     plateaus = [
         present(
             kernel=best["kernel"],
-            workload=workloads.tell(best),
-            best=best["best"],
-            simplest_of_the_best=best["simplest"],
+            workload=workloads.format(best),
+            **pick(best, "best simplest_of_the_best=simplest"),
             tied=best["tied"][:_MOST_TIED],
             tied_in_all=len(best["tied"]),
             not_clear=best["unclear"][:_MOST_TIED],
         )
-        for best in workloads.choose(bests, asked.shape)
+        for best in workloads.choose(bests, wanted.shape)
     ]
-    rows = [
+    digested = [
         present(
             point=point["label"],
-            workload=workloads.tell(point),
-            place=point["place"],
-            slower_by=point["slower_by"],
+            workload=workloads.format(point),
+            **pick(point, "place slower_by"),
             interval=pair(point, "slower_lo", "slower_hi"),
         )
-        for point in asked.choose(points, workloads)
+        for point in wanted.choose(points, workloads)
     ]
     failed = [row for row in document["measurements"] if row["status"] != "ok"]
-    head = _head(document) | present(
+    return _stored(
+        document,
+        wanted,
+        "points",
+        digested,
         same_for_all=workloads.same,
         plateaus=plateaus,
         one_for_all=[present(**each) for each in sweep.get("one_for_all") or []],
         failed={row["label"]: f"{row['status']}: {cut_text(row.get('reason'))}" for row in failed[:_MOST_TIED]},
     )
-    return Digest({**head, "points": rows}, "points", asked.offset, asked.more(_name(document)))
 
 
-def _digest_step(document: Mapping[str, Any], asked: RowFilter) -> Digest:
+def _digest_step(document: Row, wanted: RowFilter) -> Digest:
     rows: list[Row] = document["rows"]
     if any("way" in row for row in rows):
-        return _digest_launches(document, asked)
-    named = RowFilter(asked.kernels).choose(rows, Workloads(rows, ["workload"]))
-    wanted = set(asked.shape.split())
+        return _stored(document, wanted, "launches", list(map(_launch, rows)))
+    words = set(wanted.shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
-    if unknown := wanted - known.keys():
-        there = f"its workloads are told in {', '.join(known)}"
-        raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", there)
-    chosen = [row for row in named if not row.get("is_again") and wanted <= set(row["workload"].split())]
+    if unknown := words - known.keys():
+        hint = f"its workloads are told in {', '.join(known)}"
+        raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", hint)
+    chosen = [row for row in rows if not row.get("is_again") and words <= set(row["workload"].split())]
     steps = [
         present(
-            kernel=row["label"],
-            workload=row["workload"],
-            path=row["path"],
-            l2=row["l2"],
-            status=row["status"],
+            **pick(row, "kernel=label workload path l2 status"),
             reason=cut_text(row.get("reason")),
             step_us=row["step_us"],
             interval=interval(row, "step_lo_us", "step_hi_us"),
-            kernels_us=row["kernels_us"],
-            versus=row["versus"],
-            speedup=row["speedup"],
+            **pick(row, "kernels_us versus speedup"),
             speedup_interval=interval(row, "speedup_lo", "speedup_hi"),
             verdict=row["verdict"],
         )
         for row in chosen
+        if wanted.names(row)
     ]
-    return Digest({**_head(document), "steps": steps}, "steps", asked.offset, asked.more(_name(document)))
+    return _stored(document, wanted, "steps", steps)
 
 
-def _digest_launches(document: Mapping[str, Any], asked: RowFilter) -> Digest:
-    """Makes, for `step --launches`, a row per way of launching an empty kernel."""
-    ways = [
-        present(
-            way=row["way"],
-            arguments=row["arguments"],
-            status=row["status"],
-            reason=cut_text(row.get("reason")),
-            host_us=row["host_us"],
-            host_interval=interval(row, "host_lo_us", "host_hi_us"),
-            gap_us=row["gap_us"],
-            gap_interval=interval(row, "gap_lo_us", "gap_hi_us"),
-        )
-        for row in document["rows"]
-    ]
-    return Digest({**_head(document), "launches": ways}, "launches", asked.offset, asked.more(_name(document)))
-
-
-def _axes(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
-    cases = (document.get("run") or {}).get("cases") or []
-    if cases:
-        return list(cases[0]["shape"])
-    return axes_between(rows[0], "workload", "timer") if rows else []
-
-
-def _suite(suite: Any) -> dict[str, Any] | None:
-    if not suite:
-        return None
-    kernels = [
-        present(
-            kernel=row["label"],
-            time_us=row["time_us"],
-            over=row["over"],
-            speedup=row["speedup"],
-            interval=interval(row, "speedup_lo", "speedup_hi"),
-            verdict=row["verdict"],
-            slower_at=row["slower_at"],
-            worst=row["worst_speedup"],
-            worst_at=row["worst_workload"],
-        )
-        for row in suite["kernels"]
-    ]
-    return {"name": suite["name"], "weighted_geomeans": kernels}
-
-
-def _key(row: Row, workloads: Workloads) -> tuple[str, str, str]:
-    return str(row["label"]), workloads.tell(row), str(row.get("card") or "")
-
-
-def _is_named(row: Row, name: str) -> bool:
-    return any(fnmatchcase(str(row.get(field) or ""), name) for field in ("label", "kernel", "preset"))
+def _launch(row: Row) -> dict[str, Any]:
+    """Makes a row of `step --launches`: a way of launching an empty kernel."""
+    return present(
+        **pick(row, "way arguments status"),
+        reason=cut_text(row.get("reason")),
+        host_us=row["host_us"],
+        host_interval=interval(row, "host_lo_us", "host_hi_us"),
+        gap_us=row["gap_us"],
+        gap_interval=interval(row, "gap_lo_us", "gap_hi_us"),
+    )
