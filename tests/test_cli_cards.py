@@ -39,7 +39,7 @@ def cards(monkeypatch, tmp_path, command_line):
     """Calls `gdnbench run` on some cards."""
     for number in range(3):
         store_card_run(tmp_path / "made" / str(number), number)
-    monkeypatch.setattr("gdnbench.verbs.cards.build_cases", lambda *_: None)
+    monkeypatch.setattr("gdnbench.verbs.parallel.build_cases", lambda *_: None)
     monkeypatch.setattr("gdnbench.measure.plan.unavailable", lambda *_: "")
 
     def call(*words, gpus=GPUS[:2], failing="-", code=0):

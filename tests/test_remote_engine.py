@@ -22,7 +22,7 @@ from gdnbench.process.events import (
     TextPrinted,
     UnitDone,
 )
-from gdnbench.remote.engine import DirectEngine
+from gdnbench.remote.engine import run_job
 from gdnbench.remote.environment import Prepared
 from gdnbench.remote.host import LocalHost
 from gdnbench.remote.targets import LocalTarget, NamedTarget
@@ -45,7 +45,7 @@ def run(script, opened=None):
     told = []
     ready = Prepared(Stand(script), "/work", "python", "/package", ())
     runs = [] if opened is None else opened
-    outcome = DirectEngine(ready, runs.append).run("/job", told.append)
+    outcome = run_job(ready, "/job", told.append, runs.append)
     return outcome, told
 
 

@@ -12,9 +12,9 @@ from faults import ADVERSARIAL, LONG, REPOSITORY, answer, python_path, wait_for
 from remote_data import SHORT, WORKDIR, Laptop, has_measured, is_alone
 
 from gdnbench.errors import UsageError
-from gdnbench.remote.arrival import Homes, fetch
-from gdnbench.remote.sandbox import ModalHost, Packages
+from gdnbench.remote.host import ModalHost, Packages
 from gdnbench.remote.targets import ModalTarget
+from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch
 
 pytestmark = pytest.mark.slow
 
@@ -143,7 +143,7 @@ def test_a_sandbox_that_is_not_given_is_told_with_what_to_try(laptop, service):
 
 
 def test_without_modals_client_one_line_says_what_to_install(laptop, monkeypatch):
-    monkeypatch.setattr("gdnbench.remote.sandbox.find_spec", lambda _name: None)
+    monkeypatch.setattr("gdnbench.remote.host.find_spec", lambda _name: None)
     done = laptop("run", "--kernel", "all", "--on", "cloud")
     assert (done.code, done.out) == (5, "")
     assert "pip install 'gdnbench[modal]'" in done.err
@@ -187,11 +187,11 @@ def test_a_sandbox_is_terminated_after_any_error_and_one_that_is_not_is_told(ser
 def test_a_hostile_archive_of_a_sandbox_is_refused(service, tmp_path):
     (tmp_path / "out" / "results").mkdir(parents=True)
     (tmp_path / "out" / "results" / "run").symlink_to("/etc")
-    homes = Homes(tmp_path / "results", tmp_path / "profiles")
+    homes = OriginFolders(tmp_path / "results", tmp_path / "profiles")
     with closing(ModalHost(ModalTarget(gpu="B200"), Packages())) as host:
         host.connect(["true"])
         with pytest.raises(UsageError, match="neither a file nor a folder"):
-            fetch(host, str(tmp_path / "out"), homes)
+            fetch(host, str(tmp_path / "out"), homes, ExpectedOutput())
     assert not homes.results.exists()
     assert len(sandboxes(service)) == 1
 

@@ -1,9 +1,14 @@
-"""Starts a job's worker on a host and relays what it tells until the job has ended."""
+"""Runs a job's worker on a host, or on a cluster's node by `srun`, and relays its events until the job has ended.
+
+`srun` stays here, or on the login node, for as long as the job runs, so progress is live, Ctrl-C reaches the worker,
+and the exit code is the worker's. What is finished lies in the target's folder, which nodes and login node share.
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import select
 import signal
 import sys
@@ -12,9 +17,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from subprocess import PIPE, Popen, TimeoutExpired
 from types import FrameType
-from typing import BinaryIO, Protocol
 
 from gdnbench.errors import ConnectionLostError, MachineError, UsageError
 from gdnbench.process.channel import decode
@@ -30,12 +35,13 @@ from gdnbench.process.events import (
     TextPrinted,
 )
 from gdnbench.remote.environment import Prepared
-from gdnbench.remote.host import last_line, shell
+from gdnbench.remote.host import last_line, run_on_host, shell
 from gdnbench.remote.job import JOB, OUT
+from gdnbench.remote.targets import NamedTarget, SlurmTarget
 from gdnbench.report.console import without_commands
 
-PATIENCE_S = 120.0
-"""Seconds without a word from here after which a worker there ends its job."""
+SILENCE_TIMEOUT_S = 120.0
+"""Seconds without a line from here after which a worker there ends its job."""
 
 MOST_TEXT = 256 << 20
 """Bytes of one line, and characters of all that a command prints: a table of every case there is has a tenth."""
@@ -44,6 +50,7 @@ _BEAT_S = 10.0
 _POLL_S = 0.2
 _END_S = 10.0
 _CHUNK = 1 << 16
+_QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
 
 _WORK = """
 cd "$1" || exit 1
@@ -55,89 +62,76 @@ exec "$python" -P -m gdnbench worker %s --out %s
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How a job ended.
-
-    Attributes:
-        code: its exit code.
-        folders: what it left in its folder, by path from there.
-        printed: what it wrote to stdout.
-    """
+    """How a job ended: exit code, paths of what it left in its folder, and what it wrote to stdout."""
 
     code: int
     folders: tuple[str, ...]
     printed: str
 
 
-class Engine(Protocol):
-    """Starts a job that lies in a folder of a host, and relays what it tells."""
+@dataclass(frozen=True)
+class Launcher:
+    """The program that starts a worker on another machine than the host: `srun` of a Slurm target.
 
-    def run(self, folder: str, observer: Observer) -> JobOutcome:
-        """Runs the job to its end; Ctrl-C stops it there, and what is finished is kept.
-
-        Args:
-            folder: the job's, absolute, with `job.json` in it.
-            observer: told of every step.
-
-        Raises:
-            ConnectionLostError: if the host is no longer reached.
-            MachineError: if the worker cannot be started.
-        """
-
-
-@dataclass
-class DirectEngine:
-    """Runs a job's worker as a program of the host itself, or of one that another program there reaches.
-
-    Attributes:
-        ready: the target.
-        run_opened: told of the run that the job began, by id.
-        launcher: the program, with its arguments, that runs the worker's command; none for the host itself.
-        waiting: of a line that the launcher writes to stderr before the worker begins, what the worker waits for, in a
-            few words; empty where the line says nothing of that.
-        cure: what to do where the worker does not start.
+    `cancel` ends what may be left of the job; `hint` is for a worker that does not start.
     """
 
-    ready: Prepared
-    run_opened: Callable[[str], None]
-    launcher: tuple[str, ...] = ()
-    waiting: Callable[[str], str] = lambda _line: ""
-    cure: str = ""
+    argv: tuple[str, ...]
+    cancel: tuple[str, ...]
+    hint: str
 
-    def run(self, folder: str, observer: Observer) -> JobOutcome:
-        """As `Engine.run`."""
-        argv = [*self.launcher, *shell(_WORK, folder, self.ready.package, self.ready.python)]
+
+def slurm_launcher(named: NamedTarget, target: SlurmTarget, folder: str) -> Launcher:
+    """Returns the launcher of a job; its folder's name is the job's, by which it is cancelled."""
+    name = f"gdnbench-{PurePosixPath(folder).name}"
+    return Launcher(
+        ("srun", "--ntasks=1", "--unbuffered", *target.options, f"--job-name={name}"),
+        ("scancel", "--quiet", f"--name={name}"),
+        f"see the options of [targets.{named.name}] in {named.file}, and that nodes see its workdir",
+    )
+
+
+def run_job(
+    ready: Prepared,
+    folder: str,
+    observer: Observer,
+    run_opened: Callable[[str], None],
+    launcher: Launcher | None = None,
+) -> JobOutcome:
+    """Runs the job that lies in `folder`, an absolute path, to its end; Ctrl-C stops it, and keeps what is finished.
+
+    `observer` gets its progress, `run_opened` the ids of the runs that it begins. Raises ConnectionLostError if the
+    host is no longer reached, MachineError if the worker cannot be started, KeyboardInterrupt at a second Ctrl-C.
+    """
+    argv = [*(launcher.argv if launcher else ()), *shell(_WORK, folder, ready.package, ready.python)]
+    try:
         with tempfile.TemporaryFile() as errors:
-            process = self.ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
-            relay = _Relay(process, observer, self.run_opened, errors.fileno(), self.waiting)
+            process = ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
+            relay = _Relay(process, observer, run_opened, errors.fileno(), ready.host.name)
             try:
                 ended = relay.run()
                 if ended:
-                    _let_end(process)
+                    with suppress(TimeoutExpired):  # a launcher that is killed may leave its job behind
+                        process.wait(_END_S)
             finally:
                 kill(process)
             if ended is None:
-                raise self._lost(process, relay, errors)
-        return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
-
-    def _lost(self, process: Popen[bytes], relay: _Relay, errors: BinaryIO) -> MachineError:
-        errors.seek(0)
-        said = last_line(errors.read().decode(errors="replace"))
-        if relay.has_heard:
-            return ConnectionLostError(f"the connection to {self.ready.host.name} was cut: {said}")
-        return MachineError(
-            f"gdnbench does not start on {self.ready.host.name}: {said}",
-            self.cure or f"is there an interpreter at {self.ready.python}, with gdnbench's requirements?",
-        )
-
-
-def _let_end(process: Popen[bytes]) -> None:
-    """Waits a little for what started the worker: a launcher that is killed may leave its job behind."""
-    with suppress(TimeoutExpired):
-        process.wait(_END_S)
+                errors.seek(0)
+                reason = last_line(errors.read().decode(errors="replace"))
+                if relay.has_received:
+                    raise ConnectionLostError(f"the connection to {ready.host.name} was cut: {reason}")
+                hint = f"is there an interpreter at {ready.python}, with gdnbench's requirements?"
+                message = f"gdnbench does not start on {ready.host.name}: {reason}"
+                raise MachineError(message, launcher.hint if launcher else hint)
+    finally:
+        if launcher:
+            with suppress(OSError):
+                run_on_host(ready.host, launcher.cancel)
+    return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
 
 
 class _Relay:
-    """Reads what a worker tells, and tells it to stop."""
+    """Reads what a worker sends, and sends it the request to stop."""
 
     def __init__(
         self,
@@ -145,31 +139,31 @@ class _Relay:
         observer: Observer,
         run_opened: Callable[[str], None],
         errors: int,
-        waiting: Callable[[str], str],
+        host: str,
     ) -> None:
         self._process = process
-        self._errors = errors
-        self._errors_read = 0
-        self._waiting = waiting
-        self._waits = False
         self._observer = observer
         self._run_opened = run_opened
+        self._errors = errors
+        self._errors_read = 0
+        self._host = host
+        self._is_queued = False
         self._stops = 0
-        self._told_stops = 0
+        self._sent_stops = 0
         self._beat_s = time.monotonic()
-        self._rest = b""
+        self._unread = b""
         self.printed = io.StringIO()
-        self.has_heard = False
+        self.has_received = False
 
     def run(self) -> JobEnded | None:
-        """Returns with the last event; None if it never comes."""
-        previous = signal.signal(signal.SIGINT, self._note_stop)
+        """Returns the last event, or None if it never arrives."""
+        previous = signal.signal(signal.SIGINT, self._count_stop)
         try:
             return self._follow()
         finally:
             signal.signal(signal.SIGINT, previous)
 
-    def _note_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _count_stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stops += 1
 
     def _follow(self) -> JobEnded | None:
@@ -178,62 +172,56 @@ class _Relay:
         while True:
             self._pass_on_stops()
             ready, _, _ = select.select([output], [], [], _POLL_S)
-            if not self.has_heard:
-                self._tell_what_it_waits_for()
+            if not self.has_received:
+                self._report_queue()
             if not ready:
                 if self._process.poll() is not None:
                     return None
                 continue
             chunk = os.read(output, _CHUNK)
             if not chunk:
-                with suppress(Exception):
+                with suppress(TimeoutExpired):
                     self._process.wait(GRACE_S)
                 return None
-            *lines, self._rest = (self._rest + chunk).split(b"\n")
-            self._check_size(len(self._rest))
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            _check_size(len(self._unread))
             for line in lines:
                 ended = self._take(line)
                 if ended:
                     return ended
 
-    @staticmethod
-    def _check_size(size: int) -> None:
-        if size > MOST_TEXT:
-            raise UsageError(f"the target prints more than {MOST_TEXT >> 20} MiB, which is refused", "is it yours?")
-
-    def _tell_what_it_waits_for(self) -> None:
+    def _report_queue(self) -> None:
         # By its own offset: the process writes at that of the file, which it shares.
-        said = os.pread(self._errors, _CHUNK, self._errors_read)
-        whole, line_feed, _ = said.rpartition(b"\n")
-        self._errors_read += len(whole) + len(line_feed)
-        for line in whole.decode(errors="replace").splitlines():
-            if what := self._waiting(line):
-                self._waits = True
-                self._observer(StepChanged(what))
+        text = os.pread(self._errors, _CHUNK, self._errors_read)
+        lines, line_feed, _ = text.rpartition(b"\n")
+        self._errors_read += len(lines) + len(line_feed)
+        for queued in _QUEUED.finditer(lines.decode(errors="replace")):
+            self._is_queued = True
+            self._observer(StepChanged(f"job {queued[1]} waits in the queue of {self._host}"))
 
     def _pass_on_stops(self) -> None:
-        if self._stops > self._told_stops:
-            if self._told_stops or (self._waits and not self.has_heard):
+        if self._stops > self._sent_stops:
+            if self._sent_stops or (self._is_queued and not self.has_received):
                 raise KeyboardInterrupt
-            self._told_stops = self._stops
+            self._sent_stops = self._stops
             self._observer(NoteMade("stopping; what is finished comes home (Ctrl-C again leaves it there)"))
-            self._say(b"stop\n")
+            self._send(b"stop\n")
         elif time.monotonic() - self._beat_s > _BEAT_S:
-            self._say(b"\n")
+            self._send(b"\n")
 
-    def _say(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         self._beat_s = time.monotonic()
         assert self._process.stdin is not None
         with suppress(OSError):  # that it is gone shows on its stdout
             self._process.stdin.write(line)
 
     def _take(self, line: bytes) -> JobEnded | None:
-        """One line; a greeting that a login shell prints is none of ours."""
+        """Handles one line; other lines than events are a login shell's greeting."""
         try:
             event: CommandEvent = decode(line, EVENTS)
         except ValueError:
             return None
-        self.has_heard = True
+        self.has_received = True
         match event:
             case JobEnded():
                 return event
@@ -241,10 +229,15 @@ class _Relay:
                 self._run_opened(run_id)
             case TextPrinted("stdout", text):
                 self.printed.write(text)
-                self._check_size(self.printed.tell())
+                _check_size(self.printed.tell())
             case TextPrinted(_, text):
                 sys.stderr.write(without_commands(text))
                 sys.stderr.flush()
             case _:
                 self._observer(event)
         return None
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_TEXT:
+        raise UsageError(f"the target prints more than {MOST_TEXT >> 20} MiB, which is refused", "is it yours?")

@@ -1,7 +1,7 @@
-"""The far end of a job: runs its command, tells of it, and stops it when nobody is there any more.
+"""The target's side of a job: runs its command, sends events, and stops the command when the client is gone.
 
-The worker's stdin is the way to stop it: a line `stop`, or its end, means Ctrl-C. Whatever else arrives there says that
-someone is still listening. What is finished by then is kept as it is after Ctrl-C in a terminal.
+A line `stop` on the worker's stdin, or its end, means Ctrl-C; any other line says that the client is connected. What is
+finished by then is kept as after Ctrl-C in a terminal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, CommandOrigin
 from gdnbench.process.child import Child, exit_code_of_child
 from gdnbench.process.events import CommandEvent, JobEnded, RunOpened, TextPrinted, write_event
-from gdnbench.remote.job import RemoteJob, held, read_job, run_id, take_up
+from gdnbench.remote.job import RemoteJob, locked, read_job, run_id, take_up
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
 
@@ -33,23 +33,17 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def work(path: Path, out: Path, events: int, stops: int | None) -> ExitCode:
-    """Does a job; gives the exit code of its command, which the last event has, too.
+    """Does a job, with `out` as the command's working folder; returns the exit code of its command.
 
-    Args:
-        path: the job's file.
-        out: the folder for what the command writes; it is its working folder.
-        events: the descriptor to tell on.
-        stops: the descriptor that says when to stop; None where none does, and only a signal stops it.
-
-    Raises:
-        UsageError: if the file is no job.
+    `events` is the descriptor to write events to, `stops` that of requests to stop, or None where only a signal stops
+    it. Raises UsageError if the file is no job.
     """
     job = read_job(path)
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     stream = _EventStream(events)
     try:
-        with held(out.parent):
+        with locked(out.parent):
             words = _words(job, out)
             _check_gpu(job)
             code = _Command(job, words, out, stream, stops).run()
@@ -62,15 +56,15 @@ def work(path: Path, out: Path, events: int, stops: int | None) -> ExitCode:
 
 
 def left_in(out: Path) -> list[str]:
-    """What a command left in its folder: runs, finished or not, and files beside them."""
-    found = []
+    """Returns what a command left in its folder: runs, finished or not, and files beside them."""
+    left = []
     for path in sorted(out.iterdir()):
-        found += [f"{path.name}/{each.name}" for each in sorted(path.iterdir())] if path.is_dir() else [path.name]
-    return found
+        left += [f"{path.name}/{each.name}" for each in sorted(path.iterdir())] if path.is_dir() else [path.name]
+    return left
 
 
 def _words(job: RemoteJob, out: Path) -> list[str]:
-    """The command's words; a run that is whole already is only shown."""
+    """Returns the command's words; a run that is whole already is only shown."""
     if not job.resume:
         return job.words
     run = take_up(out, job.resume)
@@ -81,11 +75,7 @@ def _words(job: RemoteJob, out: Path) -> list[str]:
 
 
 def _check_gpu(job: RemoteJob) -> None:
-    """Refuses a GPU that is not of the models asked for.
-
-    Raises:
-        GpuNotFoundError: if so, or there is none. `doctor` finds that out by itself.
-    """
+    """Raises GpuNotFoundError for a GPU of another model, or none; `doctor` finds that out by itself."""
     if not job.models or job.gpu.strip().lower() == CPU or (job.verb == "doctor" and not job.calibrates):
         return
     wanted = f"{job.target or 'this machine'} is to have a GPU of model {' or '.join(job.models)}"
@@ -96,8 +86,8 @@ def _check_gpu(job: RemoteJob) -> None:
     except GpuNotFoundError as error:
         raise GpuNotFoundError(f"{wanted}. {error.message}", _WRONG_GPU) from error
     if chosen is None or not any(is_model(model, chosen) for model in job.models):
-        there = f"an {chosen.name} would be taken" if chosen else "it has no NVIDIA GPU that CUDA may use"
-        raise GpuNotFoundError(f"{wanted}, and {there}.", _WRONG_GPU)
+        reason = f"an {chosen.name} would be taken" if chosen else "it has no NVIDIA GPU that CUDA may use"
+        raise GpuNotFoundError(f"{wanted}, and {reason}.", _WRONG_GPU)
 
 
 class _EventStream:
