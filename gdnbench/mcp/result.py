@@ -48,6 +48,14 @@ class Ended:
     notes: Sequence[str] = field(default=())
 
 
+def call_of(name: str, **arguments: object) -> str:
+    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
+    filled = ", ".join(
+        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
+    )
+    return f"{name}({filled})".replace('"{offset}"', "{offset}")
+
+
 def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
     """Returns the fields of every result; `meanings` are of exit codes where they differ from `ExitCode`."""
     known = {**{code.value: code.meaning for code in ExitCode}, **meanings}

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp.result import Digest
+from gdnbench.mcp.result import Digest, call_of
 from gdnbench.model.status import CLOCKS
 
 Row = Mapping[str, Any]
@@ -18,6 +18,7 @@ _WIDEST = 100.0  # largest ratio of the ends of an interval
 _LONG_LIST = 40  # characters; the column `workload` shortens longer ones
 MOST_WARNINGS = 4
 _MOST_TIED = 8
+_FIELD = re.compile(r"(?:(?P<new>\w+)=)?(?P<old>\w+)(?:(?P<between>\.\.|:)(?P<high>\w+)|(?P<cut>~)(?P<most>\d*))?")
 
 
 def present(**fields: Any) -> dict[str, Any]:
@@ -26,21 +27,25 @@ def present(**fields: Any) -> dict[str, Any]:
 
 
 def pick(row: Row, names: str) -> dict[str, Any]:
-    """Returns the named fields of a row, separated by blanks; `new=old` gives the field `old` a new name."""
-    pairs = (name.partition("=") for name in names.split())
-    return present(**{new: row.get(old or new) for new, _, old in pairs})
+    """Returns the named fields of a row that have a value; `new=old` gives the field `old` a new name.
 
-
-def pair(row: Row, low: str, high: str) -> list[float] | None:
-    """Returns the ends of an interval, or None if one is unknown."""
-    first, last = row.get(low), row.get(high)
-    return None if first is None or last is None else [float(first), float(last)]
-
-
-def interval(row: Row, low: str, high: str) -> list[float] | None:
-    """Returns the ends of an interval of a time or ratio, or None if unknown or too far apart to tell anything."""
-    ends = pair(row, low, high)
-    return None if ends is None or ends[1] > _WIDEST * ends[0] else ends
+    `text~300` is the first line of a text, cut to 300 characters (by default 160). `low..high` is an interval of a time
+    or ratio, left out if its ends are unknown or too far apart to tell anything; `low:high` is left out if unknown.
+    """
+    fields: dict[str, Any] = {}
+    for name in names.split():
+        match = _FIELD.fullmatch(name)
+        assert match
+        value = row.get(match["old"])
+        if match["cut"]:
+            value = cut_text(value, int(match["most"] or 160))
+        elif high := match["high"]:
+            ends = [value, row.get(high)]
+            value = None if None in ends else [float(end) for end in ends if end is not None]
+            if value and match["between"] == ".." and value[1] > _WIDEST * value[0]:
+                value = None
+        fields[match["new"] or match["old"]] = value
+    return present(**fields)
 
 
 def cut_text(text: str | None, most: int = 160) -> str:
@@ -66,7 +71,8 @@ class Workloads:
     @classmethod
     def between(cls, rows: Sequence[Row], before: str, after: str) -> Workloads:
         """Makes them of rows whose axes are the columns between two others."""
-        return cls(rows, axes_between(rows[0], before, after) if rows else [])
+        names = list(rows[0]) if rows else []
+        return cls(rows, names[names.index(before) + 1 : names.index(after)] if {before, after} <= set(names) else [])
 
     def format(self, row: Row) -> str:
         """Returns a row's workload, as the parameter `shape` takes it."""
@@ -81,12 +87,6 @@ class Workloads:
                 raise UsageError(f"shape: {axis!r} is no axis of this run", f"its axes are {', '.join(self._axes)}")
             wanted.setdefault(axis, []).extend(sizes.split(","))
         return [row for row in rows if all(_size(row, axis) in sizes for axis, sizes in wanted.items())]
-
-
-def axes_between(row: Row, before: str, after: str) -> list[str]:
-    """Returns the columns between two others, which are the axes of a row."""
-    names = list(row)
-    return names[names.index(before) + 1 : names.index(after)] if {before, after} <= set(names) else []
 
 
 def _size(row: Row, axis: str) -> str:
@@ -115,34 +115,22 @@ class RowFilter:
         own = [str(row.get(field) or "") for field in ("label", "kernel", "preset")]
         return not self.kernels or any(fnmatchcase(each, name) for name in self.kernels for each in own)
 
-    def more(self, run: str) -> str:
-        """Returns the call for the other rows of a run."""
-        return call_of("show", run=run, kernel=",".join(self.kernels), shape=self.shape, offset="{offset}")
 
-
-def call_of(name: str, **arguments: object) -> str:
-    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
-    filled = ", ".join(
-        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
-    )
-    return f"{name}({filled})".replace('"{offset}"', "{offset}")
-
-
-def digest_run(document: Any, rows: RowFilter) -> Digest:
+def digest_run(document: Any, wanted: RowFilter) -> Digest:
     """Makes a row per case of what `run`, `sweep` or `show` printed.
 
     Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
     """
     if "sweep" in document:
-        return _digest_sweep(document, rows)
+        return _digest_sweep(document, wanted)
     if "rows" in document:
-        return _digest_step(document, rows)
+        return _digest_step(document, wanted)
     if "measurements" in document:
-        return _digest_cases(document, rows)
+        return _digest_cases(document, wanted)
     return Digest({"plan": document})  # --dry-run
 
 
-def _stored(document: Row, rows: RowFilter, name: str, digested: list[dict[str, Any]], **fields: Any) -> Digest:
+def _stored(document: Row, wanted: RowFilter, name: str, rows: list[dict[str, Any]], **fields: Any) -> Digest:
     """Makes the digest of a stored run: what heads it, further fields, and its rows under `name`."""
     run = document.get("run") or {}
     warnings = [*(run.get("warnings") or []), *(document.get("warnings") or [])]
@@ -157,8 +145,9 @@ def _stored(document: Row, rows: RowFilter, name: str, digested: list[dict[str, 
         left_out=document.get("left_out"),
         **fields,
     )
-    more = rows.more(str(run.get("run_id") or " ".join(document.get("runs") or [])))
-    return Digest({**head, name: digested}, name, rows.offset, more)
+    again = str(run.get("run_id") or " ".join(document.get("runs") or []))
+    more = call_of("show", run=again, kernel=",".join(wanted.kernels), shape=wanted.shape, offset="{offset}")
+    return Digest({**head, name: rows}, name, wanted.offset, more)
 
 
 def _digest_cases(document: Row, wanted: RowFilter) -> Digest:
@@ -174,9 +163,11 @@ def _digest_cases(document: Row, wanted: RowFilter) -> Digest:
     own = [row for row in chosen if row.get("timer") not in CLOCKS]
     own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: puts last what is left out first
     digested = [_case(row, workloads, clocks.get(key(row), {})) for row in own]
+    mean = "kernel=label time_us over speedup interval=speedup_lo..speedup_hi verdict slower_at worst=worst_speedup"
     suite = document.get("suite")
-    means = suite and {"name": suite["name"], "weighted_geomeans": list(map(_mean, suite["kernels"]))}
-    return _stored(document, wanted, "cases", digested, same_for_all=workloads.same, suite=means)
+    means = suite and [pick(row, f"{mean} worst_at=worst_workload") for row in suite["kernels"]]
+    suite = suite and {"name": suite["name"], "weighted_geomeans": means}
+    return _stored(document, wanted, "cases", digested, same_for_all=workloads.same, suite=suite)
 
 
 def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
@@ -184,26 +175,12 @@ def _case(row: Row, workloads: Workloads, clock: Row) -> dict[str, Any]:
         kernel=row["label"],
         workload=workloads.format(row),
         role=None if row.get("role") == "kernel" else row.get("role"),
-        **pick(row, "card status"),
-        reason=cut_text(row.get("reason"), 300),
+        **pick(row, "card status reason~300"),
         **pick(clock, "kernel_time_us=time_us kernel_sol=sol"),
-        time_us=row.get("time_us"),
-        time_interval=interval(row, "time_lo_us", "time_hi_us"),
-        speedup=row.get("vs_baseline"),
-        speedup_interval=interval(row, "vs_lo", "vs_hi"),
-        **pick(row, "verdict sol"),
-        kernel_speedup=clock.get("vs_baseline"),
-        kernel_speedup_interval=interval(clock, "vs_lo", "vs_hi"),
-        kernel_verdict=clock.get("verdict"),
-        warnings=cut_text(row.get("warnings"), 120),
-    )
-
-
-def _mean(row: Row) -> dict[str, Any]:
-    return present(
-        **pick(row, "kernel=label time_us over speedup"),
-        interval=interval(row, "speedup_lo", "speedup_hi"),
-        **pick(row, "verdict slower_at worst=worst_speedup worst_at=worst_workload"),
+        **pick(row, "time_us time_interval=time_lo_us..time_hi_us"),
+        **pick(row, "speedup=vs_baseline speedup_interval=vs_lo..vs_hi verdict sol"),
+        **pick(clock, "kernel_speedup=vs_baseline kernel_speedup_interval=vs_lo..vs_hi kernel_verdict=verdict"),
+        **pick(row, "warnings~120"),
     )
 
 
@@ -223,13 +200,9 @@ def _digest_sweep(document: Row, wanted: RowFilter) -> Digest:
         )
         for best in workloads.choose(bests, wanted.shape)
     ]
-    digested = [
-        present(
-            point=point["label"],
-            workload=workloads.format(point),
-            **pick(point, "place slower_by"),
-            interval=pair(point, "slower_lo", "slower_hi"),
-        )
+    rows = [
+        {"point": point["label"], "workload": workloads.format(point)}
+        | pick(point, "place slower_by interval=slower_lo:slower_hi")
         for point in wanted.choose(points, workloads)
     ]
     failed = [row for row in document["measurements"] if row["status"] != "ok"]
@@ -237,7 +210,7 @@ def _digest_sweep(document: Row, wanted: RowFilter) -> Digest:
         document,
         wanted,
         "points",
-        digested,
+        rows,
         same_for_all=workloads.same,
         plateaus=plateaus,
         one_for_all=[present(**each) for each in sweep.get("one_for_all") or []],
@@ -245,39 +218,23 @@ def _digest_sweep(document: Row, wanted: RowFilter) -> Digest:
     )
 
 
+_STEP = (
+    "kernel=label workload path l2 status reason~ step_us interval=step_lo_us..step_hi_us kernels_us versus speedup"
+    " speedup_interval=speedup_lo..speedup_hi verdict"
+)
+_LAUNCH = (
+    "way arguments status reason~ host_us host_interval=host_lo_us..host_hi_us gap_us gap_interval=gap_lo_us..gap_hi_us"
+)
+
+
 def _digest_step(document: Row, wanted: RowFilter) -> Digest:
     rows: list[Row] = document["rows"]
-    if any("way" in row for row in rows):
-        return _stored(document, wanted, "launches", list(map(_launch, rows)))
+    if any("way" in row for row in rows):  # --launches: ways of launching an empty kernel
+        return _stored(document, wanted, "launches", [pick(row, _LAUNCH) for row in rows])
     words = set(wanted.shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
     if unknown := words - known.keys():
         hint = f"its workloads are told in {', '.join(known)}"
         raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", hint)
     chosen = [row for row in rows if not row.get("is_again") and words <= set(row["workload"].split())]
-    steps = [
-        present(
-            **pick(row, "kernel=label workload path l2 status"),
-            reason=cut_text(row.get("reason")),
-            step_us=row["step_us"],
-            interval=interval(row, "step_lo_us", "step_hi_us"),
-            **pick(row, "kernels_us versus speedup"),
-            speedup_interval=interval(row, "speedup_lo", "speedup_hi"),
-            verdict=row["verdict"],
-        )
-        for row in chosen
-        if wanted.names(row)
-    ]
-    return _stored(document, wanted, "steps", steps)
-
-
-def _launch(row: Row) -> dict[str, Any]:
-    """Makes a row of `step --launches`: a way of launching an empty kernel."""
-    return present(
-        **pick(row, "way arguments status"),
-        reason=cut_text(row.get("reason")),
-        host_us=row["host_us"],
-        host_interval=interval(row, "host_lo_us", "host_hi_us"),
-        gap_us=row["gap_us"],
-        gap_interval=interval(row, "gap_lo_us", "gap_hi_us"),
-    )
+    return _stored(document, wanted, "steps", [pick(row, _STEP) for row in chosen if wanted.names(row)])

@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.mcp.result import Digest
-from gdnbench.mcp.run_digests import call_of
+from gdnbench.mcp.result import Digest, call_of
 from gdnbench.origin import EVIDENCE, LEDGER, PROFILES, RESULTS
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
 
@@ -160,9 +159,9 @@ def _inside_hint() -> str:
 class Parameter:
     """A parameter of a tool: what it is of the verb, and how a value is checked.
 
-    `of` names the verb's parameter, by default one of the same name; with `is_own` it is none of the verb's, and
-    `about` describes it. The verb's help describes the others, unless `about` does. `most` is the largest number, or
-    the longest item of a list in characters. A list that `is_filled` has an item or more.
+    `of` names the verb's parameter, by default one of the same name; one with a `kind` of its own is none of the
+    verb's. The verb's help describes it, unless `about` does. `most` is the largest number, or the longest item of a
+    list in characters. A list that `is_filled` has an item or more.
     """
 
     name: str
@@ -170,19 +169,16 @@ class Parameter:
     check: Check = check_name
     about: str = ""
     default: str = ""
-    kind: type = str
+    kind: type | None = None
     most: int | None = None
-    is_own: bool = False
     is_list: bool = False
     is_filled: bool = False
     required: bool = False
 
     def definition(self, verb: Mapping[str, VerbParameter]) -> tuple[Any, ...]:
         """Returns the field of the tool's struct."""
-        kind, about, least = self.kind, self.about, 0
-        if not self.is_own:
-            row = verb[self.of or self.name]
-            kind, about, least = row.kind, self.about or row.help, row.least or 0
+        row = VerbParameter("", "", self.kind) if self.kind else verb[self.of or self.name]
+        kind, about, least = row.kind, self.about or row.help, row.least or 0
         if self.is_list:
             limits = Meta(ge=least) if kind is int else Meta(max_length=self.most or _LONGEST)
             items = list[Annotated[kind, limits]]  # type: ignore[valid-type]
@@ -257,7 +253,7 @@ class BoundTool:
         options: Options = {}
         for each in self.tool.parameters:
             value = values[each.name]
-            if value and not each.is_own:
+            if value and not each.kind:
                 name = each.of or each.name
                 items = [each.check(item, each.name) if isinstance(item, str) else item for item in _listed(value)]
                 flat = [item for item in items for item in _listed(item)]
@@ -293,12 +289,13 @@ class Call:
     @property
     def offset(self) -> int:
         """How many rows to leave out."""
-        return int(self.values["offset"])
+        return int(self.values.get("offset", 0))
 
     @property
     def more(self) -> str:
-        """The call for the rows after these."""
-        return call_of(self.tool.name, **{**self.values, "offset": "{offset}"})
+        """The call for the rows after these; it writes nothing."""
+        values = self.values if not self.tool.writes else {"entry": self.values.get("entry")}
+        return call_of(self.tool.name, **{**values, "offset": "{offset}"})
 
     def read(self, output: str) -> Digest:
         """Returns what a model needs of the command's output.
