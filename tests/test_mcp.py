@@ -73,7 +73,7 @@ STORED = {
     "ncu": ("ncu", {"reports": REPORT}),
     "ncu-diff": ("ncu", {"reports": REPORT, "against": REPORTS[1]}),
 }
-ANSWERS = ROOT / "tests" / "data" / "golden" / "mcp"
+ANSWERS = ROOT / "tests" / "data" / "mcp"
 
 
 @pytest.mark.parametrize("name", STORED)
