@@ -7,7 +7,7 @@ def main() -> int:
     """Runs the command line; returns exit code 70, which nothing else has, if it does not load."""
     try:
         from gdnbench.verbs.app import main as run
-    except KeyboardInterrupt:  # `exit_code_of`, which says the same, may not be imported yet
+    except KeyboardInterrupt:  # `run_to_exit_code`, which says the same, may not be imported yet
         exec("")
         return 130
     except Exception:  # such as a truncated compiled module: Python's own exit code, 1, would mean a regression

@@ -15,7 +15,7 @@ from faults import answer
 
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
 from gdnbench.process.events import PhaseBegun, UnitDone
-from gdnbench.verbs.outcome import WIDEST, exit_code_of
+from gdnbench.verbs.outcome import WIDEST, run_to_exit_code
 
 GDNBENCH = [sys.executable, "-m", "gdnbench"]
 
@@ -35,7 +35,7 @@ def fails(error):
 
 
 def test_a_crash_is_one_line_a_log_and_a_code_of_its_own(capsys, state):
-    assert exit_code_of(fails(KeyError("heads"))) == ExitCode.CRASHED == 70
+    assert run_to_exit_code(fails(KeyError("heads"))) == ExitCode.CRASHED == 70
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: gdnbench itself failed: KeyError: 'heads'\n")
@@ -51,14 +51,14 @@ def test_a_crash_is_one_line_a_log_and_a_code_of_its_own(capsys, state):
 def test_a_crash_whose_log_cannot_be_written_is_told_whole(capsys, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert exit_code_of(fails(ZeroDivisionError("1/0"))) == ExitCode.CRASHED
+    assert run_to_exit_code(fails(ZeroDivisionError("1/0"))) == ExitCode.CRASHED
     assert "ZeroDivisionError: 1/0" in capsys.readouterr().err
 
 
 def test_only_the_last_logs_are_kept(state, monkeypatch):
     for number in range(25):
         monkeypatch.setattr("os.getpid", lambda number=number: 1000 + number)
-        exit_code_of(fails(KeyError(number)))
+        run_to_exit_code(fails(KeyError(number)))
     assert len(list(state.rglob("crash-*.log"))) == 20
 
 
@@ -80,7 +80,7 @@ def test_only_the_last_logs_are_kept(state, monkeypatch):
     ],
 )
 def test_every_end_has_its_code(capsys, error, code):
-    assert exit_code_of(fails(error)) == code
+    assert run_to_exit_code(fails(error)) == code
     err = capsys.readouterr().err
     assert "Traceback" not in err
     assert max(map(len, err.split()), default=0) < 300
@@ -93,7 +93,7 @@ def test_a_warning_about_what_was_left_out_is_said_once_and_others_as_ever(capsy
         for _ in range(3):
             warnings.warn("a run is left out", LeftOutWarning, stacklevel=1)
 
-    assert exit_code_of(command) == 0
+    assert run_to_exit_code(command) == 0
     assert capsys.readouterr().err == "warning: a run is left out\n"
 
 

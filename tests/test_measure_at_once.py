@@ -9,7 +9,7 @@ import pytest
 
 from gdnbench.errors import ExitCode
 from gdnbench.measure.exit_code import gravest_code
-from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_parallel, worst_code
+from gdnbench.verbs.parallel import RunJob, RunOutcome, run_parallel, worst_code
 
 FAKE = """
 import json, os, signal, sys, time

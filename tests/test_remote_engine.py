@@ -22,8 +22,8 @@ from gdnbench.process.events import (
     TextPrinted,
     UnitDone,
 )
-from gdnbench.remote.engine import run_job
 from gdnbench.remote.environment import Prepared
+from gdnbench.remote.forward import run_job
 from gdnbench.remote.host import LocalHost
 from gdnbench.remote.targets import LocalTarget, NamedTarget
 from gdnbench.verbs.on_target import run_on
@@ -118,7 +118,7 @@ def test_what_a_target_prints_commands_no_terminal_and_keeps_its_colours(capsys,
     "script", ["while True: print('x' * 65536, end='')", printing(TextPrinted("stdout", "x" * 999))]
 )
 def test_a_target_that_prints_without_end_is_refused(monkeypatch, script):
-    monkeypatch.setattr("gdnbench.remote.engine.MOST_TEXT", 500)
+    monkeypatch.setattr("gdnbench.remote.forward.MOST_TEXT", 500)
     with pytest.raises(UsageError, match="the target prints more than"):
         run(script)
 
@@ -180,7 +180,7 @@ def test_a_second_ctrl_c_does_not_wait():
 
 
 def test_the_worker_hears_that_somebody_is_there(monkeypatch):
-    monkeypatch.setattr("gdnbench.remote.engine._BEAT_S", 0.1)
+    monkeypatch.setattr("gdnbench.remote.forward._BEAT_S", 0.1)
     outcome, told = run(f"ENDS = ['']\n{ECHO}")
     assert outcome.code == 130
     assert NoteMade("heard ") in told

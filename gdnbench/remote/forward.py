@@ -1,24 +1,49 @@
-"""Runs a command on the target that has its GPU, and downloads what it wrote."""
+"""Runs a command on the target that has its GPU: sends the job, relays its worker's events, downloads its output.
+
+On a cluster, `srun` starts the worker on a node. `srun` stays here, or on the login node, for as long as the job runs,
+so progress is live, Ctrl-C reaches the worker, and the exit code is the worker's. What is finished lies in the target's
+folder, which nodes and login node share.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import re
 import secrets
+import select
 import shlex
+import signal
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from subprocess import PIPE, Popen, TimeoutExpired
+from types import FrameType
 
-from gdnbench.errors import ConnectionLostError, GdnbenchError, GpuNotFoundError, UsageError
+from gdnbench.errors import ConnectionLostError, GdnbenchError, GpuNotFoundError, MachineError, UsageError
 from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, out_option
-from gdnbench.process.events import Observer, StepChanged
-from gdnbench.remote.engine import SILENCE_TIMEOUT_S, JobOutcome, run_job, slurm_launcher
+from gdnbench.process.channel import decode
+from gdnbench.process.command import GRACE_S, kill
+from gdnbench.process.events import (
+    EVENTS,
+    CommandEvent,
+    JobEnded,
+    NoteMade,
+    Observer,
+    RunOpened,
+    StepChanged,
+    TextPrinted,
+)
 from gdnbench.remote.environment import Prepared, prepare, put_files
-from gdnbench.remote.host import Host, run_on_host
+from gdnbench.remote.host import Host, last_line, run_on_host, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
     NamedTarget,
@@ -29,7 +54,210 @@ from gdnbench.remote.targets import (
     targets_with,
 )
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
+from gdnbench.report.console import without_commands
 from gdnbench.verb_table import VERBS
+
+SILENCE_TIMEOUT_S = 120.0
+"""Seconds without a line from here after which a worker there ends its job."""
+
+MOST_TEXT = 256 << 20
+"""Bytes of one line, and characters of all that a command prints: a table of every case there is has a tenth."""
+
+_BEAT_S = 10.0
+_POLL_S = 0.2
+_END_S = 10.0
+_CHUNK = 1 << 16
+_QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
+
+_WORK = """
+cd "$1" || exit 1
+case "$3" in '~/'*) python="$HOME/${3#??}";; *) python="$3";; esac
+export PYTHONPATH="$2${PYTHONPATH:+:$PYTHONPATH}" PYTHONUTF8=1
+exec "$python" -P -m gdnbench worker %s --out %s
+""" % (JOB, OUT)  # noqa: UP031 - braces are the shell's
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a job ended: exit code, paths of what it left in its folder, and what it wrote to stdout."""
+
+    code: int
+    folders: tuple[str, ...]
+    printed: str
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The program that starts a worker on another machine than the host: `srun` of a Slurm target.
+
+    `cancel` ends what may be left of the job; `hint` is for a worker that does not start.
+    """
+
+    argv: tuple[str, ...]
+    cancel: tuple[str, ...]
+    hint: str
+
+
+def slurm_launcher(named: NamedTarget, target: SlurmTarget, folder: str) -> Launcher:
+    """Returns the launcher of a job; its folder's name is the job's, by which it is cancelled."""
+    name = f"gdnbench-{PurePosixPath(folder).name}"
+    return Launcher(
+        ("srun", "--ntasks=1", "--unbuffered", *target.options, f"--job-name={name}"),
+        ("scancel", "--quiet", f"--name={name}"),
+        f"see the options of [targets.{named.name}] in {named.file}, and that nodes see its workdir",
+    )
+
+
+def run_job(
+    ready: Prepared,
+    folder: str,
+    observer: Observer,
+    run_opened: Callable[[str], None],
+    launcher: Launcher | None = None,
+) -> JobOutcome:
+    """Runs the job that lies in `folder`, an absolute path, to its end; Ctrl-C stops it, and keeps what is finished.
+
+    `observer` gets its progress, `run_opened` the ids of the runs that it begins. Raises ConnectionLostError if the
+    host is no longer reached, MachineError if the worker cannot be started, KeyboardInterrupt at a second Ctrl-C.
+    """
+    argv = [*(launcher.argv if launcher else ()), *shell(_WORK, folder, ready.package, ready.python)]
+    try:
+        with tempfile.TemporaryFile() as errors:
+            process = ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
+            relay = _Relay(process, observer, run_opened, errors.fileno(), ready.host.name)
+            try:
+                ended = relay.run()
+                if ended:
+                    with suppress(TimeoutExpired):  # a launcher that is killed may leave its job behind
+                        process.wait(_END_S)
+            finally:
+                kill(process)
+            if ended is None:
+                errors.seek(0)
+                reason = last_line(errors.read().decode(errors="replace"))
+                if relay.has_received:
+                    raise ConnectionLostError(f"the connection to {ready.host.name} was cut: {reason}")
+                hint = f"is there an interpreter at {ready.python}, with gdnbench's requirements?"
+                message = f"gdnbench does not start on {ready.host.name}: {reason}"
+                raise MachineError(message, launcher.hint if launcher else hint)
+    finally:
+        if launcher:
+            with suppress(OSError):
+                run_on_host(ready.host, launcher.cancel)
+    return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
+
+
+class _Relay:
+    """Reads what a worker sends, and sends it the request to stop."""
+
+    def __init__(
+        self,
+        process: Popen[bytes],
+        observer: Observer,
+        run_opened: Callable[[str], None],
+        errors: int,
+        host: str,
+    ) -> None:
+        self._process = process
+        self._observer = observer
+        self._run_opened = run_opened
+        self._errors = errors
+        self._errors_read = 0
+        self._host = host
+        self._is_queued = False
+        self._stops = 0
+        self._sent_stops = 0
+        self._beat_s = time.monotonic()
+        self._unread = b""
+        self.printed = io.StringIO()
+        self.has_received = False
+
+    def run(self) -> JobEnded | None:
+        """Returns the last event, or None if it never arrives."""
+        previous = signal.signal(signal.SIGINT, self._count_stop)
+        try:
+            return self._follow()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _count_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stops += 1
+
+    def _follow(self) -> JobEnded | None:
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        while True:
+            self._pass_on_stops()
+            ready, _, _ = select.select([output], [], [], _POLL_S)
+            if not self.has_received:
+                self._report_queue()
+            if not ready:
+                if self._process.poll() is not None:
+                    return None
+                continue
+            chunk = os.read(output, _CHUNK)
+            if not chunk:
+                with suppress(TimeoutExpired):
+                    self._process.wait(GRACE_S)
+                return None
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            _check_size(len(self._unread))
+            for line in lines:
+                ended = self._take(line)
+                if ended:
+                    return ended
+
+    def _report_queue(self) -> None:
+        # By its own offset: the process writes at that of the file, which it shares.
+        text = os.pread(self._errors, _CHUNK, self._errors_read)
+        lines, line_feed, _ = text.rpartition(b"\n")
+        self._errors_read += len(lines) + len(line_feed)
+        for queued in _QUEUED.finditer(lines.decode(errors="replace")):
+            self._is_queued = True
+            self._observer(StepChanged(f"job {queued[1]} waits in the queue of {self._host}"))
+
+    def _pass_on_stops(self) -> None:
+        if self._stops > self._sent_stops:
+            if self._sent_stops or (self._is_queued and not self.has_received):
+                raise KeyboardInterrupt
+            self._sent_stops = self._stops
+            self._observer(NoteMade("stopping; what is finished comes home (Ctrl-C again leaves it there)"))
+            self._send(b"stop\n")
+        elif time.monotonic() - self._beat_s > _BEAT_S:
+            self._send(b"\n")
+
+    def _send(self, line: bytes) -> None:
+        self._beat_s = time.monotonic()
+        assert self._process.stdin is not None
+        with suppress(OSError):  # that it is gone shows on its stdout
+            self._process.stdin.write(line)
+
+    def _take(self, line: bytes) -> JobEnded | None:
+        """Handles one line; other lines than events are a login shell's greeting."""
+        try:
+            event: CommandEvent = decode(line, EVENTS)
+        except ValueError:
+            return None
+        self.has_received = True
+        match event:
+            case JobEnded():
+                return event
+            case RunOpened(run_id):
+                self._run_opened(run_id)
+            case TextPrinted("stdout", text):
+                self.printed.write(text)
+                _check_size(self.printed.tell())
+            case TextPrinted(_, text):
+                sys.stderr.write(without_commands(text))
+                sys.stderr.flush()
+            case _:
+                self._observer(event)
+        return None
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_TEXT:
+        raise UsageError(f"the target prints more than {MOST_TEXT >> 20} MiB, which is refused", "is it yours?")
 
 
 @dataclass

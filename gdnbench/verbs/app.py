@@ -14,7 +14,7 @@ from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.process.command import termination_as_interrupt
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import MARKUP, Listed
-from gdnbench.verbs.outcome import ended_by_none, exit_code_of, prepare_streams
+from gdnbench.verbs.outcome import ended_by_none, prepare_streams, run_to_exit_code
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
 
@@ -104,6 +104,6 @@ def main() -> int:
         take_events()
     prepare_streams()
     with termination_as_interrupt():
-        code = exit_code_of(app)
+        code = run_to_exit_code(app)
     exec("")  # where an interrupt left an earlier one, as dataclasses run it, Python would die of SIGINT after all
     return code

@@ -14,9 +14,8 @@ from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.declaration import EVERY
 from gdnbench.origin import PROFILES, RESULTS, command_origin, is_folder
 from gdnbench.process.events import NoteMade
-from gdnbench.remote.engine import JobOutcome
 from gdnbench.remote.environment import open_host
-from gdnbench.remote.forward import Forwarded, choose_target, requested_models
+from gdnbench.remote.forward import Forwarded, JobOutcome, choose_target, requested_models
 from gdnbench.remote.host import Host
 from gdnbench.remote.job import INPUTS, RemoteJob, TypedOption, forwarded_args, read_options, run_id
 from gdnbench.remote.targets import NamedTarget, SlurmTarget, is_text, target_named

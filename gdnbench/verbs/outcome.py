@@ -30,7 +30,7 @@ _HANDLER = "gdnbench"
 _PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013": "-", "●": "*", "ᵀ": "T", "≤": "<", "≥": ">"}
 
 
-def exit_code_of(command: Callable[[], object]) -> int:
+def run_to_exit_code(command: Callable[[], object]) -> int:
     """Runs a command, which may raise anything; if it fails, prints the error and a hint on stderr.
 
     Returns the exit code of the process.
