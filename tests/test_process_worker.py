@@ -98,11 +98,11 @@ def test_requests_reach_it_and_nothing_that_it_runs(start):
         for line in take_requests():
             tell(int(line), sys.stdin.read())
         """,
-        asked=True,
+        takes_requests=True,
     )
-    worker.ask("1")
+    worker.request("1")
     assert receive(worker) == Told(1)
-    worker.ask("2")
+    worker.request("2")
     assert receive(worker) == Told(2)
 
 
@@ -111,10 +111,10 @@ def test_without_requests_its_stdin_is_empty(start):
 
 
 def test_a_dead_worker_takes_no_request(start):
-    worker = start("", asked=True)
+    worker = start("", takes_requests=True)
     assert receive(worker) is None
     worker.end()
-    worker.ask("1")
+    worker.request("1")
     assert receive(worker) is None
 
 
@@ -206,7 +206,7 @@ def test_of_several_the_one_that_has_something_to_tell(start):
 
 def test_no_descriptor_is_left(start):
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    worker = start("", asked=True)
+    worker = start("", takes_requests=True)
     worker.close()
     worker.close()
     assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208 - the log

@@ -59,18 +59,18 @@ def call_of(name: str, **arguments: object) -> str:
 def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
     """Returns the fields of every result; `meanings` are of exit codes where they differ from `ExitCode`."""
     known = {**{code.value: code.meaning for code in ExitCode}, **meanings}
-    told: dict[str, Any] = {
+    head: dict[str, Any] = {
         "exit_code": ended.code,
         "meaning": known.get(ended.code) or f"it ended with {describe_exit(ended.code)}",
     }
-    found = _ERROR.search(ended.errors)
-    if found:
-        told["error"] = found["message"].strip()
-        if found["hint"]:
-            told["hint"] = found["hint"].strip()
+    match = _ERROR.search(ended.errors)
+    if match:
+        head["error"] = match["message"].strip()
+        if match["hint"]:
+            head["hint"] = match["hint"].strip()
     elif ended.code and not ended.output.strip():
-        told["error"] = " ".join(_FRAME.sub(" ", ended.errors).split())[-_LONGEST:] or "it printed nothing"
-    return told
+        head["error"] = " ".join(_FRAME.sub(" ", ended.errors).split())[-_LONGEST:] or "it printed nothing"
+    return head
 
 
 def warnings_of(ended: Ended) -> list[str]:
@@ -83,10 +83,10 @@ def is_wrong_request(code: int) -> bool:
     return code in {ExitCode.USAGE, ExitCode.CRASHED} or code < 0
 
 
-def fit(told: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
+def fit(head: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Returns a call's result of at most `LIMIT_BYTES`; its field `cut` says what was left out, and how to get it."""
     warned = list(dict.fromkeys([*digest.fields.get("warnings", ()), *warnings]))[:_MOST_WARNINGS]
-    fields = {**told, **digest.fields, **({"warnings": warned} if warned else {})}
+    fields = {**head, **digest.fields, **({"warnings": warned} if warned else {})}
     document: dict[str, Any] = {name: _plain(value) for name, value in fields.items()}
     rows = document.get(digest.rows)
     if isinstance(rows, list):

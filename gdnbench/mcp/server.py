@@ -138,11 +138,11 @@ class _Lines:
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yields the messages; answers other lines here, for which the protocol's library stays silent."""
         async for line in self._stream:
-            whole = with_whole_characters(line)
-            error = _fault_of(whole)
+            text = with_whole_characters(line)
+            error = _fault_of(text)
             if error is None:
-                yield whole
-            elif self.answer and whole.strip():
+                yield text
+            elif self.answer and text.strip():
                 await self.answer(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
 
 
@@ -159,7 +159,7 @@ def _fault_of(line: str) -> ErrorData | None:
 
 def with_whole_characters(line: str) -> str:
     r"""Replaces each escape of a lone surrogate in JSON, such as `\ud800`, by U+FFFD."""
-    return _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
+    return _ESCAPE.sub(lambda match: r"\ufffd" if match["lone"] else match[0], line)
 
 
 def _requests() -> _Lines:

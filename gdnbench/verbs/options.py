@@ -143,12 +143,12 @@ def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = F
     from gdnbench.catalog.resolve import names_no_kernel, resolve_op
     from gdnbench.report.console import message_console
 
-    found = resolve_op(catalog, op, named)
+    resolved = resolve_op(catalog, op, named)
     if not op and names_no_kernel(named) and len(catalog.ops) > 1:
-        others = ", ".join(name for name in catalog.ops if name != found)
-        note = f"note: the kernels of {found} are meant; --op names another op: {others}"
+        others = ", ".join(name for name in catalog.ops if name != resolved)
+        note = f"note: the kernels of {resolved} are meant; --op names another op: {others}"
         message_console(quiet=quiet).print(note, style="dim", markup=False)
-    return found
+    return resolved
 
 
 def some_terms(arguments: Sequence[str] | None, options: Sequence[str] | None, example: str) -> list[str]:
@@ -163,8 +163,8 @@ def one_term(arguments: Sequence[str] | None, options: Sequence[str] | None, exa
     """Returns the one kernel that was named; raises UsageError, with a right `example`, for none or several."""
     named = [name for name in terms(arguments, options) if name.strip()]
     if len(named) != 1:
-        told = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
-        raise UsageError(f"one kernel is needed, and {told}", f"as in {example}")
+        problem = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
+        raise UsageError(f"one kernel is needed, and {problem}", f"as in {example}")
     return named[0]
 
 
@@ -193,8 +193,8 @@ def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection
 def _typed(ctx: Context) -> Iterator[tuple[str, str]]:
     """Yields the parameters that were typed, and how each is spelt."""
     for param in ctx.command.params:
-        given = param.name and ctx.get_parameter_source(param.name)
-        if param.name and given and given.name == "COMMANDLINE":
+        source = param.name and ctx.get_parameter_source(param.name)
+        if param.name and source and source.name == "COMMANDLINE":
             yield param.name, max(param.opts, key=len) if param.param_type_name == "option" else f"a {param.name}"
 
 

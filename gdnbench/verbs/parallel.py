@@ -189,7 +189,7 @@ def card_jobs(gpus: Sequence[Gpu], arguments: Sequence[str], label: str) -> tupl
 
 def card_arguments(arguments: Sequence[str], gpu: Gpu, label: str) -> list[str]:
     """The common command line with a card's GPU and label, and with JSON on stdout."""
-    kept, skipped = [], 0
+    words, skipped = [], 0
     for word in arguments:
         name, equals, _ = word.partition("=")
         if skipped:
@@ -197,10 +197,10 @@ def card_arguments(arguments: Sequence[str], gpu: Gpu, label: str) -> list[str]:
         elif name in _REPLACED:
             skipped = 0 if equals else _REPLACED[name]
         else:
-            kept.append(word)
+            words.append(word)
     own = "-".join(filter(None, (label, f"card{gpu.index}")))
-    confirmed = [] if "--yes" in kept or "-y" in kept else ["--yes"]
-    return [*kept[:1], *confirmed, "--gpu", gpu.uuid, "--label", own, "--json", *kept[1:]]
+    confirmed = [] if "--yes" in words or "-y" in words else ["--yes"]
+    return [*words[:1], *confirmed, "--gpu", gpu.uuid, "--label", own, "--json", *words[1:]]
 
 
 def run_cards(

@@ -65,7 +65,7 @@ def worker(
     """
     from gdnbench.remote.worker import work
 
-    told = os.dup(events)
+    descriptor = os.dup(events)
     if events == 1:
         os.dup2(2, 1)  # what a library prints is no event
-    raise typer.Exit(work(job, out, told, None if unattended else 0))
+    raise typer.Exit(work(job, out, descriptor, None if unattended else 0))

@@ -75,8 +75,8 @@ def confirm() -> None:
     trust(path)
     console = data_console()
     for each in named.values():
-        told = each.target.python or "an environment that gdnbench makes"
-        console.print(f"{each.name}: {each.described}, by {told}", markup=False, soft_wrap=True)
+        interpreter = each.target.python or "an environment that gdnbench makes"
+        console.print(f"{each.name}: {each.described}, by {interpreter}", markup=False, soft_wrap=True)
     console.print(f"{path} is confirmed as it is", markup=False, soft_wrap=True)
     print_next(console, ["gdnbench", "targets", "check", next(iter(named))])
 
