@@ -87,29 +87,25 @@ def test_what_is_stored_is_answered_as_before(client, name):
     assert told.document == json.loads(path.read_text())
 
 
-def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
-    names, offset = [], 0
+def pages(client, tool, rows, **arguments):
+    """Reads all rows of an answer, page by page, as each page says how to go on."""
+    read = []
     while True:
-        told = client.call("list", offset=offset).document
-        names += [kernel["kernel"] for kernel in told["kernels"]]
-        if "for the others: list(offset=" not in told.get("cut", [""])[0]:
-            break
-        offset = len(names)
+        told = client.call(tool, **arguments, offset=len(read)).document
+        read += told[rows]
+        if not re.search(rf"for the others: {tool}\(.*offset={len(read)}\)", told.get("cut", [""])[0]):
+            return read
+
+
+def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
+    names = [kernel["kernel"] for kernel in pages(client, "list", "kernels")]
     assert len(names) == len(set(names)) > 60
     assert set(names) >= {entry["kernel"] for entry in direct(client, "list")}
 
 
 def test_the_pages_of_a_run_have_every_case_once(client):
-    cases, offset = [], 0
-    while True:
-        told = client.call("show", run=RUN, offset=offset).document
-        cases += [(case["kernel"], case["workload"]) for case in told["cases"]]
-        cut = told.get("cut", [""])[0]
-        if f"offset={len(cases)}" not in cut:
-            break
-        offset = len(cases)
+    cases = [(case["kernel"], case["workload"]) for case in pages(client, "show", "cases", run=RUN)]
     own = [row for row in direct(client, "show", RUN)["measurements"] if row["timer"] == "nvbench"]
-    assert offset > 0
     assert len(cases) == len(set(cases)) == len(own)
 
 
@@ -158,12 +154,7 @@ def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept = client.project / "ledger.jsonl"
     before = kept.read_text() if kept.exists() else ""
     kept.write_text((EVIDENCE / "ledger.jsonl").read_text())
-    entries = []
-    while True:
-        told = client.call("ledger", offset=len(entries)).document
-        entries += told["entries"]
-        if f"ledger(offset={len(entries)})" not in told.get("cut", [""])[0]:
-            break
+    entries = pages(client, "ledger", "entries")
     assert [each["entry"] for each in entries] == [each["id"] for each in direct(client, "ledger")["entries"]]
     assert {"undecided"} <= {each["state"] for each in entries}
     told = client.call("ledger", entry=9).document
@@ -193,12 +184,7 @@ def test_inspect_has_what_the_compiler_made_of_it(client):
 
 
 def test_inspect_has_the_code_in_pages(client):
-    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True, "op": "decode"}
-    while True:
-        told = client.call("inspect", **words, offset=len(lines)).document
-        lines += told["code"]
-        if f'code=True, op="decode", offset={len(lines)})' not in told.get("cut", [""])[0]:
-            break
+    lines = pages(client, "inspect", "code", kernel="decode-v4", arch="sm_90", code=True, op="decode")
     whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
     assert lines == whole.splitlines()
     assert any("LDG.E.128" in line for line in lines)
