@@ -38,6 +38,7 @@ from gdnbench.mcp.result import Digest, Ended, describe, fit, is_wrong_request, 
 from gdnbench.mcp.tool import BoundTool, Call, Tool, VerbParameters
 from gdnbench.mcp.tools import TOOLS
 from gdnbench.process.events import NoteMade
+from gdnbench.process.worker import take_stdin
 
 INSTRUCTIONS = """\
 gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
@@ -79,7 +80,8 @@ class ToolsServer:
         )
         async with create_task_group() as tasks:
             tasks.start_soon(self._end_at_signal)
-            lines = _requests()
+            # The reading thread may still be in a call when the server ends.
+            lines = _Lines(os.fdopen(take_stdin(), encoding="utf-8", errors="replace", closefd=False))
             async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (read, write):
                 lines.answer = write.send
                 await server.run(read, write, server.create_initialization_options())
@@ -160,16 +162,6 @@ def _fault_of(line: str) -> ErrorData | None:
 def with_whole_characters(line: str) -> str:
     r"""Replaces each escape of a lone surrogate in JSON, such as `\ud800`, by U+FFFD."""
     return _ESCAPE.sub(lambda match: r"\ufffd" if match["lone"] else match[0], line)
-
-
-def _requests() -> _Lines:
-    """Returns stdin for the protocol alone: a handler, or what it starts, reads an empty stdin."""
-    wire, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.close(empty)
-    # The reading thread may still be in a call when the server ends.
-    stream = os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
-    return _Lines(stream)
 
 
 def bind_tools(parameters_of: VerbParameters) -> dict[str, BoundTool]:

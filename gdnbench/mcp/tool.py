@@ -293,8 +293,10 @@ class Call:
 
     @property
     def more(self) -> str:
-        """The call for the rows after these; it writes nothing."""
-        values = self.values if not self.tool.writes else {"entry": self.values.get("entry")}
+        """The call for the rows after these, which writes nothing; empty if the tool has no `offset`."""
+        if "offset" not in self.values:
+            return ""
+        values = {"entry": self.values["entry"]} if self.tool.writes else self.values
         return call_of(self.tool.name, **{**values, "offset": "{offset}"})
 
     def read(self, output: str) -> Digest:

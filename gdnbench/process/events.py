@@ -6,7 +6,6 @@ to that descriptor, one line of JSON each, in place of its progress on stderr.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -116,33 +115,39 @@ def ignore(_event: CommandEvent) -> None:
     """Observes nothing."""
 
 
-def write_event(descriptor: int, event: CommandEvent) -> None:
-    """Writes an event in one line; raises OSError if nobody reads it.
+class EventWriter:
+    """An observer that writes each event in one line; once nobody reads them, it writes no more.
 
-    It needs no seal: no kernel runs in a process that has the descriptor.
+    The lines need no seal: no kernel runs in a process that has the descriptor.
     """
-    line = f"{encode(event)}\n".encode()
-    while line:
-        line = line[os.write(descriptor, line) :]
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()  # kernels are checked and interpreted in parallel
+        self.is_read = True
+
+    def __call__(self, event: CommandEvent) -> None:
+        """Writes an event."""
+        line = f"{encode(event)}\n".encode()
+        with self._lock:
+            try:
+                while line and self.is_read:
+                    line = line[os.write(self._descriptor, line) :]
+            except OSError:
+                self.is_read = False
 
 
-_descriptor: int | None = None
-_lock = threading.Lock()  # kernels are checked and interpreted in parallel
+_writer: EventWriter | None = None
 
 
 def take_events() -> None:
     """Takes the descriptor for events out of the environment: commands that this one starts do not write to it."""
-    global _descriptor  # noqa: PLW0603 - of this process, for its life
-    _descriptor = int(os.environ.pop(VARIABLE))
-    os.set_inheritable(_descriptor, False)
+    global _writer  # noqa: PLW0603 - of this process, for its life
+    descriptor = int(os.environ.pop(VARIABLE))
+    os.set_inheritable(descriptor, False)
+    _writer = EventWriter(descriptor)
 
 
-def event_writer() -> Observer | None:
+def event_writer() -> EventWriter | None:
     """Returns the observer that sends this command's events to the process that started it, or None if none reads."""
-    return None if _descriptor is None else _send
-
-
-def _send(event: CommandEvent) -> None:
-    assert _descriptor is not None
-    with _lock, contextlib.suppress(BrokenPipeError):
-        write_event(_descriptor, event)
+    return _writer

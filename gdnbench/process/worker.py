@@ -37,13 +37,17 @@ _TAIL_BYTES = 1 << 16
 _LINE_CHARS = 300
 
 
-def take_requests() -> TextIO:
-    """Returns stdin's lines on a new descriptor; kernel sources and libraries find stdin empty."""
-    requests = os.fdopen(os.dup(0))
-    empty = os.open(os.devnull, os.O_RDONLY)
+def take_stdin() -> int:
+    """Returns stdin on a new descriptor; kernel sources, libraries and what they start find stdin empty."""
+    descriptor, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    return requests
+    return descriptor
+
+
+def take_requests() -> TextIO:
+    """Returns stdin's lines, as `take_stdin`."""
+    return os.fdopen(take_stdin())
 
 
 def die_with_parent() -> None:

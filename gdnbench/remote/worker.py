@@ -19,7 +19,7 @@ from gdnbench.machine.gpus import is_model, list_gpus, select_cards, select_gpu
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, CommandOrigin
 from gdnbench.process.child import Child, exit_code_of_child
-from gdnbench.process.events import CommandEvent, JobEnded, RunOpened, TextPrinted, write_event
+from gdnbench.process.events import EventWriter, JobEnded, RunOpened, TextPrinted
 from gdnbench.remote.job import RemoteJob, locked, read_job, run_id, take_up
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import read_info
@@ -41,17 +41,17 @@ def work(path: Path, out: Path, events: int, stops: int | None) -> ExitCode:
     job = read_job(path)
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    stream = _EventStream(events)
+    writer = EventWriter(events)
     try:
         with locked(out.parent):
             words = _words(job, out)
             _check_gpu(job)
-            code = _Command(job, words, out, stream, stops).run()
+            code = _Command(job, words, out, writer, stops).run()
     except GdnbenchError as error:
         hint = f"\nhint: {error.hint}" if error.hint else ""
-        stream(TextPrinted("stderr", f"error: {error.message}{hint}\n"))
+        writer(TextPrinted("stderr", f"error: {error.message}{hint}\n"))
         code = error.exit_code
-    stream(JobEnded(code, left_in(out)))
+    writer(JobEnded(code, left_in(out)))
     return code
 
 
@@ -90,26 +90,10 @@ def _check_gpu(job: RemoteJob) -> None:
         raise GpuNotFoundError(f"{wanted}, and {reason}.", _WRONG_GPU)
 
 
-class _EventStream:
-    """Writes events; once nobody reads them, the job goes on without until it is stopped."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.is_read = True
-
-    def __call__(self, event: CommandEvent) -> None:
-        """Writes an event."""
-        try:
-            if self.is_read:
-                write_event(self._descriptor, event)
-        except OSError:
-            self.is_read = False
-
-
 class _Command:
     """The command under way, and the requests to stop it."""
 
-    def __init__(self, job: RemoteJob, words: list[str], out: Path, events: _EventStream, stops: int | None) -> None:
+    def __init__(self, job: RemoteJob, words: list[str], out: Path, events: EventWriter, stops: int | None) -> None:
         self._job = job
         self._words = words
         self._out = out
