@@ -248,7 +248,7 @@ def test_show_needs_no_torch(results):
 
 def test_planning_and_supervising_a_run_needs_no_torch(tmp_path):
     """The parent of a run, up to where its first worker would start."""
-    modules = ("measuring.session", "measuring.preflight", "measuring.exit_code", "cli.progress")
+    modules = ("measure.session", "measure.preflight", "measure.exit_code", "verbs.progress")
     assert heavy_after("import " + ", ".join(f"gdnbench.{module}" for module in modules)) == "HEAVY []"
 
 

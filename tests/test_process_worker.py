@@ -2,25 +2,17 @@
 
 import os
 import tempfile
-import textwrap
 import threading
 import time
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 
 import pytest
-from processes import wait_until_gone
+from processes import Told, wait_until_gone, write_worker
 
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
 
 LIMIT_S = 20
-
-
-@dataclass(frozen=True)
-class Told:
-    number: int
-    text: str = ""
 
 
 @pytest.fixture
@@ -30,21 +22,8 @@ def start(tmp_path, monkeypatch):
     logs, workers = [], []
 
     def start(script, *arguments, **options):
-        begin = """
-            import os, signal, subprocess, sys, time
-            from dataclasses import dataclass
-            from gdnbench.process.channel import Channel
-            from gdnbench.process.worker import die_with_parent, take_requests
-            @dataclass
-            class Told:
-                number: int
-                text: str = ""
-            channel = Channel(int(sys.argv[-1]))
-            def tell(*values):
-                channel.send(Told(*values))
-        """
         module = f"worker{len(workers)}"
-        (tmp_path / f"{module}.py").write_text(textwrap.dedent(begin) + textwrap.dedent(script))
+        write_worker(tmp_path / f"{module}.py", script)
         logs.append(tempfile.TemporaryFile())  # noqa: SIM115 - closed below
         workers.append(Worker(module, arguments, [Told], logs[-1], **options))
         return workers[-1]

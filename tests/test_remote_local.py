@@ -106,25 +106,21 @@ def test_what_a_command_refuses_is_refused_there_in_the_same_words(laptop):
     assert here.err.splitlines()[0] in there.err
 
 
-def test_a_kernels_folder_that_is_not_there_is_told(laptop):
-    done = laptop("verify", "--on", "here", GDNBENCH_KERNELS="/no/such folder")
-    assert done.code == 2
-    assert "/no/such folder is no folder of kernels" in done.err
-
-
-def test_an_interpreter_that_is_not_there_is_told(laptop):
-    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\npython = "/no/such python"\n')
-    done = laptop("doctor", "--on", "here")
-    assert done.code == 5
-    assert "gdnbench does not start on this machine" in done.err
-    assert "/no/such python" in done.err
-
-
-def test_a_folder_that_cannot_be_made_there_is_told(laptop):
-    laptop.configure('[targets.here]\nkind = "local"\nworkdir = "/dev/null/jobs"\n')
-    done = laptop("doctor", "--on", "here")
-    assert done.code == 5
-    assert "here has no folder /dev/null/jobs" in done.err
+@pytest.mark.parametrize(
+    ("table", "variables", "code", "told"),
+    [
+        ("", {"GDNBENCH_KERNELS": "/no/such folder"}, 2, "/no/such folder is no folder of kernels"),
+        ('python = "/no/such python"', {}, 5, "gdnbench does not start on this machine"),
+        ('workdir = "/dev/null/jobs"', {}, 5, "here has no folder /dev/null/jobs"),
+    ],
+)
+def test_what_the_target_needs_and_does_not_have_is_told(laptop, table, variables, code, told):
+    workdir = "" if "workdir" in table else f'workdir = "{laptop.workdir}"'
+    laptop.configure(f'[targets.here]\nkind = "local"\n{workdir}\n{table}\n')
+    done = laptop("doctor" if code == 5 else "verify", "--on", "here", **variables)
+    assert done.code == code
+    assert told in done.err
+    assert table.partition('"')[2].rstrip('"') in done.err
 
 
 @pytest.fixture
