@@ -53,7 +53,7 @@ def test_what_is_known_is_told_as_what_is_read_and_no_run_is_read_again(told, mo
     def fail(*_):
         raise AssertionError("a run was read")
 
-    for reader in ("compare.runs.load_run", "store.find.read_document", "store.find.quick_rows"):
+    for reader in ("analyse.runs.load_run", "store.find.read_document", "store.find.quick_rows"):
         monkeypatch.setattr(f"gdnbench.{reader}", fail)
     assert told() == expected
 
