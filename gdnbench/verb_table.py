@@ -95,9 +95,9 @@ _PANELS = {
         VerbRow("runs", "List stored runs; delete, prune or merge them; show or clean the build cache."),
         VerbRow("targets", "List the machines that commands can run on; check one, add one."),
         VerbRow("exchange", "Write kernels as files of flashinfer-bench; make kernels of such files."),
-        VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model."),
+        VerbRow("mcp", "Serve the verbs as tools of the Model Context Protocol, for a language model.", "serve:mcp"),
     ),
-    "": (VerbRow("worker", "Do a job that another machine sent, and tell of it in lines of JSON."),),
+    "": (VerbRow("worker", "Do a job that another machine sent, and tell of it in lines of JSON.", "serve:worker"),),
 }
 """By the panel of `--help`, in its order; verbs of no panel are hidden."""
 

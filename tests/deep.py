@@ -130,7 +130,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_remote_slurm.py::test_a_run_on_a_node_is_as_one_here_and_leaves_no_job": 0,
         "test_remote_slurm.py::test_a_suite_over_three_tasks_is_one_run": 0,
         "test_remote_slurm.py::test_a_sweep_over_four_tasks_is_the_sweep_of_one_point_by_point": 0,
-        "test_remote_slurm.py::test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on": 0,
         "test_remote_slurm.py::test_parts_that_are_stopped_are_finished_one_by_one_and_merged": 0,
         "test_remote_slurm.py::test_through_a_login_node_a_run_in_parts_is_one_run": 0,
         "test_remote_slurm.py::test_what_is_no_run_of_several_workloads_is_one_task": 0,

@@ -1,8 +1,10 @@
-"""Whether a process is alive, for tests of what must not outlive another."""
+"""Workers of a few lines of Python, and whether a process is alive, for tests of what must not outlive another."""
 
 from __future__ import annotations
 
+import textwrap
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -20,3 +22,31 @@ def wait_until_gone(pid: int, limit_s: float = 20.0) -> bool:
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not is_alive(pid)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a worker sends."""
+
+    number: int
+    text: str = ""
+
+
+_BEGIN = """
+    import os, signal, subprocess, sys, time
+    from dataclasses import dataclass
+    from gdnbench.process.channel import Channel
+    from gdnbench.process.worker import die_with_parent, take_requests
+    @dataclass
+    class Told:
+        number: int
+        text: str = ""
+    channel = Channel(int(sys.argv[-1]))
+    def tell(*values):
+        channel.send(Told(*values))
+"""
+
+
+def write_worker(path: Path, script: str) -> None:
+    """Writes a module in which `tell` sends a message."""
+    path.write_text(textwrap.dedent(_BEGIN) + textwrap.dedent(script))

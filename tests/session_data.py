@@ -2,11 +2,11 @@
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.store.journal import Examined, HostTimes, Sampled, Started
 from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
@@ -71,4 +71,4 @@ def begin(results, kernels, axes="B=1", catalog=CATALOG, gpu=GPU, observer=None,
     request = make_request(
         catalog, "decode", kernels, axes=axes, baseline="decode-reference", settings=Settings(samples=100, **settings)
     )
-    return begin_session(catalog, make_plan(catalog, request, gpu), results, observer or Observer())
+    return begin_session(catalog, make_plan(catalog, request, gpu), results, observer or ignore)

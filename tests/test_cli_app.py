@@ -17,8 +17,8 @@ from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
+from gdnbench.verbs.app import MOVED
 from gdnbench.verbs.base import GpuVerb, Listed
-from gdnbench.verbs.moved import MOVED
 
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 

@@ -39,13 +39,13 @@ def cards(monkeypatch, tmp_path, command_line):
     """Calls `gdnbench run` on some cards."""
     for number in range(3):
         store_card_run(tmp_path / "made" / str(number), number)
-    monkeypatch.setattr("gdnbench.verbs.cards.build_cases", lambda *_: None)
+    monkeypatch.setattr("gdnbench.verbs.parallel.build_cases", lambda *_: None)
     monkeypatch.setattr("gdnbench.measure.plan.unavailable", lambda *_: "")
 
     def call(*words, gpus=GPUS[:2], failing="-", code=0):
         monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda *_: gpus)
         fake = FAKE.format(made=tmp_path / "made", failing=failing, code=code)
-        monkeypatch.setattr("gdnbench.measure.parallel_runs._CHILD", fake)
+        monkeypatch.setattr("gdnbench.process.child._COMMAND_LINE", fake)
         return command_line(*ARGUMENTS, *words, "--out", tmp_path / "results")
 
     return call

@@ -14,6 +14,7 @@ from committed import HOME, RESULTS
 from faults import answer
 
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
+from gdnbench.process.events import PhaseBegun, UnitDone
 from gdnbench.verbs.outcome import WIDEST, run_to_exit_code
 
 GDNBENCH = [sys.executable, "-m", "gdnbench"]
@@ -197,8 +198,8 @@ def test_the_encoding_is_that_of_the_process():
 
 def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):
     def stopped(*_arguments, observer, **_options):
-        observer.begin("check", 6)
-        observer.advance()
+        observer(PhaseBegun("check", 6))
+        observer(UnitDone())
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", stopped)

@@ -11,9 +11,9 @@ from run_data import case, measured, store
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.errors import BuildError, UnknownNameError, UsageError
 from gdnbench.inspect.compiled import FailedBuild
-from gdnbench.machine.observer import Observer
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role
+from gdnbench.process.events import ignore
 from gdnbench.profile.ncu.store import write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0", (9, 0), sms=132)
@@ -29,7 +29,7 @@ def ask(monkeypatch, tmp_path):
         monkeypatch.setattr("gdnbench.diagnose.gather.list_gpus", lambda: gpus)
         empty = {"op": "decode", "axes": "", "gpu": "auto", "file": None}
         folders = {"profiles": tmp_path / "none", "results": tmp_path / "none"}
-        return gather(kernels(), Question(label, **{**empty, **folders, **told}), Observer())
+        return gather(kernels(), Question(label, **{**empty, **folders, **told}), ignore)
 
     return call
 

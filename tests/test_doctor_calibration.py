@@ -10,10 +10,10 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.request import make_request
 from gdnbench.doctor.calibration import check_calibration
 from gdnbench.doctor.check import Level
-from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
+from gdnbench.process.events import ignore
 from gdnbench.store.calibration import calibration_path, write_calibration
 from gdnbench.store.info import info_document, read_info, write_info
 from gdnbench.store.settings import Settings
@@ -71,7 +71,7 @@ def test_one_that_cannot_be_read_is_a_warning():
 def begin(tmp_path, gpu):
     catalog = load_catalog()
     request = make_request(catalog, "decode", "decode-v4", axes="B=1", settings=Settings())
-    return begin_session(catalog, make_plan(catalog, request, gpu), tmp_path, Observer())
+    return begin_session(catalog, make_plan(catalog, request, gpu), tmp_path, ignore)
 
 
 @pytest.mark.parametrize(("gpu", "kept"), [(H200, True), (None, False)])

@@ -1,7 +1,7 @@
 """`gdnbench mcp`, asked by the protocol's own client: every tool on stored runs and on the CPU."""
 
-import csv
 import json
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +16,12 @@ from mcp.shared.exceptions import MCPError
 from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
 from warm_processes import end_warm_parents
 
-from gdnbench.mcp.server import INSTRUCTIONS, TOOLS
-from gdnbench.mcp.tool import schema_of
+from gdnbench.mcp.server import INSTRUCTIONS, bind_tools
+from gdnbench.verbs.base import parameters_of
 
 pytestmark = pytest.mark.slow
 
+TOOLS = bind_tools(parameters_of)
 PAGE = (ROOT / "docs" / "mcp.md").read_text()
 
 
@@ -57,56 +58,54 @@ def test_a_client_is_told_how_to_work_and_of_every_tool(client):
     }
 
 
-def test_list_tells_what_each_kernel_is(client):
-    told = client.call("list", kernel="decode-v4,decode-triton").document
-    v4, triton = sorted(told["kernels"], key=lambda kernel: kernel["kernel"] != "decode-v4")
-    assert v4["op"] == "decode"
-    assert v4["language"] == "cuda"
-    assert v4["params"] == {"WARPS": "8 of 1,2,4,8,16"}
-    assert v4["idea"].startswith("One V-row per warp")
-    assert triton["language"] == "triton"
+REPORT = [REPORTS[0]]
+STORED = {
+    "list": ("list", {"kernel": "decode-v4,decode-triton"}),
+    "run": ("show", {"run": RUN}),
+    "case": ("show", {"run": f"results/{RUN}", "kernel": "decode-auto", "shape": "B=1 HQ=4"}),
+    "suite": ("show", {"run": SUITE}),
+    "sweep": ("show", {"run": SWEEP}),
+    "cards": ("show", {"run": CARDS[0], "join": [CARDS[1]]}),
+    "step": ("show", {"run": STEP, "shape": "B=1"}),
+    "launches": ("show", {"run": LAUNCHES}),
+    "compare": ("compare", {"sources": [RUN, H100_RUN], "filter": "label=decode-auto B=1", "fail_on": "slower:1%"}),
+    "lint": ("lint", {"kernel": "lint-c2-bad", "select": "C2"}),
+    "ncu": ("ncu", {"reports": REPORT}),
+    "ncu-diff": ("ncu", {"reports": REPORT, "against": REPORTS[1]}),
+}
+ANSWERS = ROOT / "tests" / "data" / "mcp"
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_what_is_stored_is_answered_as_before(client, name):
+    tool, arguments = STORED[name]
+    told = client.call(tool, **arguments)
+    assert not told.is_error  # a gate that holds, and a finding of lint, are answers
+    path = ANSWERS / f"{name}.json"
+    if os.environ.get("GDNBENCH_REWRITE_GOLDEN"):
+        path.write_text(json.dumps(told.document, indent=1, ensure_ascii=False) + "\n")
+    assert told.document == json.loads(path.read_text())
+
+
+def pages(client, tool, rows, **arguments):
+    """Reads all rows of an answer, page by page, as each page says how to go on."""
+    read = []
+    while True:
+        told = client.call(tool, **arguments, offset=len(read)).document
+        read += told[rows]
+        if not re.search(rf"for the others: {tool}\(.*offset={len(read)}\)", told.get("cut", [""])[0]):
+            return read
 
 
 def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
-    names, offset = [], 0
-    while True:
-        told = client.call("list", offset=offset).document
-        names += [kernel["kernel"] for kernel in told["kernels"]]
-        if "for the others: list(offset=" not in told.get("cut", [""])[0]:
-            break
-        offset = len(names)
+    names = [kernel["kernel"] for kernel in pages(client, "list", "kernels")]
     assert len(names) == len(set(names)) > 60
     assert set(names) >= {entry["kernel"] for entry in direct(client, "list")}
 
 
-def test_show_has_each_case_with_its_intervals_and_verdicts(client):
-    told = client.call("show", run=RUN, kernel="decode-auto", shape="B=1 HQ=4").document
-    rows = [row for row in direct(client, "show", RUN)["measurements"] if row["label"] == "decode-auto"]
-    stream, kernel = (
-        next(row for row in rows if row["B"] == 1 and row["timer"] == timer) for timer in ("nvbench", "cupti")
-    )
-    [case] = told["cases"]
-    assert told["run"] == RUN
-    assert case["verdict"] == stream["verdict"] == "faster"
-    assert case["time_us"] == pytest.approx(stream["time_us"], rel=1e-4)
-    assert case["time_interval"] == pytest.approx([stream["time_lo_us"], stream["time_hi_us"]], rel=1e-4)
-    assert case["speedup"] == pytest.approx(stream["vs_baseline"], rel=1e-4)
-    assert case["speedup_interval"] == pytest.approx([stream["vs_lo"], stream["vs_hi"]], rel=1e-4)
-    assert case["kernel_time_us"] == pytest.approx(kernel["time_us"], rel=1e-4)
-    assert case["kernel_speedup"] == pytest.approx(kernel["vs_baseline"], rel=1e-4)
-
-
 def test_the_pages_of_a_run_have_every_case_once(client):
-    cases, offset = [], 0
-    while True:
-        told = client.call("show", run=RUN, offset=offset).document
-        cases += [(case["kernel"], case["workload"]) for case in told["cases"]]
-        cut = told.get("cut", [""])[0]
-        if f"offset={len(cases)}" not in cut:
-            break
-        offset = len(cases)
+    cases = [(case["kernel"], case["workload"]) for case in pages(client, "show", "cases", run=RUN)]
     own = [row for row in direct(client, "show", RUN)["measurements"] if row["timer"] == "nvbench"]
-    assert offset > 0
     assert len(cases) == len(set(cases)) == len(own)
 
 
@@ -121,68 +120,6 @@ def test_an_axis_that_the_run_does_not_have_is_refused(client):
     assert told.is_error
     assert told.document["exit_code"] == 2
     assert "its axes are B, HQ" in told.document["hint"]
-
-
-def test_a_run_of_a_suite_comes_with_its_weighted_means(client):
-    told = client.call("show", run=SUITE).document
-    means = {each["kernel"]: each for each in told["suite"]["weighted_geomeans"]}
-    kernels = direct(client, "show", SUITE)["suite"]["kernels"]
-    assert {name: each["speedup"] for name, each in means.items() if "speedup" in each} == pytest.approx(
-        {row["label"]: row["speedup"] for row in kernels if row["speedup"]}, rel=1e-4
-    )
-    # Of two rounds: some intervals tell nothing.
-    intervals = [case.get("speedup_interval") for case in told["cases"] if "speedup" in case]
-    assert None in intervals
-    assert all(low < high < 100 * low for low, high in filter(None, intervals))
-
-
-def test_a_sweep_has_its_plateau_and_its_points(client):
-    told = client.call("show", run=SWEEP).document
-    [plateau] = told["plateaus"]
-    assert plateau["best"] == "decode-triton:BV=8"
-    assert told["points"][0]["place"] == "best"
-    assert len(told["points"]) == 7
-
-
-def test_runs_are_joined_and_steps_are_shown(client):
-    joint = client.call("show", run=CARDS[0], join=[CARDS[1]]).document
-    assert joint["runs"] == list(CARDS)
-    assert all(case["time_us"] > 0 for case in joint["cases"] if case["status"] == "ok")
-    step = client.call("show", run=STEP, shape="B=1").document
-    assert {"python", "graph"} <= {row["path"] for row in step["steps"]}
-    launches = client.call("show", run=LAUNCHES).document["launches"]
-    assert {(row["way"], row["arguments"]) for row in launches} >= {("triton", 10), ("graph", 30)}
-    assert all(row["gap_us"] > 0 for row in launches)
-    told = client.call("show", run=STEP, shape="B=1 heads=qk4_v8")
-    assert told.document["error"] == "shape: 'heads=qk4_v8' is in no workload of this step"
-    assert "its workloads are told in B=1, qk16_v32" in told.document["hint"]
-
-
-def test_compare_has_ratios_and_verdicts(client):
-    told = client.call("compare", sources=[RUN, H100_RUN], filter="B=1 label=decode-auto").document
-    case = next(case for case in told["cases"] if case["workload"] == "B=1 qk4_v8")
-    assert case["verdict"] == "slower"
-    assert case["interval"][0] < case["ratio"] < case["interval"][1] < 1
-    assert any("not tuned here" in warning for warning in told["warnings"])
-
-
-def test_a_gate_that_holds_is_an_answer_and_no_error(client):
-    told = client.call("compare", sources=[RUN, H100_RUN], filter="label=decode-auto B=1", fail_on="slower:1%")
-    assert told.document["exit_code"] == 1
-    assert told.document["meaning"].startswith("a measured regression")
-    assert not told.is_error
-
-
-def test_lint_has_file_line_and_remedy_of_each_finding(client):
-    told = client.call("lint", kernel="decode-v1").document
-    assert (told["exit_code"], told["meaning"], told["findings"]) == (0, "no findings", [])
-    assert told["read"]["files"] == 6  # the kernel, its op's header, and those that are shared
-    told = client.call("lint", kernel="lint-c4-bad", select="C4")
-    [found] = told.document["findings"]
-    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C4")
-    assert found["at"].endswith("c4_bad/kernel.cu:3")
-    assert found["message"] == "x is only read, and its parameter lacks const and __restrict__"
-    assert found["remedy"]
 
 
 def test_ready_has_every_check_and_what_shows_more(client):
@@ -217,12 +154,7 @@ def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept = client.project / "ledger.jsonl"
     before = kept.read_text() if kept.exists() else ""
     kept.write_text((EVIDENCE / "ledger.jsonl").read_text())
-    entries = []
-    while True:
-        told = client.call("ledger", offset=len(entries)).document
-        entries += told["entries"]
-        if f"ledger(offset={len(entries)})" not in told.get("cut", [""])[0]:
-            break
+    entries = pages(client, "ledger", "entries")
     assert [each["entry"] for each in entries] == [each["id"] for each in direct(client, "ledger")["entries"]]
     assert {"undecided"} <= {each["state"] for each in entries}
     told = client.call("ledger", entry=9).document
@@ -252,12 +184,7 @@ def test_inspect_has_what_the_compiler_made_of_it(client):
 
 
 def test_inspect_has_the_code_in_pages(client):
-    lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True, "op": "decode"}
-    while True:
-        told = client.call("inspect", **words, offset=len(lines)).document
-        lines += told["code"]
-        if f'code=True, op="decode", offset={len(lines)})' not in told.get("cut", [""])[0]:
-            break
+    lines = pages(client, "inspect", "code", kernel="decode-v4", arch="sm_90", code=True, op="decode")
     whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
     assert lines == whole.splitlines()
     assert any("LDG.E.128" in line for line in lines)
@@ -267,16 +194,6 @@ def test_two_forms_at_once_are_refused_as_the_verb_refuses_them(client):
     told = client.call("inspect", kernel="decode-v4", code=True, against="decode-v1")
     assert told.is_error
     assert told.document["error"] == "--for-model and --diff are two forms"
-
-
-def test_ncu_reads_stored_reports_and_what_moved_between_two(client):
-    [function] = client.call("ncu", reports=[REPORTS[0]]).document["functions"]
-    with (client.project / REPORTS[0]).open() as file:
-        assert next(csv.reader(file))
-    assert function["quantities"]["grid_blocks"] == 128
-    assert next(iter(function["stalls_cycles_per_instruction"])) == "long_scoreboard"
-    [pair] = client.call("ncu", reports=[REPORTS[0]], against=REPORTS[1]).document["functions"]
-    assert pair["before_after_verdict"]["registers"][:2] == [67, 30]
 
 
 def test_ncu_without_a_gpu_says_what_can_be_done_instead(client):
@@ -443,16 +360,10 @@ def test_what_a_value_cannot_mean_comes_back_as_the_command_says_it(client):
         assert "uid=" not in told.text
 
 
-def test_a_path_inside_the_project_is_taken(client):
-    relative = client.call("show", run=f"results/{RUN}", kernel="decode-auto", shape="B=1 HQ=4").document
-    absolute = client.call("show", run=str(client.project / "results" / RUN), kernel="decode-auto", shape="B=1 HQ=4")
-    assert absolute.document["cases"] == relative["cases"]
-
-
 def test_the_page_lists_every_parameter():
     table = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE)}
     told = {tool: set(re.findall(r"`(\w+)`", parameters)) for tool, parameters in table.items()}
-    assert told == {name: set(schema_of(tool)["properties"]) for name, tool in TOOLS.items()}
+    assert told == {name: set(tool.schema["properties"]) for name, tool in TOOLS.items()}
 
 
 @pytest.mark.parametrize(
@@ -472,13 +383,3 @@ def test_the_page_shows_what_is_answered(client, number, tool, arguments):
         assert shown["builds"][0].keys() == told["builds"][0].keys()
     else:
         assert shown == told
-
-
-def test_every_tool_is_called_by_some_test_here():
-    text = Path(__file__).read_text()
-    assert all(f'call("{name}"' in text for name in TOOLS)
-
-
-def test_the_same_json_every_time(client):
-    first, second = (client.call("inspect", kernel="decode-v4", arch="sm_90").text for _ in range(2))
-    assert json.loads(first) == json.loads(second)

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from gdnbench.errors import UsageError
 from gdnbench.mcp import command
-from gdnbench.mcp.measuring_tools import Ncu, Run, ScoreTool, SweepTool
-from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, List, Show
 from gdnbench.mcp.result import Ended, describe, is_wrong_request
-from gdnbench.mcp.server import _answer
+from gdnbench.mcp.server import answer, bind_tools
 from gdnbench.mcp.tool import check_name, check_path, split_names
-from gdnbench.remote.events import PhaseBegun
+from gdnbench.process.events import PhaseBegun
 from gdnbench.render.digest import LIMIT_BYTES, Digest, fit, to_text
+from gdnbench.verbs.base import parameters_of
+
+TOOLS = bind_tools(parameters_of)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=900),
@@ -29,7 +30,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     fields=st.dictionaries(st.sampled_from("abcdef"), JSON, max_size=6),
     rows=st.lists(st.dictionaries(st.sampled_from("xyz"), JSON, max_size=3), max_size=60),
@@ -43,7 +44,7 @@ def test_any_result_is_small_and_is_json(fields, rows, offset):
     assert json.loads(text)["exit_code"] == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(count=st.integers(0, 400), width=st.integers(1, 700))
 def test_rows_that_are_left_out_are_counted_and_can_be_read_by_the_call_that_is_named(count, width):
     rows = [{"number": number, "text": "x" * width} for number in range(count)]
@@ -69,10 +70,14 @@ def test_what_is_no_number_in_json_becomes_null():
 
 @pytest.mark.parametrize("output", ["no JSON", '{"x": 1}', "[1, 2]", "null", '[{"kernel": null}]', "[]"])
 @pytest.mark.parametrize(
-    "tool", [List(), Show(), Compare(sources=["a"]), Explain(kernel="a"), Ncu(), Inspect(kernel="a")]
+    ("tool", "arguments"),
+    [
+        *(("list", {}), ("show", {}), ("compare", {"sources": ["a"]})),
+        *(("explain", {"kernel": "a"}), ("ncu", {}), ("inspect", {"kernel": "a"})),
+    ],
 )
-def test_output_that_is_not_as_expected_is_given_as_it_stands(tool, output):
-    result = _answer(tool, Ended(0, output))
+def test_output_that_is_not_as_expected_is_given_as_it_stands(tool, arguments, output):
+    result = answer(TOOLS[tool].call(arguments), Ended(0, output))
     assert result.structured_content["exit_code"] == 0
     if "error" in result.structured_content:
         assert result.structured_content["output"] == output
@@ -108,7 +113,7 @@ def test_a_request_is_wrong_by_what_it_asked_and_not_by_what_a_kernel_does(code,
     ("code", "word"), [(0, "faster"), (1, "slower"), (9, "same"), (4, "unclear"), (8, "it crashed")]
 )
 def test_the_codes_of_a_score_are_told_as_its_own(code, word):
-    assert describe(Ended(code, "{}"), ScoreTool.meanings)["meaning"].startswith(word)
+    assert describe(Ended(code, "{}"), TOOLS["score"].tool.meanings)["meaning"].startswith(word)
 
 
 def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
@@ -120,9 +125,9 @@ def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
 
     async def listen():
         following = command.Progress(report)
-        await following.heard(PhaseBegun("build", 2))
+        following.observe(PhaseBegun("build", 2))
         with anyio.move_on_after(0.5):
-            await following.keep_telling()
+            await following.keep_reporting()
 
     anyio.run(listen)
     amounts = [amount for amount, _, _ in told]
@@ -132,22 +137,25 @@ def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
     assert told[-1][2].startswith("building 0 of 2 (")
 
 
+def command_of(tool, **arguments):
+    return TOOLS[tool].call(arguments).command
+
+
 def test_options_are_one_word_each_and_arguments_stand_behind_two_dashes():
-    run = Run(kernel="decode-v4, decode-triton:BV=16", shape="B=1,8 heads=qk4_v8", rounds=7, quick=True, label="x1")
-    assert run.words().line == [
-        "run", "--shape=B=1,8 heads=qk4_v8", "--gpu=auto", "--rounds=7", "--quick", "--label=x1", "--", "decode-v4",
+    kernels, shape = "decode-v4, decode-triton:BV=16", "B=1,8 heads=qk4_v8"
+    assert command_of("run", kernel=kernels, shape=shape, rounds=7, quick=True, label="x1") == (
+        "run", f"--shape={shape}", "--gpu=auto", "--rounds=7", "--quick", "--label=x1", "--json", "--", "decode-v4",
         "decode-triton:BV=16",
-    ]  # fmt: skip
-    sweep = SweepTool(kernel="decode-triton", param=["BV=4,8", "WARPS"])
-    assert sweep.words().line[1:3] == ["--param=BV=4,8", "--param=WARPS"]
-    score = ScoreTool(kernel="decode-v9", against="decode-v8", shape="B=1")
-    assert score.words().line == [
-        "score", "--against=decode-v8", "--shape=B=1", "--gpu=auto", "--", "decode-v9",
-    ]  # fmt: skip
-    assert "--diff=git:HEAD~1" in Inspect(kernel="decode-v4", against="git:HEAD~1").words().line
+    )  # fmt: skip
+    sweep = command_of("sweep", kernel="decode-triton", param=["BV=4,8", "WARPS"])
+    assert sweep[1:3] == ("--param=BV=4,8", "--param=WARPS")
+    assert "--diff=git:HEAD~1" in command_of("inspect", kernel="decode-v4", against="git:HEAD~1")
+    assert command_of("try", hypothesis="-x", kernel="decode-v4", expect=["time <= 1us"], gate=[1, 2]) == (
+        "ledger", "add", "--kernel=decode-v4", "--expect=time <= 1us", "--gate=1", "--gate=2", "--json", "--", "-x",
+    )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(value=st.text(st.sampled_from("-=./\\ ,:\n\0a~$`;|&"), max_size=12))
 def test_no_value_becomes_an_option_or_a_path(value):
     try:
@@ -158,9 +166,7 @@ def test_no_value_becomes_an_option_or_a_path(value):
         assert not name.startswith("-")
         assert not {"/", "\\", "\n", "\0"} & set(name)
         assert ".." not in name
-    line = Run(kernel=value).words().line
-    assert line[1:2] == ["--gpu=auto"]
-    assert line[2:] == (["--", *names] if names else [])
+    assert command_of("run", kernel=value) == ("run", "--gpu=auto", "--json", *(["--", *names] if names else []))
 
 
 def test_paths_are_taken_by_where_they_lead(tmp_path, monkeypatch):
@@ -187,10 +193,10 @@ def test_a_folder_of_runs_that_is_a_link_is_the_users_own(tmp_path, monkeypatch)
 def test_sources_of_a_comparison_may_be_commits_and_tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sources = ["git:HEAD~1", "git:v1.0", "published/b200", "h200"]
-    assert Compare(sources=sources).words().line == ["compare", "--", *sources]
+    assert command_of("compare", sources=sources) == ("compare", "--json", "--", *sources)
     for bad in ("git:", "git:-x", "git:a b", "git:HEAD:../x", "published/../x", "a/b"):
         with pytest.raises(UsageError):
-            Compare(sources=[bad]).words()
+            command_of("compare", sources=[bad])
 
 
 @pytest.mark.parametrize("value", ["", " ", "-", "--", "a\x1bb", "a" * 501, "\udcff"])

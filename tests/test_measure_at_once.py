@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -10,7 +9,7 @@ import pytest
 
 from gdnbench.analyse.exit_code import worst_exit_code
 from gdnbench.errors import ExitCode
-from gdnbench.measure.parallel_runs import RunJob, RunOutcome, run_at_once, worst_code
+from gdnbench.verbs.parallel import RunJob, RunOutcome, run_parallel, worst_code
 
 FAKE = """
 import json, os, signal, sys, time
@@ -20,7 +19,7 @@ pressed = []
 signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
 print(f"measuring ({len(os.sched_getaffinity(0))})", file=sys.stderr, flush=True)
 end = time.monotonic() + seconds
-while not pressed and time.monotonic() < end:
+while len(pressed) < (2 if name == "stubborn" else 1) and time.monotonic() < end:
     time.sleep(0.02)
 if pressed:
     print("stopped", file=sys.stderr)
@@ -34,14 +33,19 @@ sys.exit(code)
 """
 
 
+@pytest.fixture(autouse=True)
+def fake_command_line(monkeypatch):
+    monkeypatch.setattr("gdnbench.process.child._COMMAND_LINE", FAKE)
+
+
 def job(number, results, name="", code=0, seconds=0.0, cores=None):
-    command = (sys.executable, "-c", FAKE, str(results), name, str(code), str(seconds))
-    return RunJob(f"part {number}", command, frozenset(cores) if cores else None)
+    arguments = (str(results), name, str(code), str(seconds))
+    return RunJob(f"part {number}", arguments, frozenset(cores) if cores else None)
 
 
 def run(jobs, results):
     told = []
-    outcomes = run_at_once(jobs, results, lambda name, line: told.append((name, line)))
+    outcomes = run_parallel(jobs, results, lambda name, line: told.append((name, line)))
     return outcomes, told
 
 
@@ -66,22 +70,34 @@ def test_one_that_fails_costs_its_own_run(tmp_path):
     assert not outcomes[1].reason
 
 
-def test_ctrl_c_reaches_all_and_each_keeps_its_run(tmp_path):
+def run_and_press(jobs, results, times):
+    """Runs jobs, and presses Ctrl-C once all have printed a line."""
     told, lines = [], threading.Event()
 
     def tell(name, line):
         told.append((name, line))
-        if len(told) == 2:
+        if len(told) == len(jobs):
             lines.set()
 
     def press():
         lines.wait(60)
-        time.sleep(0.3)  # for a test's thread that waited for a core to have begun its own wait
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        for _ in range(times):
+            time.sleep(0.5)  # for a test's thread that waited for a core to have begun its own wait
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
+    return run_parallel(jobs, results, tell), told
+
+
+def test_a_second_ctrl_c_is_sent_on_and_not_waited_for(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_and_press([job(0, tmp_path, "stubborn", seconds=60)], tmp_path, 2)
+    assert (tmp_path / "stubborn").is_dir()  # it ended by itself, at its second
+
+
+def test_ctrl_c_reaches_all_and_each_keeps_its_run(tmp_path):
     jobs = [job(number, tmp_path, f"run-{number}", seconds=60) for number in range(2)]
-    outcomes = run_at_once(jobs, tmp_path, tell)
+    outcomes, told = run_and_press(jobs, tmp_path, 1)
     assert [each.code for each in outcomes] == [ExitCode.INTERRUPTED] * 2
     assert all(each.folder for each in outcomes)
     assert {line for _, line in told} >= {"stopped"}

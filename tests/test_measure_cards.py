@@ -7,8 +7,8 @@ import pytest
 from gdnbench.errors import GpuNotFoundError, UsageError
 from gdnbench.machine.gpus import select_cards, share_cores, usable_cores
 from gdnbench.machine.lock import gpu_lock
-from gdnbench.measure.parallel_runs import card_arguments, card_jobs
 from gdnbench.model.gpu import Gpu
+from gdnbench.verbs.parallel import card_arguments, card_jobs
 
 GPUS = tuple(Gpu(index=n, name="NVIDIA H200", uuid=f"GPU-{n}aaa-1", capability=(9, 0)) for n in range(4))
 B200 = Gpu(index=4, name="NVIDIA B200", uuid="GPU-4bbb-1", capability=(10, 0))

@@ -10,11 +10,11 @@ from run_data import case
 from gdnbench.analyse.analysis import analyse, contradictions
 from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.machine.observer import Observer
 from gdnbench.measure import timing as measure
 from gdnbench.measure.schedule import FixedRounds
 from gdnbench.measure.timing import TimingWorkers, isolated_groups, measure_groups, trusted_first
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import ignore
 from gdnbench.store.journal import BURN_IN, Examined, Sampled
 from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
@@ -80,7 +80,7 @@ def timed(monkeypatch, tmp_path):
         )
         groups = isolated_groups(cases, CATALOG.entries)
         schedule = FixedRounds(rounds, processes, groups)
-        measuring = TimingWorkers(tmp_path, {}, Observer(), lambda _event: None)
+        measuring = TimingWorkers(tmp_path, {}, ignore, lambda _event: None)
         while segment := schedule.next_segment(cases, collected, task.samples, {}):
             measure_groups(measuring, replace(task, cases=segment.cases), groups, segment.rounds, collected, "measure")
         return collected

@@ -5,10 +5,10 @@ from run_data import case
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import MachineError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure import timing as measure_module
 from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.store.journal import Examined, HostTimes, Sampled, StepBegun
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase, Task
@@ -85,7 +85,7 @@ def measure(tmp_path, monkeypatch):
     def run(*script, rounds=5, collected=None, task=TASK):
         workers, found, journal = Workers(*script), collected or Collected(), []
         monkeypatch.setattr(measure_module, "supervise", workers)
-        TimingWorkers(tmp_path, {}, Observer(), journal.append).measure(task, rounds, found)
+        TimingWorkers(tmp_path, {}, ignore, journal.append).measure(task, rounds, found)
         return workers.tasks, found, journal
 
     return run

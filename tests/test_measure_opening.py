@@ -8,10 +8,10 @@ from dispatch_data import write_dispatcher
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
 from gdnbench.errors import RunFormatError, UsageError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session, library_change, load_unfinished, resume_session, source_change
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.journal import Examined, Sampled, encode
@@ -67,7 +67,7 @@ def test_a_run_that_is_being_measured_is_not_taken_up(tmp_path):
     measuring = RunFolder.create(tmp_path, "r")
     _describe(measuring.path)
     with pytest.raises(UsageError, match="is being measured by another process") as caught:
-        resume_session(load_catalog(default_roots()[:1]), tmp_path, "r", Observer())
+        resume_session(load_catalog(default_roots()[:1]), tmp_path, "r", ignore)
     assert caught.value.hint
     assert [path.name for path in tmp_path.iterdir()] == [".r.partial"]
 
@@ -185,7 +185,7 @@ def catalog_with(tmp_path):
 
 def begin(catalog, folder, kernels):
     request = make_request(catalog, "decode", kernels, axes="B=1", settings=Settings())
-    return begin_session(catalog, make_plan(catalog, request, None), folder, Observer()).info
+    return begin_session(catalog, make_plan(catalog, request, None), folder, ignore).info
 
 
 def test_a_run_knows_the_sources_of_what_a_dispatcher_picked_and_its_table(catalog_with, tmp_path):
@@ -217,5 +217,5 @@ def test_a_run_is_not_taken_up_with_another_definition_of_its_op_or_another_libr
     versions = {**info.machine["versions"], "torch": "1.0"}
     write_info(folder, replace(info, machine={**info.machine, "versions": versions}))
     with pytest.raises(UsageError, match=r"torch has changed from 1\.0 to .* since") as caught:
-        resume_session(catalog, tmp_path, info.run_id, Observer())
+        resume_session(catalog, tmp_path, info.run_id, ignore)
     assert caught.value.hint == "start a new run, or install what it began with"

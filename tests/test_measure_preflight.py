@@ -7,8 +7,8 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.errors import MachineError
-from gdnbench.machine.observer import Observer
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import CaseChecked, UnitDone
 from gdnbench.store.journal import IMPORT_STEP, Examined, Started, StepBegun
 from gdnbench.verify import preflight
 from gdnbench.verify.preflight import Preflight, share_with_controls
@@ -18,17 +18,6 @@ from gdnbench.workers.task import Phase, Task
 CASES = tuple(case(name) for name in ("a", "b", "c"))
 A, B, C = (each.id for each in CASES)
 TASK = Task(Phase.EXAMINE, "cuda", (), "decode", CASES, seed=7, step_limit_s=30.0)
-
-
-class Watcher(Observer):
-    def __init__(self):
-        self.seen, self.advanced = [], 0
-
-    def examined(self, case, result):
-        self.seen.append((case.label, result.status))
-
-    def advance(self):
-        self.advanced += 1
 
 
 class Workers:
@@ -61,9 +50,9 @@ def judge(tmp_path, monkeypatch):
         workers = Workers({case(name).id: fate for name, fate in fates.items()})
         workers.step = step
         monkeypatch.setattr(preflight, "supervise", workers)
-        watcher, journal, found = Watcher(), [], checked if checked is not None else {}
-        Preflight(tmp_path, {}, watcher, journal.append).judge(task, found)
-        return workers, found, watcher, journal
+        events, journal, found = [], [], checked if checked is not None else {}
+        Preflight(tmp_path, {}, events.append, journal.append).judge(task, found)
+        return workers, found, events, journal
 
     return run
 
@@ -73,10 +62,10 @@ def statuses(checked):
 
 
 def test_healthy_cases_need_one_worker(judge):
-    workers, checked, watcher, _ = judge()
+    workers, checked, events, _ = judge()
     assert len(workers.tasks) == 1
     assert statuses(checked) == {A: Status.OK, B: Status.OK, C: Status.OK}
-    assert watcher.advanced == 3
+    assert events.count(UnitDone()) == 3
 
 
 @pytest.mark.parametrize(
@@ -84,12 +73,13 @@ def test_healthy_cases_need_one_worker(judge):
     [(WorkerEnd.DIED, Status.CRASHED), (WorkerEnd.HUNG, Status.TIMED_OUT), (Status.CRASHED, Status.CRASHED)],
 )
 def test_a_worker_that_is_lost_costs_only_the_case_it_was_on(judge, fate, status):
-    workers, checked, watcher, journal = judge(b=fate)
+    workers, checked, events, journal = judge(b=fate)
     assert statuses(checked) == {A: Status.OK, B: status, C: Status.OK}
     assert checked[B].reason
     assert [[each.id for each in task.cases] for task in workers.tasks] == [[A, B, C], [C]]
     assert len(set(workers.names)) == 2
-    assert watcher.seen == [("a", Status.OK), ("b", status), ("c", Status.OK)]
+    seen = [(each.label, each.status) for each in events if isinstance(each, CaseChecked)]
+    assert seen == [("a", Status.OK), ("b", status), ("c", Status.OK)]
     assert checked[B] in journal
 
 
@@ -104,12 +94,12 @@ def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_on
     """The file is the same at every batch size, and would be waited for at each."""
     workloads = [decode_at(B=batch) for batch in (1, 8, 64)]
     cases = tuple(case(name, workload=workload) for workload in workloads for name in ("a", "b"))
-    workers, checked, watcher, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
+    workers, checked, events, journal = judge(step=IMPORT_STEP, task=replace(TASK, cases=cases), b=fate)
     assert len(workers.tasks) == 2
     assert [case_id for case_id, verdict in checked.items() if verdict.status is not Status.OK] == [
         each.id for each in cases if each.label == "b"
     ]
-    assert watcher.advanced == len(cases)
+    assert events.count(UnitDone()) == len(cases)
     assert sum(isinstance(event, Examined) and event.reason == "it was told to" for event in journal) == 3
 
 

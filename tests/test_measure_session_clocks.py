@@ -10,9 +10,9 @@ from session_data import CATALOG, GPU, HealthyWorkers, begin
 
 from gdnbench.analyse.exit_code import exit_code_of_rows
 from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.start import resume_session
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import NoteMade
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Sampled
 from gdnbench.store.measurements import read_clocks, read_measurements
@@ -64,9 +64,9 @@ def machine(monkeypatch, tmp_path):
     """A machine whose workers do as they are told; `run` gives the finished run, and the workers."""
     notes = []
 
-    class Notes(Observer):
-        def note(self, text):
-            notes.append(text)
+    def keep_note(event):
+        if isinstance(event, NoteMade):
+            notes.append(event.text)
 
     class Machine:
         results, said = tmp_path / "results", notes
@@ -76,7 +76,7 @@ def machine(monkeypatch, tmp_path):
 
         def open(self, clocks=("cupti", "graph"), gpu=GPU, processes=1):
             more = {"rounds": 5, "clocks": clocks, "processes": processes}
-            return begin(self.results, KERNELS, "B=1,8", gpu=gpu, observer=Notes(), **more)
+            return begin(self.results, KERNELS, "B=1,8", gpu=gpu, observer=keep_note, **more)
 
         def run(self, script=None, **more):
             workers = self.employ(script)
@@ -84,7 +84,7 @@ def machine(monkeypatch, tmp_path):
 
         def resume(self, run, script=None):
             workers = self.employ(script)
-            return resume_session(CATALOG, self.results, run, Notes()).run(), workers
+            return resume_session(CATALOG, self.results, run, keep_note).run(), workers
 
     return Machine()
 

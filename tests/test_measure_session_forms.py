@@ -4,9 +4,9 @@ import pytest
 from session_data import CATALOG, GPU, HealthyWorkers
 from session_data import begin as begin_run
 
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request
 from gdnbench.measure.start import open_sweep, resume_session
+from gdnbench.process.events import ignore
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
 from gdnbench.store.tables import read_builds
@@ -98,7 +98,7 @@ def test_a_run_that_is_taken_up_keeps_its_form_and_tries_no_other(employ, tmp_pa
     stopped = begin(tmp_path).run()
     chosen = first.measured[0]
     second = employ(0)
-    finished = resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    finished = resume_session(CATALOG, tmp_path, stopped.info.run_id, ignore).run()
     assert second.tried == {}
     assert second.measured == [chosen] * len(second.measured)
     assert of_floor(read_info(finished.path).cases) == [chosen]
@@ -109,7 +109,7 @@ def test_a_run_that_was_stopped_before_the_floor_was_timed_tries_anew(employ, tm
     first = employ(-1, stop_in=0)
     stopped = begin(tmp_path).run()
     second = employ(1)
-    resume_session(CATALOG, tmp_path, stopped.info.run_id, Observer()).run()
+    resume_session(CATALOG, tmp_path, stopped.info.run_id, ignore).run()
     assert second.tried == first.tried
     (forms,) = second.tried.values()
     assert second.measured == [forms[1]] * 4
@@ -123,9 +123,9 @@ def test_a_sweep_that_was_stopped_goes_on_though_its_floor_has_another_form(empl
     )  # fmt: skip
     plan = make_plan(CATALOG, request, GPU)
     first = employ(-1, stop_in=2)
-    stopped = open_sweep(CATALOG, plan, tmp_path, Observer()).run()
+    stopped = open_sweep(CATALOG, plan, tmp_path, ignore).run()
     chosen = of_floor(stopped.info.cases)
     assert chosen != of_floor([case.to_dict() for case in plan.cases])
     assert chosen == first.measured
     employ(0)
-    assert open_sweep(CATALOG, plan, tmp_path, Observer()).folder.run_id == stopped.info.run_id
+    assert open_sweep(CATALOG, plan, tmp_path, ignore).folder.run_id == stopped.info.run_id

@@ -11,12 +11,12 @@ from simulated_gpu import SimulatedGpu
 from gdnbench.analyse.conclude import conclude
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure import run as session_module
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request, parse_duration
 from gdnbench.measure.start import open_sweep
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
+from gdnbench.process.events import NoteMade, ignore
 from gdnbench.store.files import Journal
 from gdnbench.store.info import read_info, write_info
 from gdnbench.store.journal import Examined, Sampled, encode
@@ -141,14 +141,6 @@ def test_a_budget_that_no_kernel_could_keep_is_refused(catalog):
     assert "fewer points or workloads" in caught.value.hint
 
 
-class Notes(Observer):
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
-
-
 @pytest.fixture
 def results(tmp_path):
     return tmp_path / "results"
@@ -157,12 +149,11 @@ def results(tmp_path):
 @pytest.fixture
 def begin(catalog, results):
     """Opens the sweep that a request asks for; what is open elsewhere is let go, as if its process had ended."""
-    observer = Notes()
 
     def open_it(request=None, of=catalog):
-        observer.notes.clear()
-        session = open_sweep(of, make_plan(of, request or ask(of), None), results, observer)
-        return session, list(observer.notes)
+        events = []
+        session = open_sweep(of, make_plan(of, request or ask(of), None), results, events.append)
+        return session, [each.text for each in events if isinstance(each, NoteMade)]
 
     return open_it
 
@@ -270,9 +261,9 @@ def test_a_damaged_run_beside_it_is_no_hindrance(results, begin, text):
 def test_a_sweep_that_another_process_is_measuring_is_not_taken_up(catalog, results, monkeypatch):
     monkeypatch.undo()  # with locks
     request = ask(catalog)
-    open_sweep(catalog, make_plan(catalog, request, None), results, Observer())
+    open_sweep(catalog, make_plan(catalog, request, None), results, ignore)
     with pytest.raises(UsageError, match="is being measured by another process"):
-        open_sweep(catalog, make_plan(catalog, request, None), results, Observer())
+        open_sweep(catalog, make_plan(catalog, request, None), results, ignore)
 
 
 def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(begin, monkeypatch):

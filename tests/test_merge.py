@@ -13,11 +13,11 @@ from gdnbench.analyse.merge import merge_parts
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
 from gdnbench.errors import UsageError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.plan import make_plan, make_sweep_request
 from gdnbench.measure.start import begin_session
 from gdnbench.model.case import Part, parse_part
 from gdnbench.model.gpu import Gpu
+from gdnbench.process.events import ignore
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import info_document, read_info, suite_of
 from gdnbench.store.measurements import read_by_clock
@@ -41,7 +41,7 @@ def measure(results, part=None, gpu=GPU, settings=SETTINGS, **more):
     request = make_request(
         CATALOG, "decode", KERNELS, baseline="decode-v1", settings=settings, part=part, **{"axes": "", **axes, **more}
     )
-    return begin_session(CATALOG, make_plan(CATALOG, request, gpu), results, Observer()).run().path
+    return begin_session(CATALOG, make_plan(CATALOG, request, gpu), results, ignore).run().path
 
 
 def sweep(results, part=None):
@@ -49,7 +49,7 @@ def sweep(results, part=None):
         CATALOG, "decode", ["decode-v4"], ["WARPS"], axes="B=1,2,8,64,3", settings=SWEEP, gpu=GPU, label="sweep",
         part=part,
     )  # fmt: skip
-    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, Observer()).run().path
+    return begin_session(CATALOG, make_plan(CATALOG, request, GPU), results, ignore).run().path
 
 
 def parts_of(results, count, take=measure, **more):

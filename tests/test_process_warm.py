@@ -8,36 +8,15 @@ import sys
 import tempfile
 import textwrap
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import is_alive, wait_until_gone
+from processes import Told, is_alive, wait_until_gone, write_worker
 
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
 
 LIMIT_S = 60
-
-
-@dataclass(frozen=True)
-class Told:
-    number: int
-    text: str = ""
-
-
-BEGIN = """
-    import os, sys, time
-    from dataclasses import dataclass
-    from gdnbench.process.channel import Channel
-    @dataclass
-    class Told:
-        number: int
-        text: str = ""
-    channel = Channel(int(sys.argv[-1]))
-    def tell(*values):
-        channel.send(Told(*values))
-"""
 
 
 class Parent:
@@ -52,7 +31,7 @@ class Parent:
     def start(self, script, *arguments, warm=None):
         module = f"warm_worker{self.scripts}"
         self.scripts += 1
-        (self.folder / f"{module}.py").write_text(textwrap.dedent(BEGIN) + textwrap.dedent(script))
+        write_worker(self.folder / f"{module}.py", script)
         log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as its worker
         return Worker(module, arguments, [Told], log, self.environment, warm=warm or self.warm)
 
@@ -183,7 +162,7 @@ def test_many_in_a_row_leave_the_parent_as_it_was(parent):
         memory = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         tell(int(memory.split()[1]), str(len(os.listdir(f"/proc/{os.getppid()}/fd"))))
     """
-    (parent.folder / "many.py").write_text(textwrap.dedent(BEGIN) + textwrap.dedent(measure))
+    write_worker(parent.folder / "many.py", measure)
     found = []
     for _ in range(100):
         with tempfile.TemporaryFile() as log, Worker("many", [], [Told], log, warm=parent.warm) as worker:
@@ -208,7 +187,7 @@ def test_it_dies_with_its_asker(parent, tmp_path):
         print(worker.receive(time.monotonic() + 60).number, flush=True)
         time.sleep(600)
     """
-    (parent.folder / "sleeps.py").write_text(textwrap.dedent(BEGIN) + "tell(os.getpid())\ntime.sleep(600)\n")
+    write_worker(parent.folder / "sleeps.py", "tell(os.getpid())\ntime.sleep(600)\n")
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as asker:
         pid = int(asker.stdout.readline())
         assert is_alive(pid)

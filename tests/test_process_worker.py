@@ -2,25 +2,17 @@
 
 import os
 import tempfile
-import textwrap
 import threading
 import time
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 
 import pytest
-from processes import wait_until_gone
+from processes import Told, wait_until_gone, write_worker
 
 from gdnbench.process.channel import ForgedMessageError
 from gdnbench.process.worker import Worker, wait_for_any
 
 LIMIT_S = 20
-
-
-@dataclass(frozen=True)
-class Told:
-    number: int
-    text: str = ""
 
 
 @pytest.fixture
@@ -30,21 +22,8 @@ def start(tmp_path, monkeypatch):
     logs, workers = [], []
 
     def start(script, *arguments, **options):
-        begin = """
-            import os, signal, subprocess, sys, time
-            from dataclasses import dataclass
-            from gdnbench.process.channel import Channel
-            from gdnbench.process.worker import die_with_parent, take_requests
-            @dataclass
-            class Told:
-                number: int
-                text: str = ""
-            channel = Channel(int(sys.argv[-1]))
-            def tell(*values):
-                channel.send(Told(*values))
-        """
         module = f"worker{len(workers)}"
-        (tmp_path / f"{module}.py").write_text(textwrap.dedent(begin) + textwrap.dedent(script))
+        write_worker(tmp_path / f"{module}.py", script)
         logs.append(tempfile.TemporaryFile())  # noqa: SIM115 - closed below
         workers.append(Worker(module, arguments, [Told], logs[-1], **options))
         return workers[-1]
@@ -98,11 +77,11 @@ def test_requests_reach_it_and_nothing_that_it_runs(start):
         for line in take_requests():
             tell(int(line), sys.stdin.read())
         """,
-        asked=True,
+        takes_requests=True,
     )
-    worker.ask("1")
+    worker.request("1")
     assert receive(worker) == Told(1)
-    worker.ask("2")
+    worker.request("2")
     assert receive(worker) == Told(2)
 
 
@@ -111,10 +90,10 @@ def test_without_requests_its_stdin_is_empty(start):
 
 
 def test_a_dead_worker_takes_no_request(start):
-    worker = start("", asked=True)
+    worker = start("", takes_requests=True)
     assert receive(worker) is None
     worker.end()
-    worker.ask("1")
+    worker.request("1")
     assert receive(worker) is None
 
 
@@ -206,7 +185,7 @@ def test_of_several_the_one_that_has_something_to_tell(start):
 
 def test_no_descriptor_is_left(start):
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    worker = start("", asked=True)
+    worker = start("", takes_requests=True)
     worker.close()
     worker.close()
     assert len(os.listdir("/proc/self/fd")) == before + 1  # noqa: PTH208 - the log

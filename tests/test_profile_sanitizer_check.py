@@ -10,35 +10,16 @@ from sanitizer_data import CLEAN, HELP, LAUNCHES, TOOLS, commands, fake_sanitize
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.select import find_variant
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
+from gdnbench.process.events import CaseChecked, NoteMade, PhaseBegun, StepChanged
 from gdnbench.profile.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
 from gdnbench.store.journal import Examined
 from gdnbench.verify.preflight import Verification
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)
-
-
-class Steps(Observer):
-    """Keeps what it is told."""
-
-    def __init__(self):
-        self.begun, self.steps, self.failed, self.notes = [], [], [], []
-
-    def begin(self, phase, total):
-        self.begun.append((phase, total))
-
-    def step(self, what):
-        self.steps.append(what)
-
-    def note(self, text):
-        self.notes.append(text)
-
-    def examined(self, case, result):
-        self.failed.append(result.status)
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +38,9 @@ def sanitize(catalog, tmp_path, monkeypatch):
             case.id: Examined(case.id, before, "" if before is Status.OK else "before", (PASSED,)) for case in cases
         }
         verification = Verification(7, H200.name, cases, checked, {})
-        observer = Steps()
-        check = SanitizerCheck(catalog, need_sanitizer(), H200, limit_s, observer)
-        return check.add_to(verification), observer
+        events = []
+        check = SanitizerCheck(catalog, need_sanitizer(), H200, limit_s, events.append)
+        return check.add_to(verification), events
 
     return call
 
@@ -78,14 +59,15 @@ def own(name):
 
 
 def test_a_kernel_without_findings_passes_every_tool(sanitize, v4):
-    found, observer = sanitize(v4)
+    found, events = sanitize(v4)
     verdict = found.checked[v4.id]
     assert (verdict.status, verdict.reason, verdict.notes) == (Status.OK, "", ())
     names = [f"compute-sanitizer {tool}" for tool in TOOLS]
     assert [gate.gate for gate in verdict.gates] == ["inputs unchanged", *names]
     assert found.exit_code is ExitCode.OK
-    assert observer.begun == [("sanitize", 4)]
-    assert observer.steps == [f"decode-v4 {v4.workload}: {tool}" for tool in TOOLS]
+    assert events[0] == PhaseBegun("sanitize", 4)
+    steps = [each.what for each in events if isinstance(each, StepChanged)]
+    assert steps == [f"decode-v4 {v4.workload}: {tool}" for tool in TOOLS]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +80,7 @@ def test_a_kernel_without_findings_passes_every_tool(sanitize, v4):
     ],
 )
 def test_a_finding_makes_the_case_unsafe_and_names_kernel_and_line(sanitize, v4, tool, name, told):
-    found, observer = sanitize(v4, **{tool: own(name)})
+    found, events = sanitize(v4, **{tool: own(name)})
     verdict = found.checked[v4.id]
     assert verdict.status is Status.UNSAFE
     assert verdict.reason.startswith(told)
@@ -107,16 +89,17 @@ def test_a_finding_makes_the_case_unsafe_and_names_kernel_and_line(sanitize, v4,
     assert (gate.gate, gate.status) == (f"compute-sanitizer {tool}", Status.UNSAFE)
     assert gate.where == told.split(": ")[1]
     assert found.exit_code is ExitCode.WRONG_NUMBERS
-    assert observer.failed == [Status.UNSAFE]
+    assert [each.status for each in events if isinstance(each, CaseChecked)] == [Status.UNSAFE]
 
 
 def test_races_in_a_kernel_with_mbarriers_are_left_to_the_interpreter(sanitize, catalog):
     """Of prefill-v4 racecheck told 8 on an H200: one lane arrives for its warp, which the interpreter follows."""
     v8 = case_of(catalog, "decode-v8")
     [launch] = catalog.entries["decode-v8"].kernel.launches
-    found, observer = sanitize(v8, racecheck=said("racecheck", launch.entry), memcheck=CLEAN)
+    found, events = sanitize(v8, racecheck=said("racecheck", launch.entry), memcheck=CLEAN)
     verdict = found.checked[v8.id]
-    assert (verdict.status, observer.failed) == (Status.OK, [])
+    assert verdict.status is Status.OK
+    assert not any(isinstance(each, CaseChecked) for each in events)
     assert "compute-sanitizer racecheck" not in [gate.gate for gate in verdict.gates]
     assert f"racecheck: kernel.cu:28: {launch.entry}: write races with read at kernel.cu:29" in verdict.notes[-1]
     assert verdict.notes[-1].endswith("gdnbench verify decode-v8 --gpu cpu")
@@ -205,10 +188,10 @@ def test_only_the_smallest_workload_of_each_kernel_runs(sanitize, catalog, tmp_p
 
 def test_a_kernel_behind_python_is_left_out_and_that_is_said(sanitize, catalog, tmp_path):
     reference = case_of(catalog, "decode-reference")
-    found, observer = sanitize(reference)
+    found, events = sanitize(reference)
     assert found.checked[reference.id].status is Status.OK
     assert "compute-sanitizer was not run" in found.checked[reference.id].notes[0]
-    assert observer.begun == [("sanitize", 0)]
+    assert events == [PhaseBegun("sanitize", 0)]
     assert not (tmp_path / "arguments").exists()
 
 
@@ -227,19 +210,19 @@ def test_what_does_not_end_is_asked_for_its_barriers_alone(sanitize, v4, tmp_pat
 
 def test_options_that_the_program_does_not_know_are_left_out_and_shared_memory_is_missed_aloud(sanitize, v4, tmp_path):
     older = HELP.replace("--initcheck-address-space arg", "")
-    _, observer = sanitize(v4, help_text=older)
+    _, events = sanitize(v4, help_text=older)
     memcheck, _, initcheck, _ = commands(tmp_path)
     assert "--padding" in memcheck
     assert "--padding" not in initcheck
     assert "--initcheck-address-space" not in initcheck
-    assert "looks at global memory alone" in observer.notes[0]
+    assert any("looks at global memory alone" in each.text for each in events if isinstance(each, NoteMade))
 
 
 def test_initcheck_looks_at_shared_memory_where_it_can(sanitize, v4, tmp_path):
-    _, observer = sanitize(v4)
+    _, events = sanitize(v4)
     initcheck = commands(tmp_path)[2]
     assert initcheck[initcheck.index("--initcheck-address-space") + 1] == "all"
-    assert observer.notes == []
+    assert not any(isinstance(each, NoteMade) for each in events)
 
 
 def test_it_is_found_on_the_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path, monkeypatch):

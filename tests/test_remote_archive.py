@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
-from gdnbench.remote.archive import Limits, files_under, hash_of, pack, unpack
+from gdnbench.remote.transfer import Limits, files_under, hash_of, pack, unpack
 
 TYPES = {getattr(tarfile, f"{name}TYPE") for name in ("DIR", "SYM", "LNK", "FIFO", "CHR", "BLK")}
 
@@ -214,7 +214,7 @@ def test_the_hash_is_of_names_and_contents(tmp_path):
 
 
 def test_too_much_is_not_sent(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdnbench.remote.archive.MOST_SENT_BYTES", 10)
+    monkeypatch.setattr("gdnbench.remote.transfer.MOST_SENT_BYTES", 10)
     (tmp_path / "a").write_text("x" * 11)
     with pytest.raises(UsageError, match="to send"):
         files_under(tmp_path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdnbench.remote.job import read_options, words_that_travel
+from gdnbench.remote.job import forwarded_args, read_options
 
 SPELLINGS = {
     "--kernel": ("kernel", True),
@@ -35,5 +35,5 @@ SPELLINGS = {
 )
 def test_options_of_this_machine_stay_and_values_that_look_like_them_travel(typed, travels):
     options = list(read_options(typed.split(), SPELLINGS))
-    assert words_that_travel(options, {"on", "results"}) == travels.split()
-    assert words_that_travel(options, set()) == typed.split()
+    assert forwarded_args(options, {"on", "results"}) == travels.split()
+    assert forwarded_args(options, set()) == typed.split()

@@ -18,11 +18,12 @@ from safetensors.torch import save_file
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import LeftOutWarning, MachineError, UnknownNameError, UsageError
 from gdnbench.launch import load_numerics
-from gdnbench.remote.arrival import ExpectedOutput, Homes, fetch
+from gdnbench.process.events import ignore
 from gdnbench.remote.environment import prepare, put_files, requirements
 from gdnbench.remote.host import LocalHost
-from gdnbench.remote.job import held, take_up
+from gdnbench.remote.job import locked, take_up
 from gdnbench.remote.targets import NamedTarget, SshTarget
+from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch
 
 RUN = "20261121-101900-h200-decode-main"
 
@@ -34,16 +35,6 @@ def laptop(tmp_path):
     laptop = Laptop(home, tmp_path / WORKDIR, {"PYTHONPATH": python_path(*FORKING)})
     laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\n')
     return laptop
-
-
-class Quiet:
-    """A listener that keeps what it is told."""
-
-    def __init__(self):
-        self.told = []
-
-    def __getattr__(self, name):
-        return lambda *words: self.told.append((name, *words))
 
 
 def save_captured(folder, name="layer 3"):
@@ -116,25 +107,21 @@ def test_what_a_command_refuses_is_refused_there_in_the_same_words(laptop):
     assert here.err.splitlines()[0] in there.err
 
 
-def test_a_kernels_folder_that_is_not_there_is_told(laptop):
-    done = laptop("verify", "--on", "here", GDNBENCH_KERNELS="/no/such folder")
-    assert done.code == 2
-    assert "/no/such folder is no folder of kernels" in done.err
-
-
-def test_an_interpreter_that_is_not_there_is_told(laptop):
-    laptop.configure(f'[targets.here]\nkind = "local"\nworkdir = "{laptop.workdir}"\npython = "/no/such python"\n')
-    done = laptop("doctor", "--on", "here")
-    assert done.code == 5
-    assert "gdnbench does not start on this machine" in done.err
-    assert "/no/such python" in done.err
-
-
-def test_a_folder_that_cannot_be_made_there_is_told(laptop):
-    laptop.configure('[targets.here]\nkind = "local"\nworkdir = "/dev/null/jobs"\n')
-    done = laptop("doctor", "--on", "here")
-    assert done.code == 5
-    assert "here has no folder /dev/null/jobs" in done.err
+@pytest.mark.parametrize(
+    ("table", "variables", "code", "told"),
+    [
+        ("", {"GDNBENCH_KERNELS": "/no/such folder"}, 2, "/no/such folder is no folder of kernels"),
+        ('python = "/no/such python"', {}, 5, "gdnbench does not start on this machine"),
+        ('workdir = "/dev/null/jobs"', {}, 5, "here has no folder /dev/null/jobs"),
+    ],
+)
+def test_what_the_target_needs_and_does_not_have_is_told(laptop, table, variables, code, told):
+    workdir = "" if "workdir" in table else f'workdir = "{laptop.workdir}"'
+    laptop.configure(f'[targets.here]\nkind = "local"\n{workdir}\n{table}\n')
+    done = laptop("doctor" if code == 5 else "verify", "--on", "here", **variables)
+    assert done.code == code
+    assert told in done.err
+    assert table.partition('"')[2].rstrip('"') in done.err
 
 
 @pytest.fixture
@@ -142,7 +129,7 @@ def sent(monkeypatch):
     """What would be sent."""
     found = []
 
-    def keep(self, _host, _listener):
+    def keep(self, _host, _observer):
         found.append(self)
         raise UsageError("it would be sent", "by the next release")
 
@@ -155,7 +142,9 @@ def test_a_picture_is_drawn_there_and_comes_to_where_it_was_wished(laptop, sent)
     laptop(*words, "--on", "here")
     [forwarded] = sent
     assert forwarded.job.words == ["sweep", "--plot=my sweep.svg", "decode-triton", "-pBV=4,8", "--label", "--on"]
-    assert forwarded.homes == Homes(Path("x"), Path("profiles"), {"my sweep.svg": Path("pictures/my sweep.svg")})
+    assert forwarded.homes == OriginFolders(
+        Path("x"), Path("profiles"), {"my sweep.svg": Path("pictures/my sweep.svg")}
+    )
     assert (forwarded.job.results, forwarded.job.target, forwarded.job.gpu) == ("x", "here", "auto")
 
 
@@ -218,7 +207,7 @@ def bare(tmp_path, monkeypatch):
 
     target = SshTarget(host="there", workdir=str(tmp_path / "work dir's"))
     named = NamedTarget("lab", target, Path("gdnbench.toml"))
-    return (lambda: prepare(named, There(), Quiet())), log, tmp_path / "broken"
+    return (lambda: prepare(named, There(), ignore)), log, tmp_path / "broken"
 
 
 def test_an_environment_is_made_once_by_one_of_several(bare):
@@ -297,15 +286,15 @@ def job(folder, *, partial=False, complete=True, journal=""):
 
 
 def home(tmp_path):
-    return Homes(tmp_path / "results", tmp_path / "profiles")
+    return OriginFolders(tmp_path / "results", tmp_path / "profiles")
 
 
 def is_complete(run):
     return json.loads((run / "run.json").read_text())["complete"]
 
 
-def bring(folder, homes, **more):
-    return fetch(LocalHost(), str(folder / "out"), homes, **more)
+def bring(folder, homes, expected=None):
+    return fetch(LocalHost(), str(folder / "out"), homes, expected or ExpectedOutput())
 
 
 def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_whole_run(tmp_path):
@@ -343,9 +332,9 @@ def test_profiles_files_and_what_nobody_asked_for(tmp_path):
     (out / "other" / "x").write_text("x")
     (tmp_path / "profiles" / "ncu" / "k").mkdir(parents=True)
     (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
-    homes = Homes(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
+    homes = OriginFolders(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
     with pytest.warns(LeftOutWarning, match=r"\.bashrc, other"):
-        assert bring(tmp_path / "job", homes, asked=ExpectedOutput("ncu", ("k",))) == []
+        assert bring(tmp_path / "job", homes, ExpectedOutput("ncu", ("k",))) == []
     assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
     assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
     assert (tmp_path / "mine.png").read_text() == "picture"
@@ -378,7 +367,7 @@ def test_what_was_not_asked_for_is_left_out_and_told(tmp_path, path, asked):
     forged.parent.mkdir(parents=True)
     forged.write_text("{}")
     with pytest.warns(LeftOutWarning, match="not asked for"):
-        assert bring(tmp_path / "job", home(tmp_path), asked=asked) == []
+        assert bring(tmp_path / "job", home(tmp_path), asked) == []
     left = [each for each in tmp_path.rglob("*") if each.is_file() and not each.is_relative_to(tmp_path / "job")]
     assert left == []
 
@@ -402,7 +391,7 @@ def test_a_profile_comes_home_where_its_kernel_was_named(tmp_path, named, folder
     there.parent.mkdir(parents=True)
     there.write_text("new")
     with nullcontext() if comes else pytest.warns(LeftOutWarning):
-        bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("ncu", named))
+        bring(tmp_path / "job", home(tmp_path), ExpectedOutput("ncu", named))
     assert (tmp_path / "profiles" / "ncu" / folder / "a.csv").is_file() == comes
 
 
@@ -410,7 +399,7 @@ def test_a_calibration_comes_home_where_one_was_asked_for(tmp_path):
     there = tmp_path / "job" / "out" / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json"
     there.parent.mkdir(parents=True)
     there.write_text("{}")
-    bring(tmp_path / "job", home(tmp_path), asked=ExpectedOutput("doctor", calibrates=True))
+    bring(tmp_path / "job", home(tmp_path), ExpectedOutput("doctor", calibrates=True))
     assert (tmp_path / "results" / "calibration" / "20260102-030405-h200" / RUN / "run.json").is_file()
 
 
@@ -418,10 +407,10 @@ def test_what_does_not_arrive_whole_leaves_nothing(tmp_path):
     homes = home(tmp_path)
     folder = job(tmp_path / "1")
     with pytest.raises(MachineError, match="damaged or cut off"):
-        fetch(CutHost(), str(folder / "out"), homes)
+        fetch(CutHost(), str(folder / "out"), homes, ExpectedOutput())
     assert not homes.results.exists()
     with pytest.raises(MachineError):
-        fetch(LocalHost(), str(tmp_path / "nowhere"), homes)
+        bring(tmp_path / "nowhere", homes)
     assert not homes.results.exists()
 
 
@@ -454,10 +443,10 @@ def test_of_several_runs_that_a_job_left_the_others_stay(tmp_path):
 
 
 def test_a_run_that_is_still_measured_there_is_not_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr("gdnbench.remote.job._PATIENCE_S", 0.3)
+    monkeypatch.setattr("gdnbench.remote.job._LOCK_TIMEOUT_S", 0.3)
     jobs = tmp_path / "jobs"
     (jobs / "2" / "out").mkdir(parents=True)
     kept = job(jobs / "1", complete=False)
-    with held(kept), pytest.raises(UsageError, match="still running"):
+    with locked(kept), pytest.raises(UsageError, match="still running"):
         take_up(jobs / "2" / "out", RUN)
     assert take_up(jobs / "2" / "out", RUN).name == RUN

@@ -11,9 +11,7 @@ import pytest
 from faults import ADVERSARIAL, FORKING, LONG, REPOSITORY, answer, python_path, wait_for
 from remote_data import SHORT, WORKDIR, Laptop, has_measured, is_alone
 
-from gdnbench.errors import UsageError
-from gdnbench.remote.arrival import Homes, fetch
-from gdnbench.remote.sandbox import ModalHost, Packages
+from gdnbench.remote.host import ModalHost, Packages
 from gdnbench.remote.targets import ModalTarget
 
 pytestmark = pytest.mark.slow
@@ -84,30 +82,6 @@ def test_a_run_in_a_sandbox_is_as_one_here_and_the_sandbox_is_terminated(laptop,
     assert installed[2] == {"extra_options": f"--constraint {pins[2]}"}
 
 
-def test_exit_codes_come_back(laptop, service):
-    wrong = laptop("verify", "test-wrong", "--gpu", "cpu", "--shape", "B=1", "--on", "cloud", **ROOTS)
-    assert wrong.code == 3, wrong.err
-    assert "test-wrong" in wrong.out
-    unknown = laptop("verify", "decode-nonsense", "--gpu", "cpu", "--on", "cloud")
-    assert (unknown.code, unknown.out) == (2, "")
-    assert len(sandboxes(service)) == 2
-
-
-def test_another_gpu_than_the_one_asked_for_is_refused_before_anything_is_measured(laptop, service):
-    done = laptop("run", "decode-reference", *SHORT[2:], "--gpu", "h100")  # which finds the target, too
-    assert (done.code, done.out) == (5, "")
-    assert "cloud is to have a GPU of model h100" in done.err
-    assert laptop.runs == []
-    assert len(sandboxes(service)) == 1
-
-
-def test_a_check_is_doctors(laptop, service):
-    done = laptop("targets", "check", "cloud", "--json")
-    assert done.code == 5  # for want of an H100
-    assert "h100" in str({check["name"]: check for check in json.loads(done.out)}["GPU"])
-    assert len(sandboxes(service)) == 1
-
-
 def test_ctrl_c_brings_home_what_is_finished_and_terminates_the_sandbox(laptop, service):
     process = start_slow(laptop)
     wait_for(has_measured(laptop, 2, process), "the second round")
@@ -143,7 +117,7 @@ def test_a_sandbox_that_is_not_given_is_told_with_what_to_try(laptop, service):
 
 
 def test_without_modals_client_one_line_says_what_to_install(laptop, monkeypatch):
-    monkeypatch.setattr("gdnbench.remote.sandbox.find_spec", lambda _name: None)
+    monkeypatch.setattr("gdnbench.remote.host.find_spec", lambda _name: None)
     done = laptop("run", "--kernel", "all", "--on", "cloud")
     assert (done.code, done.out) == (5, "")
     assert "pip install 'gdnbench[modal]'" in done.err
@@ -182,18 +156,6 @@ def test_a_sandbox_is_terminated_after_any_error_and_one_that_is_not_is_told(ser
         host.connect(["true"])
         (service / "keep").touch()
     assert "could not be terminated: no network" in capsys.readouterr().err
-
-
-def test_a_hostile_archive_of_a_sandbox_is_refused(service, tmp_path):
-    (tmp_path / "out" / "results").mkdir(parents=True)
-    (tmp_path / "out" / "results" / "run").symlink_to("/etc")
-    homes = Homes(tmp_path / "results", tmp_path / "profiles")
-    with closing(ModalHost(ModalTarget(gpu="B200"), Packages())) as host:
-        host.connect(["true"])
-        with pytest.raises(UsageError, match="neither a file nor a folder"):
-            fetch(host, str(tmp_path / "out"), homes)
-    assert not homes.results.exists()
-    assert len(sandboxes(service)) == 1
 
 
 @pytest.mark.parametrize("gpu", ["A100", "B200+", "H100:2", "b200", "A100-40GB,T4", "any gpu", ""])

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
-from remote_data import HOST, SHORT, far_results, has_measured, is_alone, ssh_laptop
+from remote_data import HOST, SHORT, has_measured, is_alone, ssh_laptop
 from simulated_workers import VARIABLE
 from slurm_data import MadeUpSlurm, SlurmAtHand, cluster, cluster_laptop
 
@@ -57,17 +57,6 @@ def test_ctrl_c_in_the_queue_leaves_no_job(laptop, slurm):
     assert slurm.left == set()
 
 
-def test_ctrl_c_ends_the_job_and_brings_home_what_is_finished(laptop, slurm):
-    process = start_slow(laptop)
-    wait_for(has_measured(laptop, 2, process), "the second round")
-    process.send_signal(signal.SIGINT)
-    stopped = laptop.finish(process)
-    assert stopped.code == 130, stopped.err
-    assert 1 <= stopped.rows["test-slow"]["rounds"] < ROUNDS
-    assert len(laptop.runs) == 1
-    assert slurm.left == set()
-
-
 def test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goes_on(laptop, slurm):
     process = start_slow(laptop)
     wait_for(has_measured(laptop, 2, process), "the second round")
@@ -83,26 +72,6 @@ def test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goe
     assert done.code == 0, done.err
     assert done.info["complete"]
     assert {row["rounds"] for row in done.rows.values()} == {ROUNDS}
-    assert slurm.left == set()
-
-
-def test_of_a_node_that_fails_what_is_finished_stays_there_and_resume_goes_on(laptop, slurm):
-    process = start_slow(laptop)
-    wait_for(has_measured(laptop, 2, process), "the second round")
-    slurm.fail()
-    cut = laptop.finish(process)
-    assert (cut.code, cut.out) == (5, "")
-    assert "was cut" in cut.err
-    assert laptop.runs == []
-    wait_for(lambda: is_alone(laptop), "the end of the command there")
-    [run] = far_results(laptop).iterdir()
-    run_id = run.name.removeprefix(".").removesuffix(".partial")
-    assert f"gdnbench run --resume {run_id} --on cluster" in cut.err
-
-    slurm.repair()
-    done = laptop("run", "--resume", run_id, "--on", "cluster", "--json", **ROOTS)
-    assert done.code == 0, done.err
-    assert done.info["complete"]
     assert slurm.left == set()
 
 

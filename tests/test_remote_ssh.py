@@ -64,16 +64,6 @@ def test_a_run_elsewhere_is_as_one_here_and_a_second_sends_what_changed(laptop, 
     assert shown.out.split() == toy.out.split()
 
 
-def test_exit_codes_come_back(laptop):
-    wrong = laptop("verify", "test-wrong", "--gpu", "cpu", "--shape", "B=1", "--on", "lab", **ROOTS)
-    assert wrong.code == 3, wrong.err
-    assert "test-wrong" in wrong.out
-    unknown = laptop("verify", "decode-nonsense", "--gpu", "cpu", "--on", "lab")
-    assert (unknown.code, unknown.out) == (2, "")
-    assert "decode-nonsense" in unknown.err
-    assert laptop.jobs == []
-
-
 def test_another_gpu_than_the_one_asked_for_is_refused_before_anything_is_measured(laptop):
     for words in (("--gpu", "h200"), ("--on", "lab")):
         done = laptop("run", "decode-reference", *SHORT[2:], *words)

@@ -8,7 +8,7 @@ from faults import answer
 
 from gdnbench.errors import GpuNotFoundError, UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
-from gdnbench.remote.forward import choose_target, models_asked
+from gdnbench.remote.forward import choose_target, requested_models
 from gdnbench.remote.targets import is_trusted, load_targets, read_targets, target_named, trust, user_config
 
 LAB = '[targets.lab]\nkind = "ssh"\nhost = "gpu1"\n'
@@ -113,9 +113,9 @@ def test_several_targets_or_none_are_an_error_that_lists_them(here, gpus):
 def test_the_gpu_there_must_be_what_was_asked_for_or_what_the_target_is_said_to_have(here):
     write(here, farm("lab", "h200", "b200"))
     lab = target_named("lab")
-    assert models_asked(lab, "b200") == ["b200"]
-    assert models_asked(lab, "auto") == models_asked(lab, "0") == ["h200", "b200"]
-    assert models_asked(lab, "cpu") == []
+    assert requested_models(lab, "b200") == ["b200"]
+    assert requested_models(lab, "auto") == requested_models(lab, "0") == ["h200", "b200"]
+    assert requested_models(lab, "cpu") == []
 
 
 def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
@@ -240,5 +240,5 @@ def test_where_there_is_nothing_to_confirm_it_says_so(here):
 
 def test_who_names_a_target_is_told_what_a_project_s_file_runs(here, gpus):
     write(here, HOSTILE)
-    told = target_named("lab").told_command
+    told = target_named("lab").command_note
     assert told == f": ./owned, as {here / 'gdnbench.toml'} says"

@@ -14,7 +14,7 @@ from remote_data import SHORT
 from gdnbench.errors import UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import decode
-from gdnbench.remote.events import EVENTS, JobEnded, TextPrinted
+from gdnbench.process.events import EVENTS, JobEnded, TextPrinted
 from gdnbench.remote.job import RemoteJob, read_job
 from gdnbench.remote.worker import work
 
@@ -153,13 +153,21 @@ def test_a_gpu_of_another_model_is_refused_before_the_command_begins(folder, mon
 def test_a_worker_that_nobody_listens_to_stops_its_command_and_keeps_what_is_finished(folder, how):
     job = RemoteJob(words=SLOW, roots=[KERNELS, str(ADVERSARIAL / "cpu")], gpu="cpu")
     if how == "silence":
-        job = replace(job, patience_s=4.0)
+        job = replace(job, patience_s=3.0)
     options, stdin = (("--unattended",), subprocess.DEVNULL) if how == "SIGTERM" else ((), subprocess.PIPE)
     process = start(folder, job, *options, stdin=stdin)
     command = wait_for(lambda: workers_of(process.pid), "the command")
-    if how != "silence":
-        wait_for(lambda: any((folder / "out").glob("results/.*/journal.jsonl")), "the run")
-        process.stdin.close() if how == "the end of stdin" else process.terminate()
+
+    def has_run():
+        if how == "silence":
+            print(file=process.stdin, flush=True)
+        return any((folder / "out").glob("results/.*/journal.jsonl"))
+
+    wait_for(has_run, "the run")
+    if how == "the end of stdin":
+        process.stdin.close()
+    elif how == "SIGTERM":
+        process.terminate()
     out = process.stdout.read()
     assert process.wait(LIMIT_S) == 130
     events = events_of(out)

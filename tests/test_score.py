@@ -14,8 +14,8 @@ from simulated_workers import DOES_NOTHING
 from warm_processes import end_warm_parents
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.machine.observer import Observer
 from gdnbench.model.status import Status
+from gdnbench.process.events import CaseChecked
 from gdnbench.score.plan import Code, NoVerdict, Score, ScoreRequest
 from gdnbench.score.run import score_kernel
 from gdnbench.verbs.score_lines import next_command
@@ -146,15 +146,14 @@ def test_fresh_workers_are_processes_of_their_own(tmp_path):
 
 
 def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):
-    class CtrlC(Observer):
-        def examined(self, case, result):
-            if result.status.is_failure:
-                raise KeyboardInterrupt
+    def press_ctrl_c(event):
+        if isinstance(event, CaseChecked) and event.status.is_failure:
+            raise KeyboardInterrupt
 
     asked = ScoreRequest(kernel="test-wrong", against="decode-reference", budget_s=1.0)
     catalog = load_catalog((*default_roots()[:1], *bench.roots))
     monkeypatch.setattr(tempfile, "tempdir", str(bench.home))
-    assert score_kernel(catalog, asked, None, CtrlC(), warm=False).verdict is NoVerdict.STOPPED
+    assert score_kernel(catalog, asked, None, press_ctrl_c, warm=False).verdict is NoVerdict.STOPPED
 
 
 def test_ctrl_c_ends_it_and_its_workers(bench):

@@ -13,8 +13,8 @@ from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, python_path
 
 from gdnbench.doctor.check import Level
 from gdnbench.doctor.checks import check_shadows
-from gdnbench.measure.parallel_runs import gdnbench_command
 from gdnbench.process import worker
+from gdnbench.process.child import child_command
 from gdnbench.process.command import PYTHON, run_tool
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker
@@ -134,7 +134,7 @@ def test_nor_does_python_dash_m(shadowed, call, verb):
 
 def test_a_command_that_another_starts_imports_none(shadowed):
     done = run_tool(
-        gdnbench_command(["list", "decode-v4"]), limit_s=60, environment={"PYTHONPATH": python_path(REPOSITORY)}
+        child_command(["list", "decode-v4"]), limit_s=60, environment={"PYTHONPATH": python_path(REPOSITORY)}
     )
     assert done.returncode == 0, done.errors
 

@@ -14,9 +14,9 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure import start as opening
 from gdnbench.model.status import Status
+from gdnbench.process.events import ignore
 from gdnbench.step.measure import StepPlan, measure_plan
 from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.step.plan import (
@@ -71,7 +71,7 @@ def simulate(task, folder, name, on_event, *, broken=(), dies_on=""):
 
 
 def measured(tmp_path, run_worker=simulate, **asked):
-    finished = measure_plan(make_plan(**asked), tmp_path / "results", Observer(), run_worker)
+    finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore, run_worker)
     return finished, read_steps(finished.path)
 
 
@@ -245,7 +245,7 @@ def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkey
     measured(tmp_path)
     begun = []
     monkeypatch.setattr(opening, "begin_session", lambda *_: begun.append(True))
-    opening.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", Observer())
+    opening.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", ignore)
     assert begun
 
 
@@ -267,7 +267,7 @@ def test_launches_are_stored_and_shown(tmp_path, command_line):
         return WorkerOutcome(WorkerEnd.FINISHED)
 
     plan = StepPlan(load_catalog(), None, GPU, (), SETTINGS)
-    finished = measure_plan(plan, tmp_path / "results", Observer(), worker)
+    finished = measure_plan(plan, tmp_path / "results", ignore, worker)
     rows = read_launch_ways(finished.path)
     assert len(rows) == len(launch_cases())
     assert all(row.host_us == pytest.approx(1.05) for row in rows)

@@ -17,6 +17,7 @@ from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state
 from gdnbench.measure.start import begin_session
+from gdnbench.process.events import NoteMade
 from gdnbench.render.console import data_console, message_console
 from gdnbench.verbs.progress import watch
 
@@ -139,7 +140,7 @@ def _facts(bench: Bench, record: Path, missing: dict[str, str]) -> Facts:
         return facts
     if record.exists():
         raise UsageError(f"{path} is gone, which says what the record beside it is of", "give another record")
-    bench.observer.note("the pilot: which chains of additions cost what is wanted")
+    bench.observer(NoteMade("the pilot: which chains of additions cost what is wanted"))
     bench.runs.mkdir(parents=True, exist_ok=True)
     pilot = begin_session(subject.catalog, pilot_plan(subject), bench.runs, bench.observer).run()
     if pilot.interrupted:
@@ -159,18 +160,18 @@ def _measure(bench: Bench, record: Path, trials: int, done: set[tuple[str, int]]
     for visit in plan_visits(copies, trials, done, seed=0):
         left_s = deadline - time.monotonic()
         if not fits(took[visit.group], left_s):
-            bench.observer.note(f"{max(left_s, 0):.0f} s are left: too few for another trial of {visit.group}")
+            bench.observer(NoteMade(f"{max(left_s, 0):.0f} s are left: too few for another trial of {visit.group}"))
             return
         began = time.monotonic()
         append_trial(record, _visited(bench, visit))
         took[visit.group].append(time.monotonic() - began)
-        bench.observer.note(f"trial {visit.trial} of {visit.group}: {took[visit.group][-1]:.1f} s")
+        bench.observer(NoteMade(f"trial {visit.trial} of {visit.group}: {took[visit.group][-1]:.1f} s"))
 
 
 def _visited(bench: Bench, visit: Visit) -> list[Line]:
     lines = measure_visit(bench, visit)
     for reason in dict.fromkeys(line.reason for line in lines if line.outcome is Outcome.FAILED):
-        bench.observer.note(f"no verdict in trial {visit.trial} of {visit.group}: {reason}; see {bench.log}")
+        bench.observer(NoteMade(f"no verdict in trial {visit.trial} of {visit.group}: {reason}; see {bench.log}"))
     return lines
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gdnbench.calibrate.plan import CalibrationSubject, run_plan
-from gdnbench.machine.observer import Observer, alone_on
+from gdnbench.machine.lock import alone_on
 from gdnbench.measure.start import begin_session
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import Completed, run_tool
+from gdnbench.process.events import Observer
 from gdnbench.store.settings import Settings, choose_settings
 from gdnbench.workers.supervision import worker_environment
 

@@ -12,7 +12,6 @@ import scipy
 
 from gdnbench.analyse.analysis import Analysis
 from gdnbench.calibrate.plan import KERNEL, CalibrationSubject, Chains, chain_of, choose_chains, pilot_plan, run_plan
-from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import host_name, read_state
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Finished
@@ -21,6 +20,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.origin import CALIBRATIONS
+from gdnbench.process.events import Observer, RaceStatus
 from gdnbench.stats.interval import Variance, Verdict, add_variances, half_width_of, t_upper_tail
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, calibration_path, write_calibration
@@ -162,7 +162,7 @@ def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) ->
         return CalibrationResult(interrupted=True)
     chains = choose_chains(pilot.analysis)
     for number in range(1, subject.runs + 1):
-        observer.standing(f"run {number} of {subject.runs}")
+        observer(RaceStatus(f"run {number} of {subject.runs}"))
         finished = _run(subject, run_plan(subject, chains, number), folder, observer)
         if finished.interrupted:
             outcome.interrupted = True

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gdnbench.catalog.trial_child import Answer
     from gdnbench.process.worker import Worker
 
+
 LIMIT_S = 10.0
 """Seconds that a declaration may take, which takes a millisecond."""
 
@@ -101,7 +102,7 @@ def _start_child(log: BinaryIO) -> Iterator[Worker[Answer]]:
     from gdnbench.process.worker import Worker
 
     try:
-        child = Worker(trial_child.__name__, [str(LIMIT_S)], trial_child.ANSWERS, log, asked=True)
+        child = Worker(trial_child.__name__, [str(LIMIT_S)], trial_child.ANSWERS, log, takes_requests=True)
     except OSError as error:
         raise MachineError(f"declarations cannot be tried: {error.strerror or error}", _HINT) from error
     with child:
@@ -118,7 +119,7 @@ def _ask(child: Worker[Answer], declaration: Declaration) -> Answer | None:
     """The child's answer, or None if the declaration ended it or wrote to its channel; TimeoutError without one."""
     from gdnbench.catalog.trial_child import TrialRequest
 
-    child.ask(TrialRequest(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
+    child.request(TrialRequest(str(declaration.path), declaration.content, _op_of(declaration)).encoded)
     try:
         return child.receive(time.monotonic() + LIMIT_S)
     except ValueError:

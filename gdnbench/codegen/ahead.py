@@ -247,7 +247,7 @@ class Builder:
             REPLIES,
             self._log,
             {"TRITON_INTERPRET": "0"},  # in the interpreter nothing compiles
-            asked=True,
+            takes_requests=True,
         )
         self.alive = True
 
@@ -256,7 +256,7 @@ class Builder:
         self._job = job
         self._begin(BuildStage.STARTING)
         self._log_start = self.worker.log_bytes()
-        self.worker.ask(encode_job(job))
+        self.worker.request(encode_job(job))
 
     def collect(self) -> Result | None:
         """Returns the job's result, or None while it goes on; call it once there is a message or the time is over.

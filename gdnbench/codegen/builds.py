@@ -10,12 +10,12 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codegen.ahead import Job, build_all
 from gdnbench.codegen.arch import DEFAULT_ARCHS, request_of
 from gdnbench.errors import GdnbenchError
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Build, Gpu, format_serialized
 from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, UnitDone
 from gdnbench.store.journal import BUILD_STEPS, IMPORT_STEPS, Examined, PreflightVerdicts
 from gdnbench.store.tables import BuildRow
 
@@ -137,12 +137,12 @@ def build_cases(
     compiler is absent.
     """
     jobs = build_jobs(catalog, cases, archs, disassembled=disassembled)
-    observer.begin("build", len(jobs))
+    observer(PhaseBegun("build", len(jobs)))
     results = build_all(
         list(jobs.values()),
         timeout_s=BUILD_STEPS * step_limit_s,
         import_s=IMPORT_STEPS * step_limit_s,
-        on_result=lambda _job, _result: observer.advance(),
+        on_result=lambda _job, _result: observer(UnitDone()),
     )
     builds = Builds()
     for key, job in jobs.items():

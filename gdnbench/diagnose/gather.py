@@ -26,13 +26,13 @@ from gdnbench.inspect.compiled import (
     launches_of,
 )
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.report import read_any

@@ -19,12 +19,12 @@ from gdnbench.codegen.sass import InstructionMix, read_mix
 from gdnbench.codegen.schedule import InstructionSchedule, ScheduleSummary, read_schedule, summarize
 from gdnbench.errors import BuildError, DeclarationError, GdnbenchError, UsageError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel, launch_of
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, UnitDone
 
 # A GPU of each capability, of those in `gdnbench/machine/gpus.toml`: NVIDIA's list of CUDA GPUs.
 _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b200"}
@@ -303,8 +303,8 @@ def build_subjects(
     """Builds each subject for each architecture; raises GdnbenchError only for failures that are not the kernel's."""
     wanted = [(subject, arch) for subject in subjects for arch in archs]
     jobs = [Job(one.entry, one.variant, one.workload, arch, one.launch) for one, arch in wanted]
-    observer.begin("build", len(jobs))
-    results = build_all(jobs, on_result=lambda _job, _result: observer.advance())
+    observer(PhaseBegun("build", len(jobs)))
+    results = build_all(jobs, on_result=lambda _job, _result: observer(UnitDone()))
 
     def read(asked: tuple[tuple[Subject, str], Job]) -> BuildOutcome:
         (subject, arch), job = asked

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gdnbench.errors import MachineError
 from gdnbench.model.gpu import Gpu
+from gdnbench.process.events import NoteMade, Observer
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -34,6 +35,13 @@ def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def alone_on(gpu: Gpu | None, observer: Observer) -> Iterator[None]:
+    """As `gpu_lock`, with a note for the user where it has to wait."""
+    with gpu_lock(gpu, lambda: observer(NoteMade("another gdnbench is measuring here; waiting for it to finish"))):
+        yield
 
 
 def _acquire(lock: BaseFileLock, *, wait: bool) -> bool:

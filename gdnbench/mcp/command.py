@@ -1,180 +1,96 @@
-"""Runs a command of gdnbench as a separate process, reports its progress, and stops it when its call is cancelled."""
+"""Runs a command of gdnbench as a child process, reports its progress, and stops it when its call is cancelled."""
 
 from __future__ import annotations
 
-import os
-import signal
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from subprocess import PIPE, Popen
 
-import anyio
-from anyio import CancelScope, create_task_group, move_on_after, sleep, to_thread, wait_readable
+from anyio import CancelScope, create_task_group, move_on_after, sleep, sleep_forever, to_thread
 
-from gdnbench.machine.observer import PHASES
 from gdnbench.mcp.result import Ended
-from gdnbench.model.status import Status
-from gdnbench.process.channel import decode
-from gdnbench.process.command import PYTHON, kill, start
-from gdnbench.process.worker import python_path
-from gdnbench.remote.events import PROGRESS, VARIABLE, JobEvent, NoteMade, PhaseBegun, deliver
+from gdnbench.process.child import Child
+from gdnbench.process.events import (
+    PHASES,
+    CaseChecked,
+    CommandEvent,
+    NoteMade,
+    Observer,
+    PhaseBegun,
+    RaceStatus,
+    StepChanged,
+    TextPrinted,
+    UnitDone,
+)
 
-PATIENCE_S = 60.0
+STOP_TIMEOUT_S = 60.0
 """Seconds that a command has after Ctrl-C to write what is finished; from another machine it is downloaded first."""
 
 _POLL_S = 0.02
-_LATE_S = 1.0  # for child processes of the command that keep its streams open
-_CHUNK = 1 << 16
 _ENVIRONMENT = {"PYTHONUTF8": "1", "NO_COLOR": "1", "FORCE_COLOR": "", "COLUMNS": "10000"}
-
-_CHILD = (
-    "import os, sys; from gdnbench.process.worker import die_with_parent; die_with_parent(); "
-    "os.getppid() == {server} or sys.exit(1); "  # the server may have died before
-    "sys.argv[0] = 'gdnbench'; from gdnbench.__main__ import main; sys.exit(main())"
-)
-"""The command line, killed with the server: otherwise a cancelled run would keep its GPU."""
-
-Heard = Callable[[JobEvent], Awaitable[None]]
 
 
 class Commands:
-    """The running commands, as processes in `running`."""
+    """The running commands."""
 
     def __init__(self) -> None:
-        self.running: set[Command] = set()
+        self._running: set[Child] = set()
 
-    async def run(self, words: Sequence[str], heard: Heard) -> Ended:
-        """Runs the words behind `gdnbench`; if the caller is cancelled, stops the command first, as Ctrl-C does.
+    async def run(self, arguments: Sequence[str], observer: Observer) -> Ended:
+        """Runs a command to its end; if the caller is cancelled, stops the command first, as Ctrl-C does.
 
-        `heard` receives its progress. Raises OSError if it cannot be started.
+        `observer` gets its progress, in another thread. Raises OSError if it cannot be started.
         """
-        command = Command(words, heard)
-        self.running.add(command)
+        texts: dict[str, list[str]] = {"stdout": [], "stderr": [], "notes": []}
+
+        def observe(event: CommandEvent) -> None:
+            match event:
+                case TextPrinted(stream, text):
+                    texts[stream].append(text)
+                case NoteMade(text):
+                    texts["notes"].append(text)
+                case _:
+                    pass
+            observer(event)
+
+        child = Child(arguments, observe, environment=_ENVIRONMENT, sends_events=True)
+        self._running.add(child)
         try:
-            await command.follow()
-        except anyio.get_cancelled_exc_class():
-            with CancelScope(shield=True):
-                await command.stop()
-            raise
+            async with create_task_group() as tasks:
+                tasks.start_soon(_stop_when_cancelled, child)
+                code = await to_thread.run_sync(child.follow)  # returns at the command's end, cancelled or not
+                tasks.cancel_scope.cancel()
         finally:
             with CancelScope(shield=True):
-                await command.close()
-            self.running.discard(command)
-        return command.ended
+                await to_thread.run_sync(child.close)
+            self._running.discard(child)
+        return Ended(code, "".join(texts["stdout"]), "".join(texts["stderr"]), tuple(texts["notes"]))
 
     async def settle(self) -> None:
         """Waits until stopped commands have written their results: the next call may need them."""
-        while any(command.is_stopped for command in self.running):
+        while any(child.is_interrupted for child in self._running):
             await sleep(_POLL_S)
 
     async def stop(self) -> None:
         """Stops all commands and waits until the callers of `run` have seen them end."""
-        for command in self.running:
-            command.interrupt()
-        with move_on_after(PATIENCE_S):
-            while self.running:
+        for child in self._running:
+            child.interrupt()
+        with move_on_after(STOP_TIMEOUT_S):
+            while self._running:
                 await sleep(_POLL_S)
 
 
-class Command:
-    """A running command, made of the words behind `gdnbench`; `heard` receives its progress."""
-
-    def __init__(self, words: Sequence[str], heard: Heard) -> None:
-        self._heard = heard
-        self._notes: list[str] = []
-        self.is_stopped = False
-        self._events, theirs = os.pipe()
-        try:
-            self._process = start(
-                [*PYTHON, "-c", _CHILD.format(server=os.getpid()), *words],
-                environment={**_ENVIRONMENT, "PYTHONPATH": python_path(), VARIABLE: str(theirs)},
-                stdout=PIPE,
-                stderr=PIPE,
-                pass_fds=[theirs],
-            )
-        except BaseException:
-            os.close(self._events)
-            raise
-        finally:
-            os.close(theirs)
-        self._output, self._errors = _descriptors(self._process)
-        self._texts = dict.fromkeys((self._output, self._errors, self._events), b"")
-        self._open = set(self._texts)
-
-    @property
-    def ended(self) -> Ended:
-        """Result of the ended command."""
-        output, errors = (self._texts[each].decode(errors="replace") for each in (self._output, self._errors))
-        return Ended(self._process.returncode, output, errors, tuple(self._notes))
-
-    async def follow(self) -> None:
-        """Reads the command's output until it has ended; may be called again after it was cancelled."""
-        async with create_task_group() as outer:
-            outer.start_soon(self._leave_what_stays_open, outer.cancel_scope)
-            async with create_task_group() as readers:
-                for descriptor in self._open:
-                    readers.start_soon(self._read, descriptor)
-            outer.cancel_scope.cancel()
-        while self._process.poll() is None:
-            await sleep(_POLL_S)
-
-    def interrupt(self) -> None:
-        """Sends Ctrl-C to the command alone, which stops its workers; a second would keep it from saving results."""
-        if not self.is_stopped and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-        self.is_stopped = True
-
-    async def stop(self) -> None:
-        """Interrupts the command and waits until it has ended; reports no more progress."""
-        self._heard = _pass_over
-        self.interrupt()
-        with move_on_after(PATIENCE_S):
-            await self.follow()
-
-    async def close(self) -> None:
-        """Kills what is left of the command."""
-        await to_thread.run_sync(kill, self._process)
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream:
-                stream.close()
-        with suppress(OSError):
-            os.close(self._events)
-
-    async def _leave_what_stays_open(self, scope: CancelScope) -> None:
-        while self._process.poll() is None:
-            await sleep(_POLL_S)
-        await sleep(_LATE_S)
-        scope.cancel()
-
-    async def _read(self, descriptor: int) -> None:
-        while descriptor in self._open:
-            await wait_readable(descriptor)
-            chunk = os.read(descriptor, _CHUNK)
-            self._texts[descriptor] += chunk
-            if not chunk:
-                self._open.discard(descriptor)
-            if descriptor == self._events:
-                await self._tell()
-
-    async def _tell(self) -> None:
-        *lines, self._texts[self._events] = self._texts[self._events].split(b"\n")
-        for line in lines:
-            with suppress(ValueError):
-                event = decode(line, PROGRESS)
-                if isinstance(event, NoteMade):
-                    self._notes.append(event.text)
-                await self._heard(event)
-
-
-async def _pass_over(_event: JobEvent) -> None:
-    """Ignores an event."""
-
-
-def _descriptors(process: Popen[bytes]) -> tuple[int, int]:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    return process.stdout.fileno(), process.stderr.fileno()
+async def _stop_when_cancelled(child: Child) -> None:
+    try:
+        await sleep_forever()
+    finally:
+        child.interrupt()
+        with move_on_after(STOP_TIMEOUT_S, shield=True):
+            while not child.has_ended:
+                await sleep(_POLL_S)
+        if not child.has_ended:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(child.kill)
 
 
 INTERVAL_S = 0.5
@@ -196,65 +112,55 @@ class Progress:
         self._done = self._phase_done = self._phase_total = 0
         self._phase = ""
         self._step = ""
-        self._urgent = ""
-        self._told, self._told_s = 0.0, float("-inf")
+        self._has_changed = False
+        self._urgent: deque[str] = deque()
+        self._sent, self._sent_s = 0.0, float("-inf")
 
-    async def heard(self, event: JobEvent) -> None:
-        """Handles an event of the command, and notifies the client unless it was notified just now."""
-        deliver(event, self)
-        if isinstance(event, PhaseBegun) or self._urgent or time.monotonic() - self._told_s > INTERVAL_S:
-            await self._tell()
+    def observe(self, event: CommandEvent) -> None:
+        """Takes an event of the command, from any thread."""
+        match event:
+            case PhaseBegun(phase, total):
+                self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
+                self._urgent.append(self._message)
+            case StepChanged(text) | RaceStatus(text):
+                self._step = text
+            case UnitDone():
+                self._done += 1
+                self._phase_done += 1
+            case NoteMade(text):
+                self._urgent.append(text)
+            case CaseChecked(label, workload, status, reason) if status.is_failure:
+                self._urgent.append(f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}")
+            case _:
+                return
+        self._has_changed = True
 
-    async def say(self, text: str) -> None:
-        """Sends the client a text now."""
-        self.note(text)
-        await self._tell()
-
-    async def keep_telling(self) -> None:
-        """Notifies the client every few seconds, for ever, that the command is still at work."""
+    async def keep_reporting(self) -> None:
+        """Notifies the client, for ever: at once of what is urgent, else at intervals, and that work goes on."""
         begun_s = time.monotonic()
         while True:
-            await sleep(_SILENCE_S / 4)
-            if (now_s := time.monotonic()) - self._told_s > _SILENCE_S:
-                self._urgent = f"{self._message or 'at work'} ({now_s - begun_s:.0f} s)"
-                await self._tell()
+            await self.report_now()
+            silent_s = time.monotonic() - self._sent_s
+            if self._has_changed and silent_s > INTERVAL_S:
+                await self._send(self._message)
+            elif min(silent_s, time.monotonic() - begun_s) > _SILENCE_S:
+                await self._send(f"{self._message or 'at work'} ({time.monotonic() - begun_s:.0f} s)")
+            await sleep(_POLL_S)
 
-    async def _tell(self) -> None:
-        self._told = max(float(self._done), round(self._told + _LITTLE, 3))
+    async def report_now(self) -> None:
+        """Sends what is urgent."""
+        while self._urgent:
+            await self._send(self._urgent.popleft())
+
+    async def _send(self, message: str) -> None:
+        self._has_changed = False
+        self._sent = max(float(self._done), round(self._sent + _LITTLE, 3))
+        self._sent_s = time.monotonic()
         left = max(0, self._phase_total - self._phase_done)
-        total = self._done + left if left else None
-        message, self._urgent = self._urgent or self._message, ""
-        self._told_s = time.monotonic()
-        await self._report(self._told, total, message)
+        await self._report(self._sent, self._done + left if left else None, message)
 
     @property
     def _message(self) -> str:
         count = f" {self._phase_done} of {self._phase_total}" if self._phase_total else ""
-        where = f"{PHASES.get(self._phase, self._phase)}{count}"
-        return ": ".join(filter(None, [where, self._step]))
-
-    def begin(self, phase: str, total: int) -> None:
-        """Begins a phase of so many units."""
-        self._phase, self._phase_total, self._phase_done, self._step = phase, total, 0, ""
-
-    def step(self, what: str) -> None:
-        """Sets the current step."""
-        self._step = what
-
-    def advance(self) -> None:
-        """Counts one unit as done."""
-        self._done += 1
-        self._phase_done += 1
-
-    def standing(self, text: str) -> None:
-        """Sets the standing of a race."""
-        self._step = text
-
-    def note(self, text: str) -> None:
-        """Sets a note for the user."""
-        self._urgent = text
-
-    def judged(self, label: str, workload: str, status: Status, reason: str) -> None:
-        """Notes a failed preflight of a case."""
-        if status.is_failure:
-            self._urgent = f"{status}: {label} {workload}: {reason.partition(chr(10))[0]}"
+        phase = f"{PHASES.get(self._phase, self._phase)}{count}"
+        return ": ".join(filter(None, [phase, self._step]))

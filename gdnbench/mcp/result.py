@@ -26,21 +26,29 @@ class Ended:
     notes: Sequence[str] = field(default=())
 
 
+def call_of(name: str, **arguments: object) -> str:
+    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
+    filled = ", ".join(
+        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
+    )
+    return f"{name}({filled})".replace('"{offset}"', "{offset}")
+
+
 def describe(ended: Ended, meanings: Mapping[int, str]) -> dict[str, Any]:
     """Returns the fields of every result; `meanings` are of exit codes where they differ from `ExitCode`."""
     known = {**{code.value: code.meaning for code in ExitCode}, **meanings}
-    told: dict[str, Any] = {
+    head: dict[str, Any] = {
         "exit_code": ended.code,
         "meaning": known.get(ended.code) or f"it ended with {describe_exit(ended.code)}",
     }
-    found = _ERROR.search(ended.errors)
-    if found:
-        told["error"] = found["message"].strip()
-        if found["hint"]:
-            told["hint"] = found["hint"].strip()
+    match = _ERROR.search(ended.errors)
+    if match:
+        head["error"] = match["message"].strip()
+        if match["hint"]:
+            head["hint"] = match["hint"].strip()
     elif ended.code and not ended.output.strip():
-        told["error"] = " ".join(_FRAME.sub(" ", ended.errors).split())[-_LONGEST:] or "it printed nothing"
-    return told
+        head["error"] = " ".join(_FRAME.sub(" ", ended.errors).split())[-_LONGEST:] or "it printed nothing"
+    return head
 
 
 def warnings_of(ended: Ended) -> list[str]:

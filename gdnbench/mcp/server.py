@@ -32,34 +32,14 @@ from mcp.types import Tool as ListedTool
 from pydantic import ValidationError
 
 from gdnbench import __version__
-from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.mcp.command import Commands, Progress
-from gdnbench.mcp.measuring_tools import Ncu, Ready, Run, ScoreTool, SweepTool, Verify
-from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, Ledger, Lint, List, Show, Try
 from gdnbench.mcp.result import Ended, describe, is_wrong_request, warnings_of
-from gdnbench.mcp.tool import Tool, description_of, schema_of
+from gdnbench.mcp.tool import BoundTool, Call, Tool, VerbParameters
+from gdnbench.mcp.tools import TOOLS
+from gdnbench.process.events import NoteMade
+from gdnbench.process.worker import take_stdin
 from gdnbench.render.digest import Digest, fit, to_text
-
-TOOLS: dict[str, type[Tool]] = {
-    tool.name: tool
-    for tool in (
-        List,
-        Lint,
-        Verify,
-        Inspect,
-        ScoreTool,
-        Run,
-        SweepTool,
-        Ncu,
-        Explain,
-        Compare,
-        Show,
-        Try,
-        Ledger,
-        Ready,
-    )
-}
 
 INSTRUCTIONS = """\
 gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders under kernels/, which you edit yourself.
@@ -82,9 +62,10 @@ _AT_ONCE = 4  # number of concurrent commands that only read
 
 
 class ToolsServer:
-    """The tools, and the queue of their calls."""
+    """The tools, with the parameters of the verbs, and the queue of their calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, parameters_of: VerbParameters) -> None:
+        self._tools = bind_tools(parameters_of)
         self._commands = Commands()
         self._turn = Lock()
         self._readers = CapacityLimiter(_AT_ONCE)
@@ -100,7 +81,8 @@ class ToolsServer:
         )
         async with create_task_group() as tasks:
             tasks.start_soon(self._end_at_signal)
-            lines = _requests()
+            # The reading thread may still be in a call when the server ends.
+            lines = _Lines(os.fdopen(take_stdin(), encoding="utf-8", errors="replace", closefd=False))
             async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (read, write):
                 lines.answer = write.send
                 await server.run(read, write, server.create_initialization_options())
@@ -114,25 +96,26 @@ class ToolsServer:
                 os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else 128 + number)
 
     async def _list(self, _context: Any, _params: Any) -> ListToolsResult:
-        return ListToolsResult(tools=[_listed(tool) for tool in TOOLS.values()])
+        return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
 
     async def _call(self, context: Any, params: CallToolRequestParams) -> CallToolResult:
-        if params.name not in TOOLS:
-            raise MCPError(code=INVALID_PARAMS, message=f"no tool {params.name!r}; there are {', '.join(TOOLS)}")
+        if params.name not in self._tools:
+            known = ", ".join(self._tools)
+            raise MCPError(code=INVALID_PARAMS, message=f"no tool {params.name!r}; there are {known}")
         try:
-            tool = _tool_of(params.name, params.arguments or {})
-            words = tool.line()
+            call = self._tools[params.name].call(params.arguments or {})
         except GdnbenchError as error:
             return _refused(error)
         progress = Progress(_reporter(context))
-        async with self._at_its_turn(tool, progress), create_task_group() as tasks:
-            tasks.start_soon(progress.keep_telling)
+        async with self._at_its_turn(call.tool, progress), create_task_group() as tasks:
+            tasks.start_soon(progress.keep_reporting)
             try:
-                ended = await self._commands.run(words, progress.heard)
+                ended = await self._commands.run(call.command, progress.observe)
             except OSError as error:
                 ended = Ended(ExitCode.ENVIRONMENT, "", f"error: no command can be started: {error.strerror or error}")
+            await progress.report_now()
             tasks.cancel_scope.cancel()
-        return _answer(tool, ended)
+        return answer(call, ended)
 
     @asynccontextmanager
     async def _at_its_turn(self, tool: Tool, progress: Progress) -> AsyncIterator[None]:
@@ -142,7 +125,8 @@ class ToolsServer:
                 yield
             return
         if self._turn.locked():
-            await progress.say("another call is measuring; waiting for it to finish")
+            progress.observe(NoteMade("another call is measuring; waiting for it to finish"))
+            await progress.report_now()
         async with self._turn:
             yield
 
@@ -157,11 +141,11 @@ class _Lines:
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yields the messages; answers other lines here, for which the protocol's library stays silent."""
         async for line in self._stream:
-            whole = with_whole_characters(line)
-            error = _fault_of(whole)
+            text = with_whole_characters(line)
+            error = _fault_of(text)
             if error is None:
-                yield whole
-            elif self.answer and whole.strip():
+                yield text
+            elif self.answer and text.strip():
                 await self.answer(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
 
 
@@ -169,68 +153,56 @@ def _fault_of(line: str) -> ErrorData | None:
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
-        told = error.errors(include_url=False)[0]
-        if told["type"] == "json_invalid":
-            return ErrorData(code=PARSE_ERROR, message=f"the line is no JSON: {told['msg']}")
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
+            return ErrorData(code=PARSE_ERROR, message=f"the line is no JSON: {first['msg']}")
         return ErrorData(code=INVALID_REQUEST, message="the line is no message of JSON-RPC 2.0")
     return None
 
 
 def with_whole_characters(line: str) -> str:
     r"""Replaces each escape of a lone surrogate in JSON, such as `\ud800`, by U+FFFD."""
-    return _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], line)
+    return _ESCAPE.sub(lambda match: r"\ufffd" if match["lone"] else match[0], line)
 
 
-def _requests() -> _Lines:
-    """Returns stdin for the protocol alone: a handler, or what it starts, reads an empty stdin."""
-    wire, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.close(empty)
-    # The reading thread may still be in a call when the server ends.
-    stream = os.fdopen(wire, encoding="utf-8", errors="replace", closefd=False)
-    return _Lines(stream)
+def bind_tools(parameters_of: VerbParameters) -> dict[str, BoundTool]:
+    """Returns the tools by name."""
+    return {tool.name: tool.bind(parameters_of) for tool in TOOLS}
 
 
-def _listed(tool: type[Tool]) -> ListedTool:
+def _listed(bound: BoundTool) -> ListedTool:
+    tool = bound.tool
     hints = ToolAnnotations(
         read_only_hint=not (tool.measures or tool.writes), destructive_hint=False, open_world_hint=False
     )
-    return ListedTool(name=tool.name, description=description_of(tool), input_schema=schema_of(tool), annotations=hints)
-
-
-def _tool_of(name: str, arguments: Mapping[str, Any]) -> Tool:
-    tool = TOOLS[name]
-    try:
-        return convert(dict(arguments), tool)
-    except SchemaError as error:
-        known = ", ".join(schema_of(tool)["properties"])
-        raise UsageError(f"{name}: {error}", f"its parameters are {known}") from error
+    return ListedTool(name=tool.name, description=tool.description, input_schema=bound.schema, annotations=hints)
 
 
 def _refused(error: GdnbenchError) -> CallToolResult:
-    told = {"exit_code": int(error.exit_code), "meaning": error.exit_code.meaning, "error": error.message}
-    return _result({**told, **({"hint": error.hint} if error.hint else {})}, Digest({}), is_error=True)
+    head = {"exit_code": int(error.exit_code), "meaning": error.exit_code.meaning, "error": error.message}
+    return _result({**head, **({"hint": error.hint} if error.hint else {})}, Digest({}), is_error=True)
 
 
-def _answer(tool: Tool, ended: Ended) -> CallToolResult:
-    told = describe(ended, tool.meanings)
+def answer(call: Call, ended: Ended) -> CallToolResult:
+    """Returns the result of a call whose command has ended."""
+    head = describe(ended, call.tool.meanings)
     digest = Digest({})
     if ended.output.strip():
         try:
-            digest = tool.read(ended.output)
+            digest = call.read(ended.output)
         except UsageError as error:
             return _refused(error)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             # Of another version, or cut off: pass the output on unread.
-            told["error"] = f"the output of `{tool.name}` is not as expected: {type(error).__name__}: {error}"
+            head["error"] = f"the output of `{call.tool.name}` is not as expected: {type(error).__name__}: {error}"
             digest = Digest({"output": ended.output})
-    return _result(told, digest, warnings_of(ended), is_error=is_wrong_request(ended.code))
+    return _result(head, digest, warnings_of(ended), is_error=is_wrong_request(ended.code))
 
 
 def _result(
-    told: Mapping[str, Any], digest: Digest, warnings: list[str] | None = None, *, is_error: bool
+    head: Mapping[str, Any], digest: Digest, warnings: list[str] | None = None, *, is_error: bool
 ) -> CallToolResult:
-    document = fit(told, digest, warnings or [])
+    document = fit(head, digest, warnings or [])
     text = TextContent(type="text", text=to_text(document))
     return CallToolResult(content=[text], structured_content=document, is_error=is_error)
 

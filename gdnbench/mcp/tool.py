@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import GdnbenchError, UsageError
+from gdnbench.mcp.result import call_of
 from gdnbench.origin import EVIDENCE, LEDGER, PROFILES, RESULTS
 from gdnbench.render.digest import Digest
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
@@ -26,134 +30,25 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _GIT = "git:"
 
-
-class Words:
-    """The words of one command, in the order given; values are checked before they become words."""
-
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
-        self._options: list[str] = []
-        self._arguments: list[str] = []
-
-    @property
-    def line(self) -> list[str]:
-        """The words behind `gdnbench`: options as one word each, then arguments behind `--`, which ends the options."""
-        return [*self._verb.split(), *self._options, *(("--", *self._arguments) if self._arguments else ())]
-
-    def flag(self, name: str, *, wanted: bool = True) -> Words:
-        """Adds an option without a value."""
-        if wanted:
-            self._options.append(f"--{name}")
-        return self
-
-    def option(self, name: str, value: str | float) -> Words:
-        """Adds an option unless its value is empty or zero, the command's default; raises UsageError if refused."""
-        if value:
-            checked = check_name(value, name) if isinstance(value, str) else str(value)
-            self._options.append(f"--{name}={checked}")
-        return self
-
-    def text(self, name: str, value: str) -> Words:
-        """Adds an option with a checked sentence, unless it is empty."""
-        if value:
-            self._options.append(f"--{name}={value}")
-        return self
-
-    def label(self, value: str) -> Words:
-        """Adds a part of a run's name; raises UsageError unless it has only letters, digits, '.', '-' and '_'."""
-        if value and not _LABEL.fullmatch(value):
-            raise UsageError("label: letters, digits, '.', '-' and '_' alone may be in it", 'as in label="wider-loads"')
-        return self.option("label", value)
-
-    def path(self, name: str, value: str) -> Words:
-        """Adds an option with a file of the project; raises UsageError for any other file."""
-        if value:
-            self._options.append(f"--{name}={check_path(value, name)}")
-        return self
-
-    def revision(self, name: str, value: str) -> Words:
-        """Adds an option with a checked revision."""
-        self._options.append(f"--{name}={value}")
-        return self
-
-    def arguments(self, values: Iterable[str]) -> Words:
-        """Adds checked arguments."""
-        self._arguments += values
-        return self
+Check = Callable[[str, str], str | list[str]]
+"""Returns a value that is passed to the command; raises UsageError for any other one, naming the parameter."""
 
 
-def split_names(text: str, what: str) -> list[str]:
-    """Splits names at commas or spaces; raises UsageError for a refused one."""
-    return [check_name(name, what) for name in _SEPARATOR.split(text.strip()) if name] if text.strip() else []
+class VerbParameter(NamedTuple):
+    """A parameter of a verb's command line.
 
-
-def check_name(value: str, what: str) -> str:
-    """Returns a value that is a name or size, not an option or a path; raises UsageError, naming parameter `what`."""
-    _check_text(value, what)
-    if "/" in value or "\\" in value:
-        raise UsageError(f"{what}: {value!r} is a path, and a name is needed", "the tool `list` has kernels' names")
-    return value
-
-
-def check_path(value: str, what: str) -> str:
-    """Returns a path that lies in one of `FOLDERS`, wherever links lead; raises UsageError if it does not."""
-    _check_text(value, what)
-    _check_inside(Path(value), value, what)
-    return value
-
-
-def check_run(value: str, what: str) -> str:
-    """Returns a run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
-
-    A name that no run has is passed on: the command has the error, with near names. Raises UsageError if the run lies
-    elsewhere.
+    `spelling` is its option, or empty for an argument; `kind` is bool for a flag, int or str; `least` the smallest
+    number.
     """
-    _check_text(value, what)
-    if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():
-        return check_path(value, what)
-    try:
-        found = name_runs(RESULTS, value).runs
-    except GdnbenchError:
-        return value
-    for run in found:
-        _check_inside(run, value, what)
-    return value
+
+    spelling: str
+    help: str
+    kind: type
+    least: int | None = None
 
 
-def check_newest() -> None:
-    """Raises UsageError if any run lies outside the project's folders: without a name the newest is meant."""
-    try:
-        found = name_runs(RESULTS, "").runs
-    except GdnbenchError:
-        return  # the command has the error
-    for run in found:
-        _check_inside(run, run.name, "run")
-
-
-def check_source(value: str, what: str) -> str:
-    """Returns a source of `compare`: a run, `published/NAME`, `git:REV` or a path in the project; raises UsageError."""
-    if value.startswith(_GIT):
-        return check_revision(value, what)
-    if value.startswith(f"{PUBLISHED_FOLDER}/"):
-        _check_text(value, what)
-        for place in (RESULTS, RESULTS / EVIDENCE):
-            _check_inside(place / value, value, what)
-        return value
-    return check_run(value, what)
-
-
-def check_revision(value: str, what: str) -> str:
-    """Returns `git:REV`; raises UsageError unless REV is a plain name of a commit."""
-    _check_text(value, what)
-    if not _REVISION.fullmatch(value.removeprefix(_GIT)):
-        raise UsageError(f"{what}: {value!r} names no commit", "as in git:HEAD~1")
-    return value
-
-
-def check_ledger() -> None:
-    """Raises UsageError if a link leads the ledger, which is written, outside the project."""
-    if not LEDGER.resolve().is_relative_to(Path.cwd().resolve()):
-        raise UsageError(f"{LEDGER} leads outside the project's folder", "put the file itself there")
+VerbParameters = Callable[[str], Mapping[str, VerbParameter]]
+"""Returns the parameters of a verb, by name."""
 
 
 def check_text(value: str, what: str) -> str:
@@ -167,13 +62,88 @@ def check_text(value: str, what: str) -> str:
     return value
 
 
-def _check_text(value: str, what: str) -> None:
+def _check_words(value: str, what: str) -> None:
     check_text(value, what)
     for part in _SEPARATOR.split(value):
         if part.startswith("-"):
             raise UsageError(f"{what}: {part!r} begins with a dash", "options are parameters of the tool")
         if ".." in part:
             raise UsageError(f"{what}: {part!r} has '..' in it", _inside_hint())
+
+
+def check_name(value: str, what: str) -> str:
+    """Returns a value that is a name or size, not an option or a path; raises UsageError, naming parameter `what`."""
+    _check_words(value, what)
+    if "/" in value or "\\" in value:
+        raise UsageError(f"{what}: {value!r} is a path, and a name is needed", "the tool `list` has kernels' names")
+    return value
+
+
+def split_names(text: str, what: str) -> list[str]:
+    """Splits names at commas or spaces; raises UsageError for a refused one."""
+    return [check_name(name, what) for name in _SEPARATOR.split(text.strip()) if name]
+
+
+def check_label(value: str, what: str) -> str:
+    """Returns a part of a run's name; raises UsageError unless it has only letters, digits, '.', '-' and '_'."""
+    if not _LABEL.fullmatch(value):
+        raise UsageError(f"{what}: letters, digits, '.', '-' and '_' alone may be in it", 'as in label="wider-loads"')
+    return check_name(value, what)
+
+
+def check_path(value: str, what: str) -> str:
+    """Returns a path that lies in one of `FOLDERS`, wherever links lead; raises UsageError if it does not."""
+    _check_words(value, what)
+    _check_inside(Path(value), value, what)
+    return value
+
+
+def check_run(value: str, what: str) -> str:
+    """Returns a run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
+
+    A name that no run has is passed on: the command has the error, with near names. Raises UsageError if the run lies
+    elsewhere.
+    """
+    if value:
+        _check_words(value, what)
+        if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():
+            return check_path(value, what)
+    try:
+        runs = name_runs(RESULTS, value).runs
+    except GdnbenchError:
+        return value
+    for run in runs:
+        _check_inside(run, value or run.name, what)
+    return value
+
+
+def check_source(value: str, what: str) -> str:
+    """Returns a source of `compare`: a run, `published/NAME`, `git:REV` or a path in the project; raises UsageError."""
+    check_text(value, what)
+    if value.startswith(_GIT):
+        return check_kernel_or_revision(value, what)
+    if value.startswith(f"{PUBLISHED_FOLDER}/"):
+        _check_words(value, what)
+        for folder in (RESULTS, RESULTS / EVIDENCE):
+            _check_inside(folder / value, value, what)
+        return value
+    return check_run(value, what)
+
+
+def check_kernel_or_revision(value: str, what: str) -> str:
+    """Returns a kernel's name, or `git:REV`; raises UsageError unless REV is a plain name of a commit."""
+    if not value.startswith(_GIT):
+        return check_name(value, what)
+    _check_words(value, what)
+    if not _REVISION.fullmatch(value.removeprefix(_GIT)):
+        raise UsageError(f"{what}: {value!r} names no commit", "as in git:HEAD~1")
+    return value
+
+
+def check_ledger() -> None:
+    """Raises UsageError if a link leads the ledger, which is written, outside the project."""
+    if not LEDGER.resolve().is_relative_to(Path.cwd().resolve()):
+        raise UsageError(f"{LEDGER} leads outside the project's folder", "put the file itself there")
 
 
 def _check_inside(path: Path, value: str, what: str) -> None:
@@ -186,49 +156,149 @@ def _inside_hint() -> str:
     return f"give a name, or a path in {', '.join(f'{folder}/' for folder in FOLDERS)} of the project"
 
 
-Kernels = Annotated[
-    str,
-    Meta(
-        description="Kernels: names or globs from the tool `list`, separated by commas, params after colons: "
-        "'decode-v4,decode-triton:BV=16' or 'decode-v1*'."
-    ),
-]
-Op = Annotated[str, Meta(description="The op whose kernels are meant; by default that of the kernels named.")]
-Shape = Annotated[
-    str,
-    Meta(description="Workloads by axis or alias: 'B=1,8 heads=qk4_v8', 'lengths=8x1024'; the op's own by default."),
-]
-Suite = Annotated[str, Meta(description="A suite of workloads instead of shape, as 'contest'.")]
-Against = Annotated[str, Meta(description="The kernel to compare with; the op's baseline by default.")]
-Gpu = Annotated[
-    str,
-    Meta(description="auto, cpu, an index, or a model (h200, b200), which may be that of a target in gdnbench.toml."),
-]
-On = Annotated[str, Meta(description="A target of gdnbench.toml to run on; by default here.")]
-Rounds = Annotated[int, Meta(ge=0, le=100_000, description="Rounds to measure; 0 for the default.")]
-Seed = Annotated[int, Meta(ge=0, description="Of inputs and order; 0 for a fresh one.")]
-Budget = Annotated[str, Meta(description="What measuring may take: '60s', '2m'.")]
-DryRun = Annotated[bool, Meta(description="Only say what would be built and measured, and about how long.")]
-Label = Annotated[str, Meta(description="A word that becomes part of the run's name.")]
-Yes = Annotated[bool, Meta(description="Compile even where that takes minutes: what --yes says.")]
-Offset = Annotated[int, Meta(ge=0, description="How many rows to leave out: where an earlier result was cut.")]
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a tool: what it is of the verb, and how a value is checked.
 
-
-class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A tool of the server; its fields are the parameters of a call.
-
-    `measures`: it may need the GPU, and such calls run one at a time. `writes`: it writes anything but runs and
-    profiles, such as the ledger. `meanings` are of the verb's own exit codes.
+    `of` names the verb's parameter, by default one of the same name; one with a `kind` of its own is none of the
+    verb's. The verb's help describes it, unless `about` does. `most` is the largest number, or the longest item of a
+    list in characters. A list that `is_filled` has an item or more.
     """
 
-    name: ClassVar[str] = ""
-    measures: ClassVar[bool] = False
-    writes: ClassVar[bool] = False
-    meanings: ClassVar[Mapping[int, str]] = {}
+    name: str
+    of: str = ""
+    check: Check = check_name
+    about: str = ""
+    default: str = ""
+    kind: type | None = None
+    most: int | None = None
+    is_list: bool = False
+    is_filled: bool = False
+    required: bool = False
 
-    def line(self) -> list[str]:
-        """Returns the words of the command behind `gdnbench`; raises UsageError for a refused parameter."""
-        return self.words().flag("json").line
+    def definition(self, verb: Mapping[str, VerbParameter]) -> tuple[Any, ...]:
+        """Returns the field of the tool's struct."""
+        row = VerbParameter("", "", self.kind) if self.kind else verb[self.of or self.name]
+        kind, about, least = row.kind, self.about or row.help, row.least or 0
+        if self.is_list:
+            limits = Meta(ge=least) if kind is int else Meta(max_length=self.most or _LONGEST)
+            items = list[Annotated[kind, limits]]  # type: ignore[valid-type]
+            meta = Meta(description=about, min_length=1 if self.is_filled else None)
+            return (
+                self.name,
+                Annotated[items, meta],
+                *(() if self.required else (msgspec.field(default_factory=list),)),
+            )
+        meta = Meta(description=about, ge=0 if kind is int else None, le=self.most)
+        default: Any = self.default if kind is str else kind()
+        return (self.name, Annotated[kind, meta], *(() if self.required else (default,)))
+
+
+Values = Mapping[str, Any]
+Options = dict[str, Any]
+"""What the command is given, by the verb's parameters: a text, a number, True for a flag, or a list of these."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool of the server: a verb, the parameters that it offers, and what a model needs of the printed JSON.
+
+    `measures`: it may need the GPU, and such calls run one at a time. `writes`: it writes anything but runs and
+    profiles, such as the ledger. `meanings` are of the verb's own exit codes. `prepare` checks values together and
+    changes the options made of them.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    digest: Callable[[Any, Call], Digest]
+    verb: str = ""
+    measures: bool = False
+    writes: bool = False
+    meanings: Mapping[int, str] = field(default_factory=dict)
+    prepare: Callable[[Values, Options], None] = lambda _values, _options: None
+
+    def bind(self, parameters_of: VerbParameters) -> BoundTool:
+        """Returns the tool with its verb's parameters."""
+        return BoundTool(self, parameters_of(self.verb or self.name))
+
+
+@dataclass(frozen=True)
+class BoundTool:
+    """A tool, and the parameters of its verb by name."""
+
+    tool: Tool
+    verb: Mapping[str, VerbParameter]
+
+    @cached_property
+    def _struct(self) -> type[msgspec.Struct]:
+        fields = [parameter.definition(self.verb) for parameter in self.tool.parameters]
+        return msgspec.defstruct(self.tool.name, fields, frozen=True, forbid_unknown_fields=True, kw_only=True)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the parameters."""
+        schema: dict[str, Any] = msgspec.json.schema(self._struct)["$defs"][self.tool.name]
+        return {name: value for name, value in schema.items() if name not in {"title", "description"}}
+
+    def call(self, arguments: Mapping[str, Any]) -> Call:
+        """Makes a call; raises UsageError for a refused parameter."""
+        try:
+            values = msgspec.structs.asdict(convert(dict(arguments), self._struct))
+        except SchemaError as error:
+            names = ", ".join(parameter.name for parameter in self.tool.parameters)
+            raise UsageError(f"{self.tool.name}: {error}", f"its parameters are {names}") from error
+        return Call(self.tool, values, self._command(values))
+
+    def _command(self, values: Values) -> tuple[str, ...]:
+        options: Options = {}
+        for each in self.tool.parameters:
+            value = values[each.name]
+            if value and not each.kind:
+                name = each.of or each.name
+                items = [each.check(item, each.name) if isinstance(item, str) else item for item in _listed(value)]
+                flat = [item for item in items for item in _listed(item)]
+                options[name] = [*options.get(name, ()), *flat] if not self.verb[name].spelling else flat
+        options["json"] = True
+        self.tool.prepare(values, options)
+        words: list[str] = []
+        arguments: list[str] = []
+        for name, value in options.items():
+            spelling, kind = self.verb[name].spelling, self.verb[name].kind
+            if not spelling:
+                arguments += map(str, _listed(value))
+            elif kind is bool:
+                words.append(spelling)
+            else:  # one word each
+                words += [f"{spelling}={item}" for item in _listed(value)]
+        verb = (self.tool.verb or self.tool.name).split()
+        return (*verb, *words, *(("--", *arguments) if arguments else ()))
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool: its parameters, and the command behind `gdnbench`."""
+
+    tool: Tool
+    values: Values
+    command: tuple[str, ...]
+
+    @property
+    def offset(self) -> int:
+        """How many rows to leave out."""
+        return int(self.values.get("offset", 0))
+
+    @property
+    def more(self) -> str:
+        """The call for the rows after these, which writes nothing; empty if the tool has no `offset`."""
+        if "offset" not in self.values:
+            return ""
+        values = {"entry": self.values["entry"]} if self.tool.writes else self.values
+        return call_of(self.tool.name, **{**values, "offset": "{offset}"})
 
     def read(self, output: str) -> Digest:
         """Returns what a model needs of the command's output.
@@ -236,33 +306,4 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Raises UsageError for a wrong parameter; ValueError if it is not JSON; LookupError, TypeError or AttributeError
         for unexpected JSON.
         """
-        return self.digest(json.loads(output))
-
-    def words(self) -> Words:
-        """Makes the command, without `--json`; raises UsageError for a refused parameter."""
-        raise NotImplementedError
-
-    def digest(self, document: Any) -> Digest:
-        """Returns what a model needs of the command's document; raises as `read` does."""
-        return Digest({"result": document})
-
-
-def call_of(name: str, **arguments: object) -> str:
-    """Formats a call for a model, `show(run="main", offset="12")`, without empty arguments."""
-    given = ", ".join(
-        f"{key}={value}" if isinstance(value, int) else f'{key}="{value}"' for key, value in arguments.items() if value
-    )
-    return f"{name}({given})".replace('"{offset}"', "{offset}")
-
-
-def schema_of(tool: type[Tool]) -> dict[str, Any]:
-    """Returns the JSON Schema of a tool's parameters."""
-    reference = msgspec.json.schema(tool)
-    schema: dict[str, Any] = reference["$defs"][tool.__name__]
-    return {name: value for name, value in schema.items() if name not in {"title", "description"}}
-
-
-def description_of(tool: type[Tool]) -> str:
-    """Returns a tool's description for a model: its docstring, a line per paragraph."""
-    paragraphs = (tool.__doc__ or "").strip().split("\n\n")
-    return "\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        return self.tool.digest(output if self.values.get("code") else json.loads(output), self)

@@ -20,6 +20,7 @@ from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import NoteMade
 from gdnbench.stats import FloatArray
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
@@ -66,7 +67,7 @@ class InputsProbe:
         try:
             workers.measure(task, ROUNDS, probed, "inputs")
         except MachineError as error:
-            workers.observer.note(f"inputs: {error.message}")
+            workers.observer(NoteMade(f"inputs: {error.message}"))
 
     def losses(self, probed: Collected) -> list[Examined]:
         """The run's cases that failed at an extreme of the inputs, and so are failed in the run."""

@@ -24,7 +24,7 @@ from gdnbench.codegen.builds import (
 )
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.machine.observer import Observer, alone_on
+from gdnbench.machine.lock import alone_on
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
 from gdnbench.measure.interim import MOST_ROUNDS_A_SEGMENT, choose_schedule
 from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
@@ -49,6 +49,7 @@ from gdnbench.model.kernel import Device
 from gdnbench.model.op import Op
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, RaceStatus
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.files import Journal, RunFolder
 from gdnbench.store.info import (
@@ -60,7 +61,7 @@ from gdnbench.store.info import (
     suite_of,
     write_info,
 )
-from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, encode
+from gdnbench.store.journal import Event, Examined, HostTimes, PreflightVerdicts, Sampled, Tuned, checked_event, encode
 from gdnbench.store.measurements import contest_errors
 from gdnbench.store.schema import GpuDocument
 from gdnbench.store.settings import Settings
@@ -151,14 +152,14 @@ class Session:
         self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), archs_of(self.gpu)))
         for case in candidates:
             if case.id in self.checked:
-                self.observer.examined(case, self.checked[case.id])
+                self.observer(checked_event(case, self.checked[case.id]))
         pending = tuple(case for case in candidates if case.id not in self.checked)
         # Interpreters are slow, and a larger batch runs the same code.
         smallest = min((case.workload for case in self.cases), default=None) if self.gpu is None else None
         interpreted = tuple(
             case for case in pending if case.workload == smallest and interpreter_of(case, self.catalog)
         )
-        self.observer.begin("check", len(pending) + len(interpreted))
+        self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
         task = self._task(Phase.INTERPRET, interpreted)
         interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
         run_concurrently(partial(self._judge, pending, record), *interpret)
@@ -202,7 +203,7 @@ class Session:
                 groups=groups,
             )
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
-                self.observer.standing(segment.standing)
+                self.observer(RaceStatus(segment.standing))
                 try:
                     part = replace(task, cases=segment.cases)
                     measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)

@@ -17,13 +17,13 @@ from gdnbench.catalog.request import slug_of
 from gdnbench.codec import convert
 from gdnbench.errors import GpuNotFoundError, MachineError, RunFormatError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.observer import Observer
 from gdnbench.machine.provenance import describe_machine, git_state, host_name, library_versions, read_state
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Session
 from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
+from gdnbench.process.events import NoteMade, Observer
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
 from gdnbench.store.find import find_newest, list_runs, name_runs, readable
@@ -225,7 +225,7 @@ def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) 
     stopped = next((info for info in infos if _has_same_request(info, catalog, plan)), None)
     if stopped is None:
         return begin_session(catalog, plan, results, observer)
-    observer.note(f"going on with {stopped.run_id}, which was stopped")
+    observer(NoteMade(f"going on with {stopped.run_id}, which was stopped"))
     at = plan.request.captured[0].path if len(plan.request.captured) == 1 else None
     session = resume_session(catalog, results, stopped.run_id, observer, at)
     session.settings = plan.request.settings

@@ -27,12 +27,12 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError
-from gdnbench.machine.observer import Observer
 from gdnbench.measure.schedule import FixedRounds, round_order
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import Device, TorchKernel
 from gdnbench.model.status import Clock, Role, Status
+from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
 from gdnbench.workers.supervision import supervise
@@ -100,7 +100,7 @@ class TimingWorkers:
         others = {*others}
         cases = [case for case in task.cases if case.id not in collected.lost]
         done = collected.complete_rounds(case.id for case in cases)
-        self.observer.begin(phase, (rounds + 1 - len(done)) * len(cases))
+        self.observer(PhaseBegun(phase, (rounds + 1 - len(done)) * len(cases)))
         for attempt in count():
             ids = [case.id for case in cases]
             collected.drop_incomplete_rounds(ids, others)
@@ -131,10 +131,10 @@ class TimingWorkers:
                 self._keep(each, task.clock, collected)
             match event:
                 case Sampled():
-                    self.observer.advance()
+                    self.observer(UnitDone())
                 case StepBegun(case=case_id, step=step):
                     where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
-                    self.observer.step(where + step)
+                    self.observer(StepChanged(where + step))
                 case _:
                     pass
 
@@ -205,7 +205,7 @@ def read_clock(
         while segment := schedule.next_segment(task.cases, collected, task.samples, {}):
             measure_groups(measuring, task, groups, segment.rounds, collected, task.clock or segment.phase)
     except MachineError as error:
-        measuring.observer.note(f"{task.clock}: {error.message}")
+        measuring.observer(NoteMade(f"{task.clock}: {error.message}"))
         for case in task.cases:
             if not collected.samples.get(case.id) and case.id not in collected.lost:
                 collected.take(Examined(case.id, Status.FAILED, error.message, clock=task.clock or ""))

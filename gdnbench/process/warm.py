@@ -132,12 +132,12 @@ class WarmParent:
     def _socket_path(self) -> Path:
         """Returns a path that differs by all that a fork inherits: Python, its imports, and the variables they read."""
         read = {name: value for name, value in os.environ.items() if name.startswith(_READ_BY_IMPORTS)}
-        found = [spec.origin for name in warm_parent.IMPORTED if (spec := find_spec(name)) and spec.origin]
+        origins = [spec.origin for name in warm_parent.IMPORTED if (spec := find_spec(name)) and spec.origin]
         own = [
             sys.executable,
             Path(warm_parent.__file__).read_text(),
             sorted({**read, **self._environment}.items()),
-            [(origin, Path(origin).stat().st_mtime_ns) for origin in found],
+            [(origin, Path(origin).stat().st_mtime_ns) for origin in origins],
         ]
         return _private_folder() / blake2b(json.dumps(own).encode(), digest_size=12).hexdigest()
 
@@ -162,7 +162,7 @@ def _private_folder() -> Path:
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"gdnbench-warm-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise PermissionError(f"{folder} is not this user's alone")
     return folder

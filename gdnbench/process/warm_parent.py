@@ -175,10 +175,10 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os._exit(code)
 
 
-def _close_all_but(kept: int) -> None:
-    """Closes every descriptor but the standard ones and `kept`: kernels must not reach this process's sockets."""
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+def _close_all_but(descriptor: int) -> None:
+    """Closes every descriptor but the standard ones and `descriptor`: kernels must not reach this process's sockets."""
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _draw_seeds() -> None:

@@ -37,13 +37,17 @@ _TAIL_BYTES = 1 << 16
 _LINE_CHARS = 300
 
 
-def take_requests() -> TextIO:
-    """Returns stdin's lines on a new descriptor; kernel sources and libraries find stdin empty."""
-    requests = os.fdopen(os.dup(0))
-    empty = os.open(os.devnull, os.O_RDONLY)
+def take_stdin() -> int:
+    """Returns stdin on a new descriptor; kernel sources, libraries and what they start find stdin empty."""
+    descriptor, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
-    return requests
+    return descriptor
+
+
+def take_requests() -> TextIO:
+    """Returns stdin's lines, as `take_stdin`."""
+    return os.fdopen(take_stdin())
 
 
 def die_with_parent() -> None:
@@ -64,9 +68,9 @@ class Worker(Generic[Message]):
 
     Runs `module` as `python -m` does, with `arguments` and the descriptor of its channel. `kinds` are the dataclasses
     of its messages; `log` is open for writing and reading its output, and the caller closes it. `environment` is added
-    to this process's; `PYTHONPATH` leads to this gdnbench unless given. With `asked`, requests follow on its stdin,
-    which is empty otherwise. A `warm` process forks it, with that process's environment, and takes no requests. Raises
-    OSError if it cannot be started.
+    to this process's; `PYTHONPATH` leads to this gdnbench unless set there. With `takes_requests`, they follow on its
+    stdin, which is empty otherwise. A `warm` process forks it, with that process's environment, and takes no requests.
+    Raises OSError if it cannot be started.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class Worker(Generic[Message]):
         log: BinaryIO,
         environment: Mapping[str, str] | None = None,
         *,
-        asked: bool = False,
+        takes_requests: bool = False,
         warm: WarmParent | None = None,
     ) -> None:
         self._kinds = kinds
@@ -92,7 +96,7 @@ class Worker(Generic[Message]):
         with theirs:
             try:
                 self._socket.sendall(key)
-                self._process = self._start(module, arguments, theirs.fileno(), environment, asked, warm)
+                self._process = self._start(module, arguments, theirs.fileno(), environment, takes_requests, warm)
             except BaseException:
                 self._socket.close()
                 self._temporary.cleanup()
@@ -104,12 +108,12 @@ class Worker(Generic[Message]):
         arguments: Sequence[str],
         channel: int,
         environment: Mapping[str, str] | None,
-        asked: bool,
+        takes_requests: bool,
         warm: WarmParent | None,
     ) -> Process:
         # torch keeps what it compiled from one worker to the next.
-        kept = os.environ.get(_TORCH_CACHE, str(Path(gettempdir(), f"torchinductor_{os.getuid()}")))
-        own = {"TMPDIR": self._temporary.name, _TORCH_CACHE: kept}
+        torch_cache = os.environ.get(_TORCH_CACHE, str(Path(gettempdir(), f"torchinductor_{os.getuid()}")))
+        own = {"TMPDIR": self._temporary.name, _TORCH_CACHE: torch_cache}
         if warm:
             # Without a socket, the worker only starts later.
             with contextlib.suppress(OSError):
@@ -117,7 +121,7 @@ class Worker(Generic[Message]):
         return start(
             [*PYTHON, "-m", module, *arguments, str(channel)],
             environment={"PYTHONPATH": python_path(), **own, **(environment or {})},
-            stdin=PIPE if asked else None,
+            stdin=PIPE if takes_requests else None,
             stdout=self._log,
             stderr=self._log,
             pass_fds=[channel],
@@ -140,11 +144,11 @@ class Worker(Generic[Message]):
         """Returns the descriptor that becomes readable when there is a message, or the worker has ended."""
         return self._socket.fileno()
 
-    def ask(self, request: str) -> None:
-        """Sends a request, one line of JSON; if the worker has died, `receive` finds out."""
+    def request(self, line: str) -> None:
+        """Sends a request, a line of JSON; if the worker has died, `receive` finds out."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(request.encode() + b"\n")
+            self._process.stdin.write(line.encode() + b"\n")
 
     def receive(self, deadline: float, stop: threading.Event | None = None) -> Message | None:
         """Returns the next message, or None if the worker has closed its end of the socket or is gone.

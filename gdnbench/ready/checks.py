@@ -26,13 +26,13 @@ from gdnbench.inspect.compiled import (
 from gdnbench.inspect.quantities import Rule, exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
 from gdnbench.model.status import Status
+from gdnbench.process.events import Observer
 from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.verify import preflight
 from gdnbench.verify.preflight import Verification

@@ -8,23 +8,21 @@ import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import gdnbench
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError, UsageError
-from gdnbench.remote.archive import files_under, hash_of, pack
-from gdnbench.remote.events import Listener
-from gdnbench.remote.host import Host, LocalHost, SshHost, last_line, run_there, shell
-from gdnbench.remote.sandbox import ModalHost, Packages
+from gdnbench.process.events import NoteMade, Observer, StepChanged
+from gdnbench.remote.host import Host, LocalHost, ModalHost, Packages, SshHost, last_line, run_on_host, shell
 from gdnbench.remote.targets import ModalTarget, NamedTarget
+from gdnbench.remote.transfer import files_under, hash_of, pack
 
 FOLDER = "sources"
 WHOLE = ".whole"
 """The file that says that a tree there is whole."""
-
-_PACKAGE = "gdnbench"
 
 _PUT = f"""
 set -eu
@@ -43,72 +41,36 @@ mv -T "$new" "$2" 2>/dev/null || test -e "$2/{WHOLE}"
 
 @dataclass(frozen=True)
 class SourceTree:
-    """A tree of sources.
+    """Files of sources by their path in the tree, and the hash of their content."""
 
-    Attributes:
-        folder: where it lies here.
-        files: by their path there.
-        hash: of its content.
-    """
-
-    folder: Path
     files: Mapping[str, Path]
-    hash: str
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of the content, the folder's name on the target."""
+        return hash_of(self.files)
 
 
 def package_tree() -> SourceTree:
-    """This very gdnbench, without its kernels."""
-    folder = Path(gdnbench.__file__).resolve().parent
-    files = {f"{_PACKAGE}/{name}": path for name, path in files_under(folder).items() if _is_ours(name)}
-    return SourceTree(folder, files, hash_of(files))
-
-
-def _is_ours(name: str) -> bool:
-    return not name.startswith("_kernels/")
+    """Returns this gdnbench, without the kernels that a wheel brings."""
+    files = files_under(Path(gdnbench.__file__).resolve().parent)
+    return SourceTree({f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")})
 
 
 def kernel_trees() -> list[SourceTree]:
-    """The bundled kernels and the user's, in their order.
-
-    Raises:
-        UsageError: if a folder is not there, or is too large to send.
-    """
-    trees = []
+    """Returns the bundled kernels and the user's, in order; raises UsageError for a missing or too large folder."""
     for root in default_roots():
         if not root.is_dir():
             raise UsageError(f"{root} is no folder of kernels", "correct GDNBENCH_KERNELS")
-        files = files_under(root)
-        trees.append(SourceTree(root, files, hash_of(files)))
-    return trees
-
-
-def put_trees(host: Host, workdir: str, trees: Sequence[SourceTree], there: frozenset[str]) -> None:
-    """Sends what is not there yet.
-
-    Args:
-        host: where to.
-        workdir: the target's, as the host has it.
-        trees: what is needed.
-        there: hashes of trees that the host has.
-
-    Raises:
-        MachineError: if one does not arrive.
-    """
-    for tree in trees:
-        if tree.hash not in there:
-            put_files(host, f"{workdir}/{FOLDER}", tree.hash, tree.files)
+    return [SourceTree(files_under(root)) for root in default_roots()]
 
 
 def put_files(host: Host, folder: str, name: str, files: Mapping[str, Path]) -> None:
-    """Sends files into a folder of their own, whole or not at all.
-
-    Raises:
-        MachineError: if they do not arrive.
-    """
+    """Sends files into a folder of their own, whole or not at all; raises MachineError if they do not arrive."""
     with tempfile.TemporaryFile() as stream:
         pack(files, stream)
         stream.seek(0)
-        done = run_there(host, shell(_PUT, folder, name, str(len(files))), stream)
+        done = run_on_host(host, shell(_PUT, folder, name, str(len(files))), stream)
     if done.returncode:
         raise MachineError(
             f"{name} could not be sent to {host.name}: {last_line(done.errors)}", f"look at {folder} there"
@@ -163,15 +125,7 @@ touch "$2/{WHOLE}"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A target that is ready for a job.
-
-    Attributes:
-        host: where it is.
-        workdir: its folder there, absolute.
-        python: the interpreter there.
-        package: the folder there that holds gdnbench.
-        roots: the folders of kernels there.
-    """
+    """A target that is ready for a job: its host, and there its folder, interpreter, gdnbench and roots of kernels."""
 
     host: Host
     workdir: str
@@ -181,10 +135,9 @@ class Prepared:
 
 
 def open_host(named: NamedTarget) -> Host:
-    """The host that a target is reached through; the caller closes it.
+    """Returns the host that a target is reached through; the caller closes it.
 
-    Raises:
-        MachineError: if there is no `ssh` here, or no client of Modal's.
+    Raises MachineError if there is no `ssh` here, or no client of Modal's.
     """
     target = named.target
     if isinstance(target, ModalTarget):
@@ -193,35 +146,37 @@ def open_host(named: NamedTarget) -> Host:
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
-def prepare(named: NamedTarget, host: Host, listener: Listener) -> Prepared:
-    """Connects, and sends and makes what is not there yet.
+def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
+    """Connects, and sends and makes what does not exist there yet.
 
-    Raises:
-        MachineError: if the target cannot be reached or made ready.
-        UsageError: if a folder of kernels is not there, or is too large to send.
+    Raises MachineError if the target cannot be reached or made ready, UsageError as `kernel_trees`.
     """
     if isinstance(named.target, ModalTarget):
-        listener.note("starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes")
-    listener.step(f"connecting to {host.name}")
+        note = "starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"
+        observer(NoteMade(note))
+    observer(StepChanged(f"connecting to {host.name}"))
     package, kernels = package_tree(), kernel_trees()
-    trees = [package, *kernels]
     wanted = requirements()
-    workdir, has_environment, there = _probe(named, host, wanted.hash, trees)
-    listener.step(f"sending sources to {host.name}")
-    put_trees(host, workdir, trees, there)
+    workdir, has_environment, present = _probe(named, host, wanted.hash, [package, *kernels])
+    sources = f"{workdir}/{FOLDER}"
+    observer(StepChanged(f"sending sources to {host.name}"))
+    for tree in (package, *kernels):
+        if tree.hash not in present:
+            put_files(host, sources, tree.hash, tree.files)
     python = named.target.python or host.python
     if not python:
         python = f"{workdir}/env/{wanted.hash}/bin/python"
         if not has_environment:
-            _make(named, host, workdir, wanted, listener)
-    roots = tuple(f"{workdir}/{FOLDER}/{tree.hash}" for tree in kernels)
-    return Prepared(host, workdir, python, f"{workdir}/{FOLDER}/{package.hash}", roots)
+            _make(named, host, workdir, wanted, observer)
+    return Prepared(
+        host, workdir, python, f"{sources}/{package.hash}", tuple(f"{sources}/{tree.hash}" for tree in kernels)
+    )
 
 
 def _probe(
     named: NamedTarget, host: Host, environment: str, trees: Sequence[SourceTree]
 ) -> tuple[str, bool, frozenset[str]]:
-    """Its folder, whether it has the environment, and the sources that it has."""
+    """Returns the target's folder, whether it has the environment, and the hashes of the sources that it has."""
     hashes = dict.fromkeys(tree.hash for tree in trees)
     done = host.connect(shell(_PROBE, named.target.workdir, environment, *hashes))
     # A login shell may print a greeting first.
@@ -238,24 +193,19 @@ def _probe(
 
 @dataclass(frozen=True)
 class Requirements:
-    """What an environment there is made of.
-
-    Attributes:
-        packages: a requirement a line, as pip takes it.
-        constraints: pins, likewise.
-    """
+    """What an environment there is made of: a requirement a line, and pins, as pip takes them."""
 
     packages: str
     constraints: str
 
     @property
     def hash(self) -> str:
-        """Of both, shortened."""
+        """The hash of both, shortened."""
         return hashlib.sha256(f"{self.packages}\0{self.constraints}".encode()).hexdigest()[:24]
 
 
 def requirements() -> Requirements:
-    """What this gdnbench needs, by its checkout's `pyproject.toml` and `constraints.txt`, else as it was installed."""
+    """Returns what this gdnbench needs, by its checkout's `pyproject.toml` and `constraints.txt`, else as installed."""
     checkout = Path(gdnbench.__file__).resolve().parents[1]
     project = checkout / "pyproject.toml"
     if project.is_file():
@@ -273,18 +223,14 @@ def _installed() -> list[str]:
     except PackageNotFoundError as error:
         raise MachineError("gdnbench is not installed: its requirements are not known", "name `python`") from error
     extra = re.compile(r"""\s*;\s*extra\s*==\s*['"](?P<extra>[^'"]+)['"]\s*\Z""")
-    kept = []
-    for line in declared:
-        found = extra.search(line)
-        if not found or found["extra"] in EXTRAS:
-            kept.append(extra.sub("", line))
-    return kept
+    extras = [(line, extra.search(line)) for line in declared]
+    return [extra.sub("", line) for line, match in extras if not match or match["extra"] in EXTRAS]
 
 
-def _make(named: NamedTarget, host: Host, workdir: str, wanted: Requirements, listener: Listener) -> None:
-    listener.note(f"making an environment on {named.name}, once: torch and its libraries, some gigabytes")
-    listener.step(f"making an environment on {host.name}")
-    done = run_there(host, shell(_MAKE, workdir, wanted.hash, wanted.packages, wanted.constraints))
+def _make(named: NamedTarget, host: Host, workdir: str, wanted: Requirements, observer: Observer) -> None:
+    observer(NoteMade(f"making an environment on {named.name}, once: torch and its libraries, some gigabytes"))
+    observer(StepChanged(f"making an environment on {host.name}"))
+    done = run_on_host(host, shell(_MAKE, workdir, wanted.hash, wanted.packages, wanted.constraints))
     if done.returncode:
         raise MachineError(
             f"no environment could be made on {named.name}: {last_line(done.errors or done.output)}",

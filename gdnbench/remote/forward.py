@@ -1,145 +1,319 @@
-"""Runs a command on the target that has its GPU, by ssh, Slurm or Modal, and brings home what it wrote.
+"""Runs a command on the target that has its GPU: sends the job, relays its worker's events, downloads its output.
 
-Runs a job on a cluster: `srun` waits for a node, starts the worker there, and passes on what both sides say.
-
-`srun` stays here, or on the login node, for as long as the job runs, so progress is live, Ctrl-C reaches the worker,
-and the exit code is the worker's. What is finished lies in the target's folder, which nodes and login node share.
+On a cluster, `srun` starts the worker on a node. `srun` stays here, or on the login node, for as long as the job runs,
+so progress is live, Ctrl-C reaches the worker, and the exit code is the worker's. What is finished lies in the target's
+folder, which nodes and login node share.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import secrets
+import select
 import shlex
+import signal
+import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from subprocess import PIPE, Popen, TimeoutExpired
+from types import FrameType
 
-from gdnbench.errors import ConnectionLostError, GdnbenchError, GpuNotFoundError, UsageError
+from gdnbench.errors import ConnectionLostError, GdnbenchError, GpuNotFoundError, MachineError, UsageError
 from gdnbench.machine import gpus
 from gdnbench.machine.gpus import names_model
 from gdnbench.model.gpu import CPU
 from gdnbench.origin import RESULTS, out_option
-from gdnbench.remote.archive import files_under
-from gdnbench.remote.arrival import ExpectedOutput, Homes, fetch
-from gdnbench.remote.engine import PATIENCE_S, DirectEngine, Engine, JobOutcome
+from gdnbench.process.channel import decode
+from gdnbench.process.command import GRACE_S, kill
+from gdnbench.process.events import (
+    EVENTS,
+    CommandEvent,
+    JobEnded,
+    NoteMade,
+    Observer,
+    RunOpened,
+    StepChanged,
+    TextPrinted,
+)
 from gdnbench.remote.environment import Prepared, prepare, put_files
-from gdnbench.remote.events import Listener
-from gdnbench.remote.host import Host, run_there
+from gdnbench.remote.host import Host, last_line, run_on_host, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
-from gdnbench.remote.targets import NamedTarget, SlurmTarget, check_trusted, load_targets, targets_with, told
+from gdnbench.remote.targets import (
+    NamedTarget,
+    SlurmTarget,
+    check_trusted,
+    format_targets,
+    load_targets,
+    targets_with,
+)
+from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
+from gdnbench.render.console import without_commands
 from gdnbench.verb_table import VERBS
 
+SILENCE_TIMEOUT_S = 120.0
+"""Seconds without a line from here after which a worker there ends its job."""
+
+MOST_TEXT = 256 << 20
+"""Bytes of one line, and characters of all that a command prints: a table of every case there is has a tenth."""
+
+_BEAT_S = 10.0
+_POLL_S = 0.2
+_END_S = 10.0
+_CHUNK = 1 << 16
 _QUEUED = re.compile(r"srun: job (\d+) queued and waiting")
 
+_WORK = """
+cd "$1" || exit 1
+case "$3" in '~/'*) python="$HOME/${3#??}";; *) python="$3";; esac
+export PYTHONPATH="$2${PYTHONPATH:+:$PYTHONPATH}" PYTHONUTF8=1
+exec "$python" -P -m gdnbench worker %s --out %s
+""" % (JOB, OUT)  # noqa: UP031 - braces are the shell's
 
-@dataclass
-class SlurmEngine:
-    """Runs a job's worker on a node of a cluster.
 
-    Attributes:
-        ready: the target; its host has `srun`.
-        named: the target as the file has it.
-        target: its table.
-        run_opened: told of the run that the job began, by id.
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a job ended: exit code, paths of what it left in its folder, and what it wrote to stdout."""
+
+    code: int
+    folders: tuple[str, ...]
+    printed: str
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """The program that starts a worker on another machine than the host: `srun` of a Slurm target.
+
+    `cancel` ends what may be left of the job; `hint` is for a worker that does not start.
     """
 
-    ready: Prepared
-    named: NamedTarget
-    target: SlurmTarget
-    run_opened: Callable[[str], None]
+    argv: tuple[str, ...]
+    cancel: tuple[str, ...]
+    hint: str
 
-    def run(self, folder: str, listener: Listener) -> JobOutcome:
-        """As `Engine.run`; whatever happens, no job is left."""
-        # Its folder's name is the job's own: by that it can be cancelled, whatever its number.
-        name = f"gdnbench-{PurePosixPath(folder).name}"
-        launcher = ("srun", "--ntasks=1", "--unbuffered", *self.target.options, f"--job-name={name}")
-        cure = f"see the options of [targets.{self.named.name}] in {self.named.file}, and that nodes see its workdir"
-        engine = DirectEngine(self.ready, self.run_opened, launcher, self._waiting, cure)
-        try:
-            return engine.run(folder, listener)
-        finally:
+
+def slurm_launcher(named: NamedTarget, target: SlurmTarget, folder: str) -> Launcher:
+    """Returns the launcher of a job; its folder's name is the job's, by which it is cancelled."""
+    name = f"gdnbench-{PurePosixPath(folder).name}"
+    return Launcher(
+        ("srun", "--ntasks=1", "--unbuffered", *target.options, f"--job-name={name}"),
+        ("scancel", "--quiet", f"--name={name}"),
+        f"see the options of [targets.{named.name}] in {named.file}, and that nodes see its workdir",
+    )
+
+
+def run_job(
+    ready: Prepared,
+    folder: str,
+    observer: Observer,
+    run_opened: Callable[[str], None],
+    launcher: Launcher | None = None,
+) -> JobOutcome:
+    """Runs the job that lies in `folder`, an absolute path, to its end; Ctrl-C stops it, and keeps what is finished.
+
+    `observer` gets its progress, `run_opened` the ids of the runs that it begins. Raises ConnectionLostError if the
+    host is no longer reached, MachineError if the worker cannot be started, KeyboardInterrupt at a second Ctrl-C.
+    """
+    argv = [*(launcher.argv if launcher else ()), *shell(_WORK, folder, ready.package, ready.python)]
+    try:
+        with tempfile.TemporaryFile() as errors:
+            process = ready.host.start(argv, stdin=PIPE, stdout=PIPE, stderr=errors)
+            relay = _Relay(process, observer, run_opened, errors.fileno(), ready.host.name)
+            try:
+                ended = relay.run()
+                if ended:
+                    with suppress(TimeoutExpired):  # a launcher that is killed may leave its job behind
+                        process.wait(_END_S)
+            finally:
+                kill(process)
+            if ended is None:
+                errors.seek(0)
+                reason = last_line(errors.read().decode(errors="replace"))
+                if relay.has_received:
+                    raise ConnectionLostError(f"the connection to {ready.host.name} was cut: {reason}")
+                hint = f"is there an interpreter at {ready.python}, with gdnbench's requirements?"
+                message = f"gdnbench does not start on {ready.host.name}: {reason}"
+                raise MachineError(message, launcher.hint if launcher else hint)
+    finally:
+        if launcher:
             with suppress(OSError):
-                run_there(self.ready.host, ["scancel", "--quiet", f"--name={name}"])
+                run_on_host(ready.host, launcher.cancel)
+    return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
 
-    def _waiting(self, line: str) -> str:
-        queued = _QUEUED.search(line)
-        return f"job {queued[1]} waits in the queue of {self.ready.host.name}" if queued else ""
+
+class _Relay:
+    """Reads what a worker sends, and sends it the request to stop."""
+
+    def __init__(
+        self,
+        process: Popen[bytes],
+        observer: Observer,
+        run_opened: Callable[[str], None],
+        errors: int,
+        host: str,
+    ) -> None:
+        self._process = process
+        self._observer = observer
+        self._run_opened = run_opened
+        self._errors = errors
+        self._errors_read = 0
+        self._host = host
+        self._is_queued = False
+        self._stops = 0
+        self._sent_stops = 0
+        self._beat_s = time.monotonic()
+        self._unread = b""
+        self.printed = io.StringIO()
+        self.has_received = False
+
+    def run(self) -> JobEnded | None:
+        """Returns the last event, or None if it never arrives."""
+        previous = signal.signal(signal.SIGINT, self._count_stop)
+        try:
+            return self._follow()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _count_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stops += 1
+
+    def _follow(self) -> JobEnded | None:
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        while True:
+            self._pass_on_stops()
+            ready, _, _ = select.select([output], [], [], _POLL_S)
+            if not self.has_received:
+                self._report_queue()
+            if not ready:
+                if self._process.poll() is not None:
+                    return None
+                continue
+            chunk = os.read(output, _CHUNK)
+            if not chunk:
+                with suppress(TimeoutExpired):
+                    self._process.wait(GRACE_S)
+                return None
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            _check_size(len(self._unread))
+            for line in lines:
+                ended = self._take(line)
+                if ended:
+                    return ended
+
+    def _report_queue(self) -> None:
+        # By its own offset: the process writes at that of the file, which it shares.
+        text = os.pread(self._errors, _CHUNK, self._errors_read)
+        lines, line_feed, _ = text.rpartition(b"\n")
+        self._errors_read += len(lines) + len(line_feed)
+        for queued in _QUEUED.finditer(lines.decode(errors="replace")):
+            self._is_queued = True
+            self._observer(StepChanged(f"job {queued[1]} waits in the queue of {self._host}"))
+
+    def _pass_on_stops(self) -> None:
+        if self._stops > self._sent_stops:
+            if self._sent_stops or (self._is_queued and not self.has_received):
+                raise KeyboardInterrupt
+            self._sent_stops = self._stops
+            self._observer(NoteMade("stopping; what is finished comes home (Ctrl-C again leaves it there)"))
+            self._send(b"stop\n")
+        elif time.monotonic() - self._beat_s > _BEAT_S:
+            self._send(b"\n")
+
+    def _send(self, line: bytes) -> None:
+        self._beat_s = time.monotonic()
+        assert self._process.stdin is not None
+        with suppress(OSError):  # that it is gone shows on its stdout
+            self._process.stdin.write(line)
+
+    def _take(self, line: bytes) -> JobEnded | None:
+        """Handles one line; other lines than events are a login shell's greeting."""
+        try:
+            event: CommandEvent = decode(line, EVENTS)
+        except ValueError:
+            return None
+        self.has_received = True
+        match event:
+            case JobEnded():
+                return event
+            case RunOpened(run_id):
+                self._run_opened(run_id)
+            case TextPrinted("stdout", text):
+                self.printed.write(text)
+                _check_size(self.printed.tell())
+            case TextPrinted(_, text):
+                sys.stderr.write(without_commands(text))
+                sys.stderr.flush()
+            case _:
+                self._observer(event)
+        return None
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_TEXT:
+        raise UsageError(f"the target prints more than {MOST_TEXT >> 20} MiB, which is refused", "is it yours?")
 
 
 @dataclass
 class Forwarded:
-    """A command for a target.
+    """A command for a target: the job without what only the target knows, and where its output belongs here.
 
-    Attributes:
-        named: the target.
-        job: the command, without what only the target knows.
-        homes: where what it writes belongs.
-        unfinished: the run that it goes on with, here; None for none.
-        inputs: the files of captured inputs that it needs.
-        kernels: that it names, as `ExpectedOutput` has them.
-        runs: the ids of the runs that it began, once they are known: several on several cards.
-        kept: the folder there that keeps what was not brought home; empty for none.
+    `unfinished` is the folder of the run that it resumes, if that is here; `inputs` are the files of captured inputs
+    that it needs; `kernels` are those of `ExpectedOutput`. `runs` has the ids of the runs that it began, once they are
+    known: several on several cards; `leftover` is the folder there with what was not downloaded, or empty.
     """
 
     named: NamedTarget
     job: RemoteJob
-    homes: Homes
+    homes: OriginFolders
     unfinished: Path | None = None
     inputs: Sequence[Path] = ()
     kernels: tuple[str, ...] = ()
     runs: list[str] = field(default_factory=list, init=False)
-    kept: str = field(default="", init=False)
+    leftover: str = field(default="", init=False)
 
-    def execute(self, host: Host, listener: Listener) -> JobOutcome:
-        """Runs it there, and brings home what it wrote.
+    def execute(self, host: Host, observer: Observer) -> JobOutcome:
+        """Runs the command on the target's connected host, and downloads what it wrote.
 
-        Args:
-            host: the target's, connected.
-            listener: told of every step.
-
-        Raises:
-            GdnbenchError: if the target cannot be reached or made ready, the connection is cut, or what comes back
-                cannot be kept; the hint says how to have what is finished there.
-            KeyboardInterrupt: at a second Ctrl-C, or one before the command began.
+        Raises GdnbenchError if the target cannot be made ready, the connection is cut, or what comes back cannot be
+        stored, with a hint how to get what is finished there; KeyboardInterrupt at a second Ctrl-C, or one before the
+        command began.
         """
         if self.job.resume:
             self._note_run(self.job.resume)
-        ready = prepare(self.named, host, listener)
+        ready = prepare(self.named, host, observer)
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         jobs = f"{ready.workdir}/jobs"
         self._send(ready, jobs, name)
-        self.kept = f"{jobs}/{name}"
+        self.leftover = folder = f"{jobs}/{name}"
+        target = self.named.target
+        launcher = slurm_launcher(self.named, target, folder) if isinstance(target, SlurmTarget) else None
         try:
-            outcome = self._engine(ready).run(self.kept, listener)
-            self._note_folders(outcome.folders)
+            outcome = run_job(ready, folder, observer, self._note_run, launcher)
+            # Runs are known by their folders, too: one may have been resumed by the start of its id.
+            parts = [path.partition("/") for path in outcome.folders]
+            self.runs = [run_id(Path(run)) for parent, _, run in parts if parent == RESULTS.name] or self.runs
             if outcome.folders:
-                listener.step(f"fetching from {host.name}")
+                observer(StepChanged(f"fetching from {host.name}"))
                 expected = ExpectedOutput(self.job.verb, self.kernels, self.job.calibrates)
-                fetch(host, f"{self.kept}/{OUT}", self.homes, asked=expected)
+                fetch(host, f"{folder}/{OUT}", self.homes, expected)
         except GdnbenchError as error:
-            raise self._with_way_out(error) from error
-        run_there(host, ["rm", "-rf", "--", self.kept])
-        self.kept = ""
+            if isinstance(error, ConnectionLostError) or self.runs:  # one of a worker that never began keeps its hint
+                raise type(error)(error.message, self.recovery_hint) from error
+            raise
+        run_on_host(host, ["rm", "-rf", "--", folder])
+        self.leftover = ""
         return outcome
 
-    def _engine(self, ready: Prepared) -> Engine:
-        """Starts the worker there: as a program of its host, or by what its host has for that."""
-        target = self.named.target
-        if isinstance(target, SlurmTarget):
-            return SlurmEngine(ready, self.named, target, self._note_run)
-        return DirectEngine(ready, self._note_run)
-
     def _send(self, ready: Prepared, jobs: str, name: str) -> None:
-        job = replace(
-            self.job,
-            roots=list(ready.roots),
-            environment=dict(self.named.target.environment),
-            patience_s=PATIENCE_S,
-        )
+        environment = dict(self.named.target.environment)
+        job = replace(self.job, roots=list(ready.roots), environment=environment, patience_s=SILENCE_TIMEOUT_S)
         with tempfile.TemporaryDirectory(prefix="gdnbench-") as folder:
             inputs = {f"{INPUTS}/{file.name}": file for file in self.inputs}
             path = Path(folder) / JOB
@@ -149,49 +323,31 @@ class Forwarded:
     def _unfinished_files(self) -> Mapping[str, Path]:
         if self.unfinished is None:
             return {}
-        place = f"{OUT}/{RESULTS}/{self.unfinished.name}"
-        return {f"{place}/{name}": path for name, path in files_under(self.unfinished).items()}
+        folder = f"{OUT}/{RESULTS}/{self.unfinished.name}"
+        return {f"{folder}/{name}": path for name, path in files_under(self.unfinished).items()}
 
     def _note_run(self, run: str) -> None:
         if run not in self.runs:
             self.runs.append(run)
 
-    def _note_folders(self, folders: Iterable[str]) -> None:
-        """Runs are known by their folders, too: one may have been taken up by the start of its id."""
-        places = [folder.partition("/") for folder in folders]
-        self.runs = [run_id(Path(name)) for place, _, name in places if place == RESULTS.name] or self.runs
-
     @property
-    def way_out(self) -> str:
-        """What to do for what is finished there and is not here."""
-        if not self.named.keeps:
+    def recovery_hint(self) -> str:
+        """How to get what is finished there and not here."""
+        if not self.named.keeps_files:
             return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
         if not self.runs or not VERBS[self.job.verb].splits:
-            return f"run it again; what it left there is in {self.kept}"
+            return f"run it again; what it left there is in {self.leftover}"
         own = ["--on", self.named.name, *out_option(self.homes.results)]
         own += ["--inputs", self.job.inputs] if self.job.inputs else []
         commands = [shlex.join(["gdnbench", "run", "--resume", run, *own]) for run in self.runs]
         return f"what is finished is kept there, and comes home by: {', '.join(commands)}"
 
-    def _with_way_out(self, error: GdnbenchError) -> GdnbenchError:
-        """The error with that as its hint; one of a worker that never began keeps its own."""
-        if not isinstance(error, ConnectionLostError) and not self.runs:
-            return error
-        return type(error)(error.message, self.way_out)
-
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """The target for `--gpu`, where `--on` names none: a GPU here comes first, else the one target that has the model.
+    """Returns the target for `--gpu` where `--on` names none: the one that has the model, or None to run here.
 
-    Args:
-        gpu: as `--gpu` takes it.
-
-    Returns:
-        The target; None to run here.
-
-    Raises:
-        GpuNotFoundError: if targets are known, and none has the model.
-        UsageError: if several have it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
+    A GPU of this machine comes first. Raises GpuNotFoundError if no target has the model; UsageError if several have
+    it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
     """
     if not names_model(gpu):
         return None
@@ -203,17 +359,17 @@ def choose_target(gpu: str) -> NamedTarget | None:
             check_trusted(having[0], gpu)
             return having[0]
         if having:
-            message = f"{len(having)} targets have a GPU {gpu!r}: {told(having)}"
+            message = f"{len(having)} targets have a GPU {gpu!r}: {format_targets(having)}"
             raise UsageError(message, f"name one: --on {having[0].name}") from error
         others = load_targets()
-        known = f"No target has one: {told(others.values())}." if others else "No target has one: none is known."
+        reason = f"No target has one: {format_targets(others.values()) if others else 'none is known'}."
         hint = f"gdnbench targets init NAME --ssh HOST --gpu {gpu} adds one; {error.hint}"
-        raise GpuNotFoundError(f"{error.message} {known}", hint) from error
+        raise GpuNotFoundError(f"{error.message} {reason}", hint) from error
     return None
 
 
-def models_asked(named: NamedTarget, gpu: str) -> list[str]:
-    """The models of which the GPU there must be: the one that `--gpu` names, else those that the target has."""
+def requested_models(named: NamedTarget, gpu: str) -> list[str]:
+    """Returns the models of which the GPU there must be: the one that `--gpu` names, else those that the target has."""
     if gpu.strip().lower() == CPU:
         return []
     return [gpu] if names_model(gpu) else list(named.target.gpus)

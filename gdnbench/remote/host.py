@@ -1,4 +1,9 @@
-"""A host: where programs are started and trees of files are put and fetched, this machine or one that `ssh` reaches."""
+"""Hosts, where programs are started: this machine, one that `ssh` reaches, or a sandbox of Modal's.
+
+A sandbox (modal.com) is a container with a GPU that lives as long as one command of gdnbench's. Modal's client gives a
+program's streams as objects, not as descriptors. So a program there is started as one is by `ssh`: by a process here,
+`gdnbench.remote.sandbox_exec`, whose own streams and exit code are the program's.
+"""
 
 from __future__ import annotations
 
@@ -10,48 +15,57 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import IO, Protocol, Unpack
+from typing import IO, Any, Protocol, Unpack
 
 from gdnbench.errors import MachineError
-from gdnbench.process.command import Completed, Streams, kill, start
+from gdnbench.process.command import PYTHON, Completed, Streams, kill, run_tool, start
+from gdnbench.process.worker import python_path
+from gdnbench.remote.sandbox_exec import FAILED
+from gdnbench.remote.targets import ModalTarget
 
 _CLOSING = re.compile(r"Exiting with failure status|Error is not recoverable")
-SSH_FAILED = 255  # of ssh's exit codes: the connection, not the command
-_ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
-_CONNECT = ("-o", "ConnectTimeout=30")
-_LONGEST_PLACE = 25
+_SSH_OPTIONS = (
+    *("-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"),
+    *("-o", "ConnectTimeout=30"),
+)
+_LONGEST_FOLDER = 25
 _MASTER_S = 60  # that the shared connection outlasts its last user
+
+APP = "gdnbench"
+"""The app of the user's workspace that the sandboxes belong to."""
+
+IDLE_S = 300
+"""Seconds without a program after which Modal ends a sandbox that a killed gdnbench has left."""
+
+_CONSTRAINTS = "/gdnbench/constraints.txt"
+_UPGRADED = {"H100": "H100!"}
+"""Models in whose place Modal may give a better one, and its spelling that forbids it."""
 
 
 class Host(Protocol):
     """A machine on which programs can be started.
 
-    Attributes:
-        name: as messages call it.
-        python: an interpreter there that has gdnbench's requirements; empty if none is known.
+    `name` is for messages; `python` an interpreter there that has gdnbench's requirements, or empty if unknown.
     """
 
     name: str
     python: str
 
     def connect(self, argv: Sequence[str]) -> Completed:
-        """Runs a first, short program while the user can still be asked for a password.
+        """Runs a first, short program while the user can still enter a password.
 
-        Raises:
-            MachineError: if the host cannot be reached.
+        Raises MachineError if the host cannot be reached.
         """
 
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
-        """Starts a program in a session of its own.
-
-        Raises:
-            OSError: if it cannot be started.
-        """
+        """Starts a program in a session of its own; raises OSError if it cannot be started."""
 
     def close(self) -> None:
-        """Ends what connects to it."""
+        """Ends the connection."""
 
 
 class LocalHost:
@@ -61,26 +75,24 @@ class LocalHost:
     python = sys.executable
 
     def connect(self, argv: Sequence[str]) -> Completed:
-        """Runs it."""
-        return run_there(self, argv)
+        """Runs the program."""
+        return run_on_host(self, argv)
 
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
-        """Starts it."""
+        """Starts the program."""
         return start(argv, **streams)
 
     def close(self) -> None:
-        """Nothing connects to it."""
+        """Does nothing."""
 
 
 class SshHost:
-    """A machine that the system's `ssh` reaches, over one connection that all programs share.
+    """A machine that the system's `ssh` reaches, by its name in the user's config, over one shared connection.
 
-    Args:
-        host: as in the user's ssh config.
-
-    Raises:
-        MachineError: if there is no `ssh` here.
+    Raises MachineError if there is no `ssh` here.
     """
+
+    python = ""
 
     def __init__(self, host: str) -> None:
         if host.startswith("-"):
@@ -89,74 +101,149 @@ class SshHost:
         if program is None:
             raise MachineError("there is no ssh here", "install it: apt install openssh-client, say")
         self.name = host
-        self.python = ""
         self._program = program
         # A socket's path takes 108 characters, of which ssh wants 60.
-        place = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_PLACE else None
-        self._folder = tempfile.TemporaryDirectory(prefix="gdnbench-", dir=place)
-        self._shared = self._shares()
+        parent = "/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None
+        self._folder = tempfile.TemporaryDirectory(prefix="gdnbench-", dir=parent)
+        self._shared = self._sharing_options()
 
-    def _shares(self) -> tuple[str, ...]:
-        """Options for a shared connection of our own, unless the user's config has one already."""
+    def _sharing_options(self) -> tuple[str, ...]:
+        """Returns options for a shared connection of our own, unless the user's config has one already."""
         with suppress(OSError, TimeoutError):
-            settings = run_tool_lines([self._program, "-G", "--", self.name])
+            settings = run_tool([self._program, "-G", "--", self.name], limit_s=10).output.splitlines()
             if any(line.lower().startswith("controlpath ") and not line.endswith(" none") for line in settings):
                 return ()
         socket = str(Path(self._folder.name) / "%C")
         return ("-o", "ControlMaster=auto", "-o", f"ControlPath={socket}", "-o", f"ControlPersist={_MASTER_S}")
 
     def _command(self, argv: Sequence[str]) -> list[str]:
-        options = ("-T", *_ALIVE, *_CONNECT, *self._shared)
         # ssh joins its arguments with blanks and hands them to the login shell: one argument, quoted for it.
-        return [self._program, *options, "--", self.name, shlex.join(argv)]
+        return [self._program, *_SSH_OPTIONS, *self._shared, "--", self.name, shlex.join(argv)]
 
     def connect(self, argv: Sequence[str]) -> Completed:
-        """Runs it in the foreground, where ssh may ask for a password; what it asks is its own.
-
-        Raises:
-            MachineError: if the host cannot be reached.
-        """
+        """Runs the program in the foreground, where ssh may prompt; raises MachineError if the host is not reached."""
         with tempfile.TemporaryFile() as errors:
             done = subprocess.run(
                 self._command(argv), stdin=subprocess.DEVNULL, stdout=PIPE, stderr=errors, check=False
             )
             errors.seek(0)
-            said = errors.read().decode(errors="replace")
-        if done.returncode == SSH_FAILED:
+            messages = errors.read().decode(errors="replace")
+        if done.returncode == FAILED:
             raise MachineError(
-                f"ssh does not reach {self.name}: {last_line(said)}", f"try: ssh {shlex.quote(self.name)} true"
+                f"ssh does not reach {self.name}: {last_line(messages)}", f"try: ssh {shlex.quote(self.name)} true"
             )
-        return Completed(done.returncode, done.stdout.decode(errors="replace"), said)
+        return Completed(done.returncode, done.stdout.decode(errors="replace"), messages)
 
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
-        """Starts it there."""
+        """Starts the program there."""
         return start(self._command(argv), **streams)
 
     def close(self) -> None:
         """Ends the shared connection."""
         if self._shared:
-            with suppress(OSError):
-                subprocess.run(
-                    [self._program, *self._shared, "-O", "exit", "--", self.name],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    check=False,
-                    timeout=10,
-                )
+            with suppress(OSError, TimeoutError):
+                run_tool([self._program, *self._shared, "-O", "exit", "--", self.name], limit_s=10)
         self._folder.cleanup()
 
 
-def run_there(host: Host, argv: Sequence[str], content: IO[bytes] | None = None) -> Completed:
-    """Runs a program on a host to its end.
+@dataclass(frozen=True)
+class Packages:
+    """The requirements of an image, and the text of a file of pins, as pip takes them; empty for none."""
 
-    Args:
-        host: where.
-        argv: the program and its arguments.
-        content: an open file for its stdin.
+    wanted: Sequence[str] = ()
+    constraints: str = ""
 
-    Raises:
-        OSError: if it cannot be started.
+
+class ModalHost:
+    """A sandbox, started when it is first connected to, and terminated at the end; its image has the packages.
+
+    Raises MachineError if Modal's client is not installed here.
     """
+
+    name = "Modal"
+    python = "python"
+
+    def __init__(self, target: ModalTarget, packages: Packages) -> None:
+        if find_spec("modal") is None:
+            raise MachineError("a target of kind modal needs the package modal", "pip install 'gdnbench[modal]'")
+        self._target = target
+        self._packages = packages
+        self._sandbox: Any = None
+
+    def connect(self, argv: Sequence[str]) -> Completed:
+        """Starts the sandbox unless it runs, and runs the program in it.
+
+        Raises MachineError if Modal gives no sandbox, or it cannot be reached.
+        """
+        if self._sandbox is None:
+            self._create()
+        done = run_on_host(self, argv)
+        if done.returncode == FAILED:
+            raise MachineError(f"the sandbox is not reached: {last_line(done.errors)}", "run it again")
+        return done
+
+    def _create(self) -> None:
+        import modal
+
+        target = self._target
+        # The image is built while the sandbox is created: until then the file of pins has to lie here.
+        with tempfile.TemporaryDirectory(prefix="gdnbench-") as folder:
+            try:
+                self._sandbox = modal.Sandbox.create(
+                    app=modal.App.lookup(APP, create_if_missing=True),
+                    image=self._image(modal, Path(folder)),
+                    gpu=_UPGRADED.get(target.gpu, target.gpu),
+                    timeout=target.timeout_s,
+                    idle_timeout=min(IDLE_S, target.timeout_s),
+                )
+            except Exception as error:  # of Modal's own classes, of gRPC's and of sockets
+                raise MachineError(
+                    f"Modal gives no sandbox with a GPU {target.gpu}: {_first_line(error)}",
+                    "is there an account here (modal setup), and are `gpu` and `image` in gdnbench.toml Modal's?",
+                ) from error
+
+    def _image(self, modal: Any, folder: Path) -> Any:
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
+        wanted = self._packages.wanted
+        if self._target.image:
+            # With an interpreter of its own choice it is taken as it is.
+            image = modal.Image.from_registry(self._target.image, **({"add_python": own} if wanted else {}))
+        else:
+            image = modal.Image.debian_slim(python_version=own)
+        if not wanted:
+            return image
+        if not self._packages.constraints:
+            return image.pip_install(*wanted)
+        pins = folder / "constraints.txt"
+        pins.write_text(self._packages.constraints, encoding="utf-8")
+        image = image.add_local_file(pins, _CONSTRAINTS, copy=True)
+        return image.pip_install(*wanted, extra_options=f"--constraint {_CONSTRAINTS}")
+
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
+        """Starts the program in the sandbox, by a process here."""
+        command = [*PYTHON, "-m", "gdnbench.remote.sandbox_exec", self._sandbox.object_id, *argv]
+        return start(command, environment={"PYTHONPATH": python_path()}, **streams)
+
+    def close(self) -> None:
+        """Terminates the sandbox, and warns if that fails: it costs money."""
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is None:
+            return
+        try:
+            sandbox.terminate()
+        except Exception as error:  # as in `_create`
+            sys.stderr.write(
+                f"warning: sandbox {sandbox.object_id} could not be terminated: {_first_line(error)}; "
+                f"Modal ends it when it has been idle for {IDLE_S} s\n"
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+
+
+def run_on_host(host: Host, argv: Sequence[str], content: IO[bytes] | None = None) -> Completed:
+    """Runs a program to its end, with an open file as its stdin; raises OSError if it cannot be started."""
     process = host.start(argv, stdin=content.fileno() if content else None, stdout=PIPE, stderr=PIPE)
     try:
         out, errors = process.communicate()
@@ -166,23 +253,11 @@ def run_there(host: Host, argv: Sequence[str], content: IO[bytes] | None = None)
 
 
 def shell(script: str, *arguments: str) -> list[str]:
-    """A POSIX shell's script as a program; its arguments are `$1` and so on, whatever is in them."""
+    """Returns a POSIX shell's script as a program; its arguments are `$1` and so on, whatever is in them."""
     return ["sh", "-c", script, "gdnbench", *arguments]
 
 
 def last_line(text: str) -> str:
-    """The last line that says something, for a message: tar ends with one that does not."""
+    """Returns the last line that says something, for a message: tar ends with one that does not."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _CLOSING.search(line)]
     return lines[-1] if lines else "it gave no reason"
-
-
-def run_tool_lines(command: Sequence[str]) -> list[str]:
-    """The lines that a short command prints.
-
-    Raises:
-        OSError: if it cannot be started.
-        TimeoutError: if it does not end.
-    """
-    from gdnbench.process.command import run_tool
-
-    return run_tool(command, limit_s=10).output.splitlines()

@@ -1,4 +1,4 @@
-"""A job: one command for another machine as a file, which of its words travel, and the jobs that were left there."""
+"""A job: one command for another machine as a file, which of its words are sent, and the jobs that were left there."""
 
 from __future__ import annotations
 
@@ -40,25 +40,14 @@ VariableName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteJob:
-    """One command for another machine.
+    """One command for another machine, as the file has it.
 
-    Attributes:
-        words: the command line behind `gdnbench`, the verb first.
-        roots: the folders of kernels that travelled, as they are called there.
-        gpu: what was asked for by `--gpu`.
-        models: the GPU models of which the chosen one must be; none for any.
-        target: the target's name.
-        resume: the stopped run that is taken up; empty for none.
-        results: what the folder of runs is called here, for commands that the output names.
-        profiles: what the folder of profiles is called here.
-        inputs: what the file or the folder of captured inputs is called here; empty for none.
-        width: of the terminal here, in columns; None where there is none.
-        colour: whether output is to be coloured.
-        environment: variables for the command; no other one travels.
-        git: the checkout that the sources come from.
-        patience_s: seconds without a line on the worker's stdin after which whoever asked counts as gone; 0 for no
-            limit.
-        schema: version of this format.
+    `words` are the command line behind `gdnbench`, the verb first. `roots` are the folders of kernels as they are
+    called there, `gpu` is as `--gpu` has it, and `models` are the GPU models of which the chosen one must be, empty for
+    any. `resume` is the stopped run that is continued. `results`, `profiles` and `inputs` are what the folders of runs,
+    of profiles and of captured inputs are called here. `width` is the terminal's in columns. Of all variables only
+    `environment` is sent. `git` is the checkout that the sources come from. The worker stops after `patience_s` seconds
+    without a line on its stdin, 0 for no limit.
     """
 
     words: Annotated[list[str], Meta(min_length=1)]
@@ -79,7 +68,7 @@ class RemoteJob:
 
     @property
     def verb(self) -> str:
-        """What is to be done."""
+        """The verb of the command."""
         return self.words[0]
 
     @property
@@ -88,16 +77,12 @@ class RemoteJob:
         return self.verb == "doctor" and "--calibrate" in self.words
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Returns the file's text."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
 def read_job(path: Path) -> RemoteJob:
-    """Reads a job.
-
-    Raises:
-        UsageError: if there is none, a field does not fit, or its verb cannot be a job.
-    """
+    """Reads a job; raises UsageError if there is none, a field does not fit, or its verb cannot be a job."""
     try:
         text = read_regular(path, MOST_BYTES)
         schema = decode_json(text, dict[str, Any]).get("schema")
@@ -114,13 +99,10 @@ def read_job(path: Path) -> RemoteJob:
 
 
 @dataclass(frozen=True)
-class GivenOption:
-    """An option as it was typed, or an argument.
+class TypedOption:
+    """An option or argument as it was typed, and the value behind an option; None for a flag.
 
-    Attributes:
-        name: the parameter's name; empty for an argument, and for flags that were typed together, `-qy`.
-        words: as they were typed.
-        value: behind the option; None for a flag.
+    `name` is the parameter's; empty for an argument, and for flags that were typed together, `-qy`.
     """
 
     name: str
@@ -128,95 +110,80 @@ class GivenOption:
     value: str | None = None
 
 
-def read_options(words: Sequence[str], spellings: Mapping[str, tuple[str, bool]]) -> Iterator[GivenOption]:
-    """Takes a command line apart.
+def read_options(words: Sequence[str], spellings: Mapping[str, tuple[str, bool]]) -> Iterator[TypedOption]:
+    """Yields the options and arguments of the words behind a verb.
 
-    Args:
-        words: behind the verb.
-        spellings: of each option, `--shape` or `-k`, the parameter's name and whether a value follows.
+    `spellings` has, for each spelling of an option (`--shape`, `-k`), its parameter's name and whether a value follows.
     """
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            yield GivenOption("", ("--", *rest))
+            yield TypedOption("", ("--", *rest))
             return
         spelling, equals, value = word.partition("=") if word.startswith("--") else (word[:2], "", "")
         name, takes_value = spellings.get(spelling, ("", False))
         if not word.startswith("-") or not name:
-            yield GivenOption("", (word,))
+            yield TypedOption("", (word,))
         elif equals:
-            yield GivenOption(name, (word,), value)
+            yield TypedOption(name, (word,), value)
         elif takes_value and not word.startswith("--") and len(word) > 2:  # -kNAME
-            yield GivenOption(name, (word,), word[2:])
+            yield TypedOption(name, (word,), word[2:])
         elif takes_value and rest:
             value = rest.pop(0)
-            yield GivenOption(name, (word, value), value)
+            yield TypedOption(name, (word, value), value)
         else:
-            yield GivenOption(name if len(word) == 2 or word.startswith("--") else "", (word,))
+            yield TypedOption(name if len(word) == 2 or word.startswith("--") else "", (word,))
 
 
-def words_that_travel(options: Sequence[GivenOption], left_out: Collection[str]) -> list[str]:
-    """The words of a command line without some of its parameters."""
+def forwarded_args(options: Sequence[TypedOption], left_out: Collection[str]) -> list[str]:
+    """Returns the words of a command line without some of its parameters."""
     return [word for option in options if option.name not in left_out for word in option.words]
 
 
 _LOCK = "lock"
-_PATIENCE_S = 60.0  # for a job that is being stopped: it writes what it has
+_LOCK_TIMEOUT_S = 60.0  # for a job that is being stopped: it writes what it has
 _POLL_S = 0.2
 
 
 @contextmanager
-def held(job: Path) -> Iterator[None]:
-    """Holds a job's folder for this process: no other one works in it, or takes from it.
+def locked(job: Path) -> Iterator[None]:
+    """Locks a job's folder: no other process works in it, or takes from it.
 
-    Raises:
-        UsageError: if another process keeps it longer than that.
+    Raises UsageError if another process keeps it for a minute.
     """
     descriptor = os.open(job / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
     try:
-        _wait_for(descriptor, job)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise UsageError(f"the job {job.name} is still running there", "wait for it to end") from error
+            time.sleep(_POLL_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, job: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise UsageError(f"the job {job.name} is still running there", "wait for it to end") from error
-            time.sleep(_POLL_S)
-        else:
-            return
-
-
 def take_up(out: Path, wanted: str) -> Path:
-    """The run that a job goes on with, in the job's own folder: sent along, or left by another job of this machine.
+    """Moves the run that a job resumes, by its id or the start of it, into the job's folder `out`.
 
-    Of a run that is in both places the one that got further is taken.
-
-    Args:
-        out: the job's folder; its neighbours' are beside it.
-        wanted: the run's id, or its start.
-
-    Raises:
-        UnknownNameError: if it is in neither place.
-        UsageError: if another job is measuring it.
+    It was sent along, or left by another job of this machine, whose folders lie beside; if both, the one that got
+    further is taken. Raises UnknownNameError if there is none, UsageError if another job is measuring it.
     """
     own = _runs_called(out, wanted)
     for job in sorted(out.parent.parent.iterdir(), reverse=True):
         if job == out.parent or not _runs_called(job / OUT, wanted):
             continue
-        with held(job):
-            found = _runs_called(job / OUT, wanted)
-            if found and (not own or _reach(found[0]) > _reach(own[0])):
-                own = [_moved(found[0], out / RESULTS, replaced=own)]
-            elif found:
-                shutil.rmtree(found[0])
+        with locked(job):
+            left = _runs_called(job / OUT, wanted)
+            if left and (not own or _reach(left[0]) > _reach(own[0])):
+                own = [_moved(left[0], out / RESULTS, replaced=own)]
+            elif left:
+                shutil.rmtree(left[0])
             is_empty = not list_runs(job / OUT / RESULTS, stopped=True)
         if is_empty:  # a run on several cards leaves one of each
             shutil.rmtree(job, ignore_errors=True)
@@ -226,20 +193,20 @@ def take_up(out: Path, wanted: str) -> Path:
 
 
 def _runs_called(out: Path, wanted: str) -> list[Path]:
-    """Newest first."""
+    """Returns the runs of a job by id or start of it, newest first."""
     runs = list_runs(out / RESULTS, stopped=True)[::-1]
     exact = [run for run in runs if run_id(run) == wanted]
     return exact or [run for run in runs if run_id(run).startswith(wanted)]
 
 
 def run_id(folder: Path) -> str:
-    """The id of the run in a folder, which is hidden while it is measured."""
+    """Returns the id of the run in a folder, which is hidden while it is measured."""
     hidden = PARTIAL.fullmatch(folder.name)
     return hidden["run_id"] if hidden else folder.name
 
 
 def _reach(run: Path) -> tuple[bool, int]:
-    """How far a run got: a whole one furthest, else by its journal's length in bytes."""
+    """Returns how far a run got: whether it is whole, and its journal's length in bytes."""
     journal = run / JOURNAL
     return read_info(run).complete, journal.stat().st_size if journal.exists() else 0
 

@@ -22,12 +22,7 @@ _MOST = 254
 
 
 def main(sandbox: str, argv: list[str]) -> int:
-    """Runs a program to its end; gives its exit code, or `FAILED` with the reason on stderr.
-
-    Args:
-        sandbox: the id of the sandbox.
-        argv: the program and its arguments.
-    """
+    """Runs a program in the sandbox of this id; returns its exit code, or `FAILED` with the reason on stderr."""
     import modal
 
     try:
@@ -40,12 +35,12 @@ def main(sandbox: str, argv: list[str]) -> int:
             reader.join()
         code = int(process.wait())
     except Exception as error:  # of Modal's own classes, of gRPC's and of sockets
-        return _failed(_told(error))
+        return _failed(_reason(error))
     return code if 0 <= code <= _MOST else _failed(f"the program ended with exit code {code}")
 
 
 def _send(stdin: Any) -> None:
-    """Passes on what comes on stdin, then its end; that a program takes no more is told by its exit code."""
+    """Passes on stdin and its end; a program that reads no more has ended, which its exit code shows."""
     with suppress(Exception):
         while content := os.read(0, _CHUNK):
             stdin.write(content)
@@ -61,11 +56,11 @@ def _pass_on(chunks: Iterable[bytes], descriptor: int) -> None:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
     except Exception as error:  # a sandbox that was terminated, or nobody reads any more
-        _failed(_told(error))
+        _failed(_reason(error))
         os._exit(FAILED)  # what is missing must not pass for the end of a stream
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 

@@ -1,7 +1,5 @@
 """Targets: the machines that `gdnbench.toml` names, in the user's folder, or in a project's that the user confirmed.
 
-Which of a project's `gdnbench.toml` may choose where a command runs: those that the user confirmed.
-
 A target names a host and an interpreter, and `--gpu h200` alone may pick one. The user's own file is theirs. That of a
 project is used unasked only while it is as it was when the user confirmed it, as direnv has it with `.envrc`. `--on`
 names the target, and needs no confirmation.
@@ -45,13 +43,7 @@ FolderName = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^(/|~/)[^:\x
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What targets of every kind have.
-
-    Attributes:
-        python: an interpreter with gdnbench's requirements; empty for one that is made.
-        workdir: where jobs, sources and environments lie there.
-        environment: variables for the commands there.
-    """
+    """What targets of every kind have: an interpreter, empty for one that is made, a folder, variables of commands."""
 
     python: str = ""
     workdir: FolderName = WORKDIR
@@ -59,21 +51,13 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class _Machine(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What targets that have their GPUs have.
-
-    Attributes:
-        gpus: models of its GPUs, `h200`; none if it does not say.
-    """
+    """What targets that have their GPUs have: models of these, `h200`, empty if unknown."""
 
     gpus: list[Line] = []
 
 
 class SshTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="ssh"):
-    """A machine that `ssh` reaches.
-
-    Attributes:
-        host: as in the user's ssh config.
-    """
+    """A machine that `ssh` reaches, by its name in the user's ssh config."""
 
     host: SshName
 
@@ -89,10 +73,8 @@ SlurmOption = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^-[^\s\x00-
 class SlurmTarget(_Machine, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="slurm"):
     """A cluster, on which Slurm's `srun` runs commands; its nodes share the file system that `workdir` is on.
 
-    Attributes:
-        login: the host to submit from, as in the user's ssh config; empty where srun is here.
-        options: of srun.
-        tasks: of the queue, at most, that the workloads of a run or sweep are split over.
+    `login` is the host to submit from, as in the user's ssh config, empty where srun is here. The workloads of a run or
+    sweep are split over at most so many `tasks` of the queue.
     """
 
     login: SshName | Literal[""] = ""
@@ -108,12 +90,9 @@ ImageName = Annotated[str, msgspec.Meta(max_length=300, pattern=r"^([^-\s\x00-\x
 
 
 class ModalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="modal"):
-    """A sandbox of Modal's, which lives as long as a command.
+    """A sandbox of Modal's, which lives as long as a command, at most `timeout_s` seconds.
 
-    Attributes:
-        gpu: as Modal names it, `B200`.
-        image: the one to begin with; empty for Debian with Python.
-        timeout_s: seconds after which Modal ends it, whatever it does.
+    `image` is empty for Debian with Python.
     """
 
     gpu: ModalGpu
@@ -133,13 +112,7 @@ KINDS = ("ssh", "slurm", "modal", "local")
 
 @dataclass(frozen=True)
 class NamedTarget:
-    """A target as a file has it.
-
-    Attributes:
-        name: as `--on` takes it.
-        target: its table.
-        file: where it stands.
-    """
+    """A target by its name in a file."""
 
     name: str
     target: Target
@@ -163,7 +136,7 @@ class NamedTarget:
                 return "local"
 
     @property
-    def told_command(self) -> str:
+    def command_note(self) -> str:
         """What a project's file has run there, to follow the target: who named the target may not know the file."""
         if self.file == user_config() or not self.target.python:
             return ""
@@ -179,43 +152,33 @@ class NamedTarget:
                 return ""
 
     @property
-    def keeps(self) -> bool:
+    def keeps_files(self) -> bool:
         """Whether what lies there is still there after the command."""
         return not isinstance(self.target, ModalTarget)
 
 
 def user_config() -> Path:
-    """The user's own file."""
+    """Returns the user's own file."""
     from platformdirs import user_config_path
 
     return user_config_path("gdnbench", appauthor=False) / CONFIG
 
 
 def project_config() -> Path:
-    """The file of the working folder, or of the nearest folder above that has one; there need not be one."""
-    here = Path.cwd()
-    found = next((folder / CONFIG for folder in (here, *here.parents) if (folder / CONFIG).is_file()), None)
-    return found or here / CONFIG
+    """Returns the file of the working folder, or of the nearest folder above that has one; there need not be one."""
+    folders = (Path.cwd(), *Path.cwd().parents)
+    return next((folder / CONFIG for folder in folders if (folder / CONFIG).is_file()), folders[0] / CONFIG)
 
 
 def load_targets() -> dict[str, NamedTarget]:
-    """Every target by name; one of the project's takes the place of the user's of that name.
-
-    Raises:
-        UsageError: naming file, key and what is wrong.
-    """
-    found: dict[str, NamedTarget] = {}
-    for path in (user_config(), project_config()):
-        found |= read_targets(path)
-    return found
+    """Returns every target by name, a project's in place of the user's of that name; raises as `read_targets`."""
+    return {**read_targets(user_config()), **read_targets(project_config())}
 
 
 def read_targets(path: Path) -> dict[str, NamedTarget]:
-    """The targets of one file; none if there is no such file.
+    """Returns the targets of one file, none if there is no such file.
 
-    Raises:
-        UsageError: naming file, key and what is wrong.
-        MachineError: if it cannot be read.
+    Raises UsageError naming file, key and what is wrong; MachineError if the file cannot be read.
     """
     try:
         document = tomllib.loads(read_regular_text(path, MOST_BYTES))
@@ -240,8 +203,8 @@ def _target(path: Path, name: str, table: Any) -> Target:
     if not isinstance(table, dict):
         raise UsageError(f"{at}: expected a table", f"as in [targets.{name}]")
     if table.get("kind") not in KINDS:
-        told = f"there is no kind {table['kind']!r}" if "kind" in table else "it is missing"
-        raise UsageError(f"{at}.kind: {told}", f"kinds are {', '.join(KINDS)}; {_FIX}")
+        problem = f"there is no kind {table['kind']!r}" if "kind" in table else "it is missing"
+        raise UsageError(f"{at}.kind: {problem}", f"kinds are {', '.join(KINDS)}; {_FIX}")
     try:
         return convert(table, Target)  # type: ignore[arg-type]
     except SchemaError as error:
@@ -254,40 +217,30 @@ def _target(path: Path, name: str, table: Any) -> Target:
 
 
 def target_named(name: str) -> NamedTarget:
-    """The target that `--on` names.
-
-    Raises:
-        UnknownNameError: if there is none.
-    """
+    """Returns the target that `--on` names; raises UnknownNameError if there is none."""
     targets = load_targets()
     if name not in targets:
-        there = f"there are {', '.join(targets)}" if targets else "there is none"
+        known = f"there are {', '.join(targets)}" if targets else "there is none"
         near = nearest_names(name, targets, most=1, cutoff=0.5)
         meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {_example(name)} --ssh HOST writes one"
-        raise UnknownNameError(f"there is no target {name}: {there}", meant)
+        raise UnknownNameError(f"there is no target {name}: {known}", meant)
     return targets[name]
 
 
 def targets_with(model: str) -> list[NamedTarget]:
-    """Every target that says it has a GPU of a model."""
+    """Returns every target that says it has a GPU of a model."""
     return [each for each in load_targets().values() if each.has(model)]
 
 
-def told(targets: Iterable[NamedTarget]) -> str:
-    """Targets in words: `lab (h200), farm (b200)`."""
+def format_targets(targets: Iterable[NamedTarget]) -> str:
+    """Formats targets: `lab (h200), farm (b200)`."""
     return ", ".join(f"{each.name} ({', '.join(each.target.gpus) or 'no GPU named'})" for each in targets)
 
 
 def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
-    """Adds a target to a file, which keeps what it has.
+    """Adds a target, with a table of texts and lists of texts, to a file, which is made if it does not exist.
 
-    Args:
-        path: the file; it is made if it is not there.
-        name: the target's.
-        fields: its table: text and lists of text.
-
-    Raises:
-        UsageError: if it has a target of that name, or the fields are not those of a target.
+    Raises UsageError if it has a target of that name, or the fields are not those of a target.
     """
     if name in read_targets(path):
         raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
@@ -322,27 +275,22 @@ def is_trusted(path: Path) -> bool:
 def trust(path: Path) -> None:
     """Confirms a project's file as it is now.
 
-    Raises:
-        UsageError: if it is another user's, or everybody may write it.
-        MachineError: if it cannot be read, or the confirmation cannot be kept.
+    Raises UsageError if it is another user's, or everybody may write it; MachineError if it cannot be read, or the
+    confirmation cannot be stored.
     """
     if why := _not_ones_own(path):
         raise UsageError(f"{path} cannot be confirmed: {why}", f"chmod o-w {path}, or copy it")
     lines = [*_confirmed(), _line(path)]
-    kept = _kept()
+    store = _confirmations()
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)), encoding="utf-8")
+        store.parent.mkdir(parents=True, exist_ok=True)
+        store.write_text("".join(f"{line}\n" for line in dict.fromkeys(lines)), encoding="utf-8")
     except OSError as error:
-        raise MachineError(f"{kept} cannot be written: {error.strerror or error}", "see `gdnbench doctor`") from error
+        raise MachineError(f"{store} cannot be written: {error.strerror or error}", "see `gdnbench doctor`") from error
 
 
 def check_trusted(named: NamedTarget, gpu: str) -> None:
-    """Refuses a target that nobody named, of a file that the user has not confirmed.
-
-    Raises:
-        UsageError: saying how to confirm it, or to name the target.
-    """
+    """Raises UsageError for a target that nobody named, of a file that the user has not confirmed."""
     if not is_trusted(named.file):
         where = f"{named.name} ({named.described})"
         raise UsageError(
@@ -353,12 +301,12 @@ def check_trusted(named: NamedTarget, gpu: str) -> None:
 
 def _not_ones_own(path: Path) -> str:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         return error.strerror or str(error)
-    if found.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         return "it is another user's"
-    return "everybody may write it" if found.st_mode & stat.S_IWOTH else ""
+    return "everybody may write it" if status.st_mode & stat.S_IWOTH else ""
 
 
 def _line(path: Path) -> str:
@@ -368,12 +316,12 @@ def _line(path: Path) -> str:
 
 def _confirmed() -> list[str]:
     try:
-        return read_regular_text(_kept(), MOST_BYTES).splitlines()
+        return read_regular_text(_confirmations(), MOST_BYTES).splitlines()
     except (OSError, UnicodeDecodeError):
         return []
 
 
-def _kept() -> Path:
+def _confirmations() -> Path:
     from platformdirs import user_state_path
 
     return user_state_path("gdnbench", appauthor=False) / NAME

@@ -19,7 +19,6 @@ from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.gather import Question, gather
 from gdnbench.diagnose.rules import rank
 from gdnbench.errors import GdnbenchError
-from gdnbench.machine.observer import Observer, PassingObserver
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Finished, Session
 from gdnbench.measure.start import begin_session
@@ -27,6 +26,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import PROFILES
+from gdnbench.process.events import CommandEvent, Observer, PhaseBegun, ignore
 from gdnbench.process.warm import WarmParent
 from gdnbench.score.plan import (
     CONFIDENCE,
@@ -44,26 +44,27 @@ from gdnbench.stats.paired import judge_paired
 from gdnbench.workers.supervision import worker_environment
 
 
-class PhaseTimes(PassingObserver):
-    """Times each phase and forwards events to `observer`; a repeated phase adds up. `clock` returns seconds."""
+class PhaseTimes:
+    """Times each phase and passes events on to `observer`; a repeated phase adds up. `clock` returns seconds."""
 
     def __init__(self, observer: Observer, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(observer)
+        self._observer = observer
         self._clock = clock
         self._begun = self._since = clock()
         self._phase = "start"
         self._seconds: dict[str, float] = {}
 
+    def __call__(self, event: CommandEvent) -> None:
+        """Observes an event."""
+        if isinstance(event, PhaseBegun):
+            self._close()
+            self._phase = event.phase
+        self._observer(event)
+
     def seconds(self) -> dict[str, float]:
         """Returns the seconds so far by phase, and of `all`."""
         self._close()
         return {**self._seconds, "all": self._clock() - self._begun}
-
-    def begin(self, phase: str, total: int) -> None:
-        """Begins another phase."""
-        self._close()
-        self._phase = phase
-        super().begin(phase, total)
 
     def _close(self) -> None:
         now = self._clock()
@@ -95,7 +96,7 @@ def score_kernel(
         Thread(target=lambda: [import_module(name) for name in _NEEDED_LATER]).start()
         finished = session.run()
         score = _judge(plan, session, finished)
-        phases.begin("explain", 0)
+        phases(PhaseBegun("explain", 0))
         evidence = _evidence(catalog, plan, Path(folder), gpu)
     return replace(
         score,
@@ -199,7 +200,7 @@ def _evidence(catalog: Catalog, plan: Plan, results: Path, gpu: Gpu | None) -> E
     label, axes = plan.request.variants[0].label, " ".join(plan.request.workloads[0].options[1::2])
     model = gpu.slug if gpu else "auto"
     try:
-        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), Observer())
+        return gather(catalog, Question(label, plan.request.op.name, axes, model, None, PROFILES, results), ignore)
     except GdnbenchError:
         return None
 

@@ -19,15 +19,13 @@ from gdnbench.codegen.cubin import read_source_lines
 from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
 from gdnbench.inspect.outline import choose_lines, main_file
-from gdnbench.machine.observer import Observer, PassingObserver
-from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Status
 from gdnbench.origin import is_file
+from gdnbench.process.events import CaseChecked, CommandEvent, Observer, ignore
 from gdnbench.score.plan import Score, ScoreRequest
 from gdnbench.score.run import score_kernel
-from gdnbench.store.journal import Examined
 
 Place = tuple[Path, int]
 _NAMED = re.compile(r"(?P<path>/[^\s:]+|[\w./-]+\.\w+):(?P<line>\d+)")
@@ -144,42 +142,24 @@ class ScoreHistory:
             gpus = (self.gpu,) if self.gpu else ()
             archs = (self.gpu.arch,) if self.gpu else DEFAULT_ARCHS[:1]
             subjects = launches_of(variant.label, entry, variant, workload)
-            return build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, gpus), Observer())
+            return build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, gpus), ignore)
         except GdnbenchError:
             return ()
 
 
-class StopOnChange(PassingObserver):
-    """Stops the score as Ctrl-C does, by KeyboardInterrupt, once `is_unwanted`.
+def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
+    """Returns an observer that stops the score as Ctrl-C does, by KeyboardInterrupt, once `is_unwanted`.
 
-    Forwards all events but examined cases, which the turn's line reports.
+    Passes on all events but checked cases, which the turn's line reports.
     """
 
-    def __init__(self, observer: Observer, is_unwanted: Callable[[], bool]) -> None:
-        super().__init__(observer)
-        self._is_unwanted = is_unwanted
-
-    def begin(self, phase: str, total: int) -> None:
-        """Forwards the event."""
-        super().begin(phase, total)
-        self._stop_if_unwanted()
-
-    def step(self, what: str) -> None:
-        """Forwards the event."""
-        super().step(what)
-        self._stop_if_unwanted()
-
-    def advance(self) -> None:
-        """Forwards the event."""
-        super().advance()
-        self._stop_if_unwanted()
-
-    def examined(self, case: Case, result: Examined) -> None:
-        """Ignores the event."""
-
-    def _stop_if_unwanted(self) -> None:
-        if self._is_unwanted():
+    def observe(event: CommandEvent) -> None:
+        if not isinstance(event, CaseChecked):
+            observer(event)
+        if is_unwanted():
             raise KeyboardInterrupt
+
+    return observe
 
 
 def place_of(turn: Turn, folder: Path) -> Place | None:

@@ -15,12 +15,13 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.codec import convert
 from gdnbench.codegen.builds import build_cases
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
-from gdnbench.machine.observer import Observer, alone_on
+from gdnbench.machine.lock import alone_on
 from gdnbench.machine.provenance import describe_machine, git_state
 from gdnbench.measure.schedule import round_share
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.op import Op
 from gdnbench.model.status import Status
+from gdnbench.process.events import Observer, PhaseBegun, UnitDone
 from gdnbench.step.analyse import analyse_launches, analyse_steps
 from gdnbench.step.plan import StepCase, StepSettings, StepTask, launch_cases
 from gdnbench.store.files import RunFolder, run_id_of
@@ -131,7 +132,7 @@ def measure_rounds(
     settings = plan.settings
     ids = [each.id for each in plan.cases if not each.refusal] or [each.id for each in launch_cases() if not plan.cases]
     done, attempt = 0, 0
-    observer.begin("measure", settings.rounds * len(ids))
+    observer(PhaseBegun("measure", settings.rounds * len(ids)))
     for process in range(1, settings.processes + 1):
         target = round_share(settings.rounds, settings.processes, process)
         while True:
@@ -174,7 +175,7 @@ def _taking(taken: list[Sampled], verdicts: dict[str, Examined], observer: Obser
                 if event.round != BURN_IN:
                     taken.append(event)
                     if event.case.endswith(("|step", "|host")):
-                        observer.advance()
+                        observer(UnitDone())
             case Examined(status=status) if status is not Status.OK:
                 verdicts[event.case] = event
             case _:

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.status import Clock, GateResult, Status
 from gdnbench.process import channel
+from gdnbench.process.events import CaseChecked
 from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 
 BURN_IN = 0  # number of the dropped first round
@@ -71,6 +73,11 @@ class Examined:
     notes: tuple[str, ...] = ()
     params: dict[str, ParamValue] = field(default_factory=dict)
     contest_error: float | None = None
+
+
+def checked_event(case: Case, verdict: Examined) -> CaseChecked:
+    """Returns the event of progress that tells a case's verdict."""
+    return CaseChecked(case.label, str(case.workload), verdict.status, verdict.reason)
 
 
 @dataclass(frozen=True)

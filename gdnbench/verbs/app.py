@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from gdnbench import __version__
-from gdnbench.errors import ExitCode
+from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.process.command import termination_as_interrupt
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import MARKUP, Listed
-from gdnbench.verbs.moved import check_moved
 from gdnbench.verbs.outcome import ended_by_none, prepare_streams, run_to_exit_code
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
+
+
+MOVED = {
+    "project": "",
+    "cache": "runs cache",
+    "calibrate": "doctor --calibrate",
+    "contest": "show --contest",
+    "export": "exchange export",
+    "import": "exchange import",
+    "merge": "runs merge",
+    "nsys": "ncu --timeline",
+    "phases": "proton",
+    "plot": "show --chart",
+    "ready": "verify --ready",
+    "show --plot": "show --chart sweep --output",
+    "try": "ledger add",
+    "watch": "score --watch",
+}
+"""By the old spelling, the words that do the same now; empty where nothing does."""
+
+
+def check_moved(args: Sequence[str]) -> None:
+    """Raises UnknownNameError for a verb, or an option of one, that was removed or renamed, with what to type now."""
+    options = (f"{args[0]} {word.partition('=')[0]}" for word in args[1:])
+    old = next((word for word in (args[0], *options) if word in MOVED), None)
+    if old is None:
+        return
+    if now := MOVED[old]:
+        verb = now.partition(" --")[0]
+        raise UnknownNameError(f"gdnbench {old} is now gdnbench {now}", f"see gdnbench {verb} --help")
+    raise UnknownNameError(f"gdnbench {old} was removed", "gdnbench --help lists the verbs that there are")
 
 
 class _Verbs(TyperGroup):
@@ -68,7 +99,7 @@ def _options(
 def main() -> int:
     """Runs the command line; every failure ends in one message, a hint and an exit code."""
     if "GDNBENCH_EVENTS" in os.environ:  # who started us follows what we do
-        from gdnbench.remote.events import take_events
+        from gdnbench.process.events import take_events
 
         take_events()
     prepare_streams()

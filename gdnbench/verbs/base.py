@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.errors import UsageError
-from gdnbench.verb_table import VerbRow
+from gdnbench.verb_table import VERBS, VerbRow
 from gdnbench.verbs.complete import complete_targets
+
+if TYPE_CHECKING:
+    from gdnbench.mcp.tool import VerbParameter
 
 MARKUP: Literal["markdown"] = "markdown"
 
@@ -128,12 +132,33 @@ class Listed(TyperCommand):
         return self.with_options().make_context(info_name, args, parent=parent, **extra)
 
 
-def make_group(name: str, told: str, *, alone: bool = True) -> typer.Typer:
+def parameters_of(verb: str) -> dict[str, VerbParameter]:
+    """Returns the parameters of a verb that is a function, by name, as the tools of the MCP server take them."""
+    from gdnbench.mcp.tool import VerbParameter
+
+    command = Listed(VERBS[verb]).with_options()
+    hints = {**get_type_hints(inspect.unwrap(command.callback)), ON: str}
+    return {
+        each.name: VerbParameter(
+            max(each.opts, key=len) if each.param_type_name == "option" else "",
+            each.help or "",
+            bool if getattr(each, "is_flag", False) else int if _is_number(hints[each.name]) else str,
+            getattr(each, "min", None),
+        )
+        for each in command.params
+    }
+
+
+def _is_number(hint: Any) -> bool:
+    return hint is int or any(map(_is_number, get_args(hint)))
+
+
+def make_group(name: str, summary: str, *, alone: bool = True) -> typer.Typer:
     """A verb that has verbs of its own; with `alone` it may be called without one, else that prints its help."""
     return typer.Typer(
         name=name,
         cls=_Group,
-        help=told,
+        help=summary,
         invoke_without_command=alone,
         no_args_is_help=not alone,
         add_completion=False,

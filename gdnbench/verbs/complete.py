@@ -52,14 +52,14 @@ def complete_charts(ctx: Any, incomplete: str) -> list[str]:
 def _offered(ctx: Any, incomplete: str, candidates: Callable[[Any, str], Iterable[str]]) -> list[str]:
     word = _whole_word(incomplete)
     try:
-        found = [each for each in dict.fromkeys(candidates(ctx, word)) if each.startswith(word)]
+        matching = [each for each in dict.fromkeys(candidates(ctx, word)) if each.startswith(word)]
     except Exception:
         return []
     if word == incomplete:
-        return found
+        return matching
     if incomplete in _BREAKS:
-        return [_Behind(each.removeprefix(word)) for each in found]
-    return [each[len(word) - len(incomplete) :] for each in found]
+        return [_Behind(each.removeprefix(word)) for each in matching]
+    return [each[len(word) - len(incomplete) :] for each in matching]
 
 
 class _Behind(str):
@@ -133,9 +133,9 @@ def _with_params(catalog: Catalog, kernel: str, typed: str) -> Iterator[str]:
     from gdnbench.catalog.entry import label_parts
 
     settled = typed.rpartition(":")[0]
-    given = {setting.partition("=")[0] for setting in label_parts(settled)[1]}
+    set_already = {setting.partition("=")[0] for setting in label_parts(settled)[1]}
     for name, param in catalog.entries[kernel].kernel.params.items():
-        if name not in given:
+        if name not in set_already:
             yield from (f"{settled}:{name}={choice}" for choice in param.choices)
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gdnbench.errors import ExitCode
 from gdnbench.origin import place_asked
+from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
 from gdnbench.render.units import duration, number, percent
@@ -116,7 +117,7 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     numbers = {name: params[name] for name in ("runs", "processes", "rounds")}
     subject = choose_subject(card, axes=sizes(params["shape"]), **numbers)
     with watch(quiet=params["quiet"]) as observer:
-        observer.note(_plan_line(subject))
+        observer(NoteMade(_plan_line(subject)))
         outcome = calibrate(subject, params["results"], observer)
     if outcome.calibration:
         print_answer(_calibration(outcome.calibration, params["gpu"]), json=params["json"])

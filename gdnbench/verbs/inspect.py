@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gdnbench.process.events import NoteMade
 from gdnbench.verbs.options import (
     CsvOption,
     JsonOption,
@@ -105,7 +106,7 @@ def inspect(
         notes += left_out
     with watch(quiet=quiet) as observer:
         for note in notes:
-            observer.note(note)
+            observer(NoteMade(note))
         found = build_subjects([*subjects, *compared], archs, lambda name: gpu_size_of(name, gpus), observer)
     own, rest = found[: len(subjects) * len(archs)], found[len(subjects) * len(archs) :]
     broken = find_violations(own, rules)

@@ -152,7 +152,7 @@ def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
 def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> None:
     """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
     from gdnbench.catalog.select import resolve_op
-    from gdnbench.machine.observer import alone_on
+    from gdnbench.machine.lock import alone_on
     from gdnbench.origin import place_asked
     from gdnbench.profile.nsys import find_nsys, record_timeline
     from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment

@@ -126,44 +126,35 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def joined(texts: Sequence[str] | None) -> str:
-    """A list that was given as an option, perhaps several times: `a,b` of `-k a -k b`."""
+    """Returns a list that was given as an option, perhaps several times: `a,b` of `-k a -k b`."""
     return ",".join(texts or ())
 
 
 def sizes(texts: Sequence[str] | None) -> str:
-    """Sizes that were given as `--shape`, perhaps several times: `B=1 heads=qk4_v8`."""
+    """Returns sizes that were given as `--shape`, perhaps several times: `B=1 heads=qk4_v8`."""
     return " ".join(texts or ())
 
 
 def terms(arguments: Sequence[str] | None, options: Sequence[str] | None) -> list[str]:
-    """The kernels that were named, as arguments or by `-k`."""
+    """Returns the kernels that were named, as arguments or by `-k`."""
     return [*(arguments or ()), *(options or ())]
 
 
 def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = False) -> str:
-    """As `resolve_op`; where nothing says which of several ops is meant, a note on stderr says which is taken.
-
-    Raises:
-        UnknownNameError: as `resolve_op`.
-        UsageError: as `resolve_op`.
-    """
+    """As `resolve_op`, which may raise; a note on stderr says which op is taken where several could be meant."""
     from gdnbench.catalog.select import names_no_kernel, resolve_op
     from gdnbench.render.console import message_console
 
-    found = resolve_op(catalog, op, named)
+    resolved = resolve_op(catalog, op, named)
     if not op and names_no_kernel(named) and len(catalog.ops) > 1:
-        others = ", ".join(name for name in catalog.ops if name != found)
-        note = f"note: the kernels of {found} are meant; --op names another op: {others}"
+        others = ", ".join(name for name in catalog.ops if name != resolved)
+        note = f"note: the kernels of {resolved} are meant; --op names another op: {others}"
         message_console(quiet=quiet).print(note, style="dim", markup=False)
-    return found
+    return resolved
 
 
 def some_terms(arguments: Sequence[str] | None, options: Sequence[str] | None, example: str) -> list[str]:
-    """As `terms`, where there is nothing that none could mean.
-
-    Raises:
-        UsageError: if none was named.
-    """
+    """As `terms`; raises UsageError, with what is right as an `example`, if no kernel was named."""
     named = terms(arguments, options)
     if not named:
         raise UsageError("no kernel was named", f"as in {example}")
@@ -171,74 +162,46 @@ def some_terms(arguments: Sequence[str] | None, options: Sequence[str] | None, e
 
 
 def one_term(arguments: Sequence[str] | None, options: Sequence[str] | None, example: str) -> str:
-    """The one kernel that was named.
-
-    Args:
-        arguments: as arguments.
-        options: by `-k`.
-        example: what is right, for the error's hint.
-
-    Raises:
-        UsageError: if it is not one.
-    """
+    """Returns the one kernel that was named; raises UsageError, with a right `example`, for none or several."""
     named = [name for name in terms(arguments, options) if name.strip()]
     if len(named) != 1:
-        told = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
-        raise UsageError(f"one kernel is needed, and {told}", f"as in {example}")
+        problem = f"{len(named)} were named: {' '.join(named)}" if named else "none was named"
+        raise UsageError(f"one kernel is needed, and {problem}", f"as in {example}")
     return named[0]
 
 
 def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -> None:
-    """Refuses options that contradict another one.
-
-    Args:
-        ctx: the command's.
-        name: the parameter of that other option.
-        allowed: the parameters that may be given with it.
-        why: the reason for refusing others.
-
-    Raises:
-        UsageError: for the first parameter that is not allowed.
-    """
-    for param, told in _typed(ctx):
+    """Raises UsageError, with the reason `why`, if an option that is not `allowed` was given with the option `name`."""
+    for param, spelling in _typed(ctx):
         if param not in allowed:
-            raise UsageError(f"--{name} does not go with {told}: {why}", f"leave {told} out, or start a new run")
+            raise UsageError(
+                f"--{name} does not go with {spelling}: {why}", f"leave {spelling} out, or start a new run"
+            )
 
 
 def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection[str] = ()) -> None:
-    """Refuses options that a flag and its absence do not share.
+    """Raises UsageError for an option that does not go with a flag, or goes with it alone.
 
-    Args:
-        ctx: the command's.
-        mode: the parameter of the flag, which is also its spelling.
-        own: the parameters that mean something with the flag alone.
-        others: those that mean something without it alone.
-
-    Raises:
-        UsageError: for the first parameter that does not fit.
+    `mode` is the flag's parameter and spelling, `own` the parameters that mean something with it alone, `others` those
+    that mean something without it alone.
     """
-    for param, told in _typed(ctx):
+    for param, spelling in _typed(ctx):
         if ctx.params[mode] and param in others:
-            raise UsageError(f"--{mode} does not go with {told}", f"leave {told} out")
+            raise UsageError(f"--{mode} does not go with {spelling}", f"leave {spelling} out")
         if not ctx.params[mode] and param in own:
-            raise UsageError(f"{told} is of --{mode}", f"add --{mode}, or leave {told} out")
+            raise UsageError(f"{spelling} is of --{mode}", f"add --{mode}, or leave {spelling} out")
 
 
 def _typed(ctx: Context) -> Iterator[tuple[str, str]]:
-    """The parameters that were typed, and how each is spelt."""
+    """Yields the parameters that were typed, and how each is spelt."""
     for param in ctx.command.params:
-        given = param.name and ctx.get_parameter_source(param.name)
-        if param.name and given and given.name == "COMMANDLINE":
+        source = param.name and ctx.get_parameter_source(param.name)
+        if param.name and source and source.name == "COMMANDLINE":
             yield param.name, max(param.opts, key=len) if param.param_type_name == "option" else f"a {param.name}"
 
 
 def confirm_builds(outlook: Outlook, *, yes: bool) -> None:
-    """Asks before compiling more than MOST_BUILDS kernels; a sweep over all params has thousands.
-
-    Raises:
-        UsageError: without a terminal to ask in.
-        typer.Exit: if the answer is no.
-    """
+    """Asks before compiling more than MOST_BUILDS kernels, as `confirm` does; a sweep over all params has thousands."""
     from gdnbench.measure.plan import MOST_BUILDS
 
     if outlook.missing > MOST_BUILDS:
@@ -247,15 +210,9 @@ def confirm_builds(outlook: Outlook, *, yes: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns if the user agrees.
+    """Returns if the user agrees, or if `yes` was given.
 
-    Args:
-        question: what is about to happen, as a question.
-        yes: whether `--yes` was given, which is an answer.
-
-    Raises:
-        UsageError: without a terminal to ask in.
-        typer.Exit: if the answer is no.
+    Raises UsageError without a terminal to ask in, typer.Exit if the answer is no.
     """
     if yes:
         return

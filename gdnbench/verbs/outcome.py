@@ -31,13 +31,9 @@ _PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013":
 
 
 def run_to_exit_code(command: Callable[[], object]) -> int:
-    """Runs a command; if it fails, prints the error and a hint on stderr.
+    """Runs a command, which may raise anything; if it fails, prints the error and a hint on stderr.
 
-    Args:
-        command: may return, or raise SystemExit or any exception.
-
-    Returns:
-        The exit code of the process.
+    Returns the exit code of the process.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", LeftOutWarning)
@@ -59,7 +55,7 @@ def run_to_exit_code(command: Callable[[], object]) -> int:
 
 
 def _unforeseen(error: BaseException) -> ExitCode:
-    """Tells an error that is no message: of what is not installed, or was cut off, or of gdnbench itself."""
+    """Prints an error that is no message: of what is not installed, or was cut off, or of gdnbench itself."""
     if path := _cut_module(error):
         _print_error(MachineError(f"Python cannot read its compiled module {path}", f"remove it: rm '{path}'"))
         return ExitCode.ENVIRONMENT
@@ -79,9 +75,9 @@ class _UnforeseenError(Exception):
 
 @contextlib.contextmanager
 def ended_by_none() -> Iterator[None]:
-    """Within it, what Typer takes for the user's wish to end is a failure like any other.
+    """Makes a failure like any other of what Typer takes for the user's wish to end.
 
-    SystemExit comes of what a declaration or a library calls, and would have the verb end well before it has printed
+    SystemExit comes of what a declaration or a library calls, and would end the verb well before it has printed
     anything; EOFError, as of a compiled module that was cut off, would be "Aborted." and the exit code of a regression.
     """
     try:
@@ -95,7 +91,7 @@ def ended_by_none() -> Iterator[None]:
 
 
 def _cut_module(error: BaseException) -> str:
-    """The compiled module that Python failed to read, if it was that."""
+    """Returns the compiled module that Python failed to read, if it was that."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_name == "_compile_bytecode" and "importlib" in frame.f_code.co_filename:
             return str(frame.f_locals.get("bytecode_path", ""))
@@ -120,7 +116,7 @@ def _run(command: Callable[[], object]) -> int:
 
 
 def _file_system_error(error: OSError) -> MachineError:
-    """An error of the file system: a full disk, a name that is too long, a file without permission."""
+    """Returns an error of the file system: a full disk, a name that is too long, a file without permission."""
     abandon_output()
     what = f"{error.filename}: " if error.filename else ""
     return MachineError(f"{what}{error.strerror or error}", "check the path, its owner and the room on its disk")
@@ -138,19 +134,19 @@ def _print_error(error: GdnbenchError) -> None:
 
 
 def _shortened(text: str) -> str:
-    """The text with words of hundreds of characters cut in the middle: a name that was given may be that long."""
+    """Returns the text with words of hundreds of characters cut in the middle: a typed name may be that long."""
     return re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: f"{word[0][:60]}…{word[0][-20:]}", text)
 
 
 def _crashed(error: BaseException) -> ExitCode:
-    """A bug of gdnbench: one line for the user, the traceback in a log file."""
-    told = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
+    """Reports a bug of gdnbench: one line for the user, the traceback in a log file."""
+    summary = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
     report = "".join(traceback.format_exception(error))
     try:
         hint = f"please report it, with {_write_log(report)}"
     except (OSError, ImportError):
         hint = f"please report it, with this:\n{report}"
-    _print_error(GdnbenchError(f"gdnbench itself failed: {told}", hint))
+    _print_error(GdnbenchError(f"gdnbench itself failed: {summary}", hint))
     return ExitCode.CRASHED
 
 

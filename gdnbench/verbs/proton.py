@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gdnbench.origin import PROFILES
+from gdnbench.process.events import NoteMade
 from gdnbench.verbs.complete import complete_kernels
 from gdnbench.verbs.options import (
     CsvOption,
@@ -121,7 +122,7 @@ _STORED = "`gdnbench proton --import FILE` shows what is stored"
 
 def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -> list[Path]:
     """Collects the stamps of CUDA kernels; gives their files."""
-    from gdnbench.machine.observer import alone_on
+    from gdnbench.machine.lock import alone_on
     from gdnbench.profile.phases.collect import collect_stamps
     from gdnbench.profile.process import choose_gpu
     from gdnbench.verbs.progress import watch
@@ -130,7 +131,7 @@ def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -
     files: list[Path] = []
     with watch(quiet=params["quiet"]) as observer, alone_on(chosen, observer):
         for case in cases:
-            observer.note(f"stamping {case.label} at {case.workload}")
+            observer(NoteMade(f"stamping {case.label} at {case.workload}"))
             files += collect_stamps(
                 catalog,
                 case,
@@ -146,13 +147,13 @@ def _stamp(catalog: Catalog, cases: Sequence[Case], params: Mapping[str, Any]) -
 
 def _trace(catalog: Catalog, case: Case, params: Mapping[str, Any]) -> Path:
     """Records a trace of a kernel that is not in CUDA; gives its file."""
-    from gdnbench.machine.observer import alone_on
+    from gdnbench.machine.lock import alone_on
     from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment
     from gdnbench.profile.proton.recording import limit_launches, record_trace
     from gdnbench.verbs.progress import watch
 
     with watch(quiet=params["quiet"]) as observer:
-        count = limit_launches(catalog, case, params["launches"] or 8, observer.note)
+        count = limit_launches(catalog, case, params["launches"] or 8, lambda text: observer(NoteMade(text)))
         chosen = choose_gpu(params["gpu"], "a trace", _STORED)
         with alone_on(chosen, observer):
             task = make_assignment(catalog, case, Instrumentation.PROTON, seed=params["seed"], launches=count)

@@ -149,7 +149,7 @@ def run(
         refuse_impossible(catalog, plan)
         confirm_builds(outlook, yes=yes)
         if len(cards) > 1:
-            from gdnbench.verbs.cards import run_cards
+            from gdnbench.verbs.parallel import run_cards
 
             raise typer.Exit(run_cards(catalog, plan, cards, results, json=json, csv=csv, quiet=quiet))
         open_session = partial(begin_session, catalog, plan, results)

@@ -13,7 +13,8 @@ from rich.text import Text
 from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
-from gdnbench.model.case import explain_short_lists, format_serialized
+from gdnbench.model.case import explain_short_lists
+from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status

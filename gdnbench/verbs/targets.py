@@ -17,6 +17,7 @@ from gdnbench.verbs.options import CsvOption, JsonOption, QuietOption
 if TYPE_CHECKING:
     from gdnbench.remote.targets import NamedTarget
 
+
 targets = make_group("targets", "List the machines that commands can run on; check one, add one.")
 
 
@@ -62,12 +63,12 @@ def check(
 ) -> None:
     """Connect to a target, make it ready, and run `gdnbench doctor` there."""
     from gdnbench.origin import PROFILES, RESULTS
-    from gdnbench.remote.arrival import Homes
     from gdnbench.remote.forward import Forwarded
     from gdnbench.remote.targets import target_named
+    from gdnbench.remote.transfer import OriginFolders
     from gdnbench.verbs.on_target import make_job, run_on
 
-    named, homes = target_named(name), Homes(RESULTS, PROFILES)
+    named, homes = target_named(name), OriginFolders(RESULTS, PROFILES)
     gpu = named.target.gpus[0] if named.target.gpus else "auto"
     words = ["doctor", "--gpu", gpu, *(["--json"] if json else [])]
     raise typer.Exit(run_on(named, Forwarded(named, make_job(named, words, homes, gpu=gpu), homes), quiet=quiet))

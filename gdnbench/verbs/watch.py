@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gdnbench.model.gpu import Gpu
+    from gdnbench.process.events import Observer
     from gdnbench.score.plan import ScoreRequest
-    from gdnbench.score.turns import ScoreHistory, SourceWatcher, StopOnChange, Turn
+    from gdnbench.score.turns import ScoreHistory, SourceWatcher, Turn
 
 
 _POLL_S = 0.2
@@ -81,7 +82,7 @@ class _Loop:
 
     def _score(self) -> None:
         """One turn; a save in the middle of it begins it anew."""
-        from gdnbench.score.turns import StopOnChange
+        from gdnbench.score.turns import stopping
         from gdnbench.verbs.progress import watch_here
 
         while not self.stopped:
@@ -94,7 +95,7 @@ class _Loop:
                 return changed or self.stopped
 
             with watch_here(quiet=self.quiet or self.json or not self.keys.has_terminal) as observer:
-                turn = self._take(StopOnChange(observer, unwanted))
+                turn = self._take(stopping(observer, unwanted))
             if turn is None:
                 if not changed and not self.stopped:
                     raise KeyboardInterrupt
@@ -102,7 +103,7 @@ class _Loop:
             self._print(turn)
             return
 
-    def _take(self, observer: StopOnChange) -> Turn | None:
+    def _take(self, observer: Observer) -> Turn | None:
         """A turn; None if it was stopped."""
         from gdnbench.score.plan import NoVerdict
 

@@ -17,15 +17,15 @@ from gdnbench.catalog.request import captured_asked, device_of, sizes_of, slug_o
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Gpu
 from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE, Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.warm import WarmParent
-from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun
+from gdnbench.store.journal import IMPORT_STEP, Event, Examined, PreflightVerdicts, Started, StepBegun, checked_event
 from gdnbench.store.settings import Settings
 from gdnbench.workers.supervision import WorkerOutcome, run_concurrently, supervise, worker_environment
 from gdnbench.workers.task import Phase, Task
@@ -68,7 +68,7 @@ class Preflight:
                 case Started():
                     self.started = event
                 case StepBegun(case=case_id, step=step) if case_id:
-                    self.observer.step(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}")
+                    self.observer(StepChanged(f"{by_id[case_id].label} {by_id[case_id].workload}: {step}"))
                 case Examined():
                     self._conclude(by_id[event.case], event, checked)
                 case _:
@@ -83,8 +83,8 @@ class Preflight:
 
     def _conclude(self, case: Case, verdict: Examined, checked: PreflightVerdicts) -> None:
         checked[case.id] = verdict
-        self.observer.examined(case, verdict)
-        self.observer.advance()
+        self.observer(checked_event(case, verdict))
+        self.observer(UnitDone())
 
 
 def _lost_with(lost: Case, outcome: WorkerOutcome, cases: Sequence[Case], checked: PreflightVerdicts) -> list[Case]:
@@ -199,7 +199,7 @@ def verify_variants(
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
     checked = _compile(catalog, task, (gpu.arch,), observer)
     rest = tuple(case for case in task.cases if case.id not in checked)
-    observer.begin("check", len(rest))
+    observer(PhaseBegun("check", len(rest)))
     preflight = Preflight(folder, worker_environment(gpu), observer)
     preflight.judge(replace(task, cases=rest), checked)
     return Verification(task.seed, gpu.name, task.cases, checked, {})
@@ -210,7 +210,7 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
     checked = _compile(catalog, task, ARCHS_WITHOUT_GPU, observer)
     rest = [case for case in task.cases if case.id not in checked]
     interpreted = {case.id: interpreter for case in rest if (interpreter := interpreter_of(case, catalog))}
-    observer.begin("check", len(rest))
+    observer(PhaseBegun("check", len(rest)))
 
     def check(stop: threading.Event) -> None:
         preflight = Preflight(folder, worker_environment(None), observer, stop=stop)
@@ -255,7 +255,7 @@ def _compile(catalog: Catalog, task: Task, archs: Sequence[str], observer: Obser
     checked = builds.verdicts(task.cases, archs)
     for case in task.cases:
         if case.id in checked:
-            observer.examined(case, checked[case.id])
+            observer(checked_event(case, checked[case.id]))
     return checked
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.machine.observer import Observer, alone_on
+from gdnbench.machine.lock import alone_on
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.profile.files import make_folder, unused_name
 from gdnbench.profile.ncu.command import failure_of, ncu_command, need_ncu
 from gdnbench.profile.ncu.profile import LaunchProfile, NcuReport
@@ -108,12 +109,12 @@ class Collector:
         stay.
         """
         with alone_on(self.gpu, self.observer):
-            self.observer.begin("profile", len(assignments))
+            self.observer(PhaseBegun("profile", len(assignments)))
             return tuple(self._collect(assignment) for assignment in assignments)
 
     def _collect(self, assignment: ProfileTask) -> NcuReport:
         case = assignment.case
-        self.observer.step(f"{case.label} {case.workload}")
+        self.observer(StepChanged(f"{case.label} {case.workload}"))
         folder = make_folder(self.profiles, "ncu", case.label)
         stem = unused_name(folder, case, self.gpu.slug, ".ncu-rep")
         path = folder / f"{stem}.ncu-rep"
@@ -122,7 +123,7 @@ class Collector:
             raise failure_of(ended)
         profiles = tuple(_with_case(profile, assignment) for profile in read_any(path, self.ncu))
         write_profiles(folder / f"{stem}.csv", profiles)
-        self.observer.advance()
+        self.observer(UnitDone())
         return NcuReport(path, profiles)
 
 

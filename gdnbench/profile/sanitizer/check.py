@@ -16,15 +16,15 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
 from gdnbench.doctor.software import newest_installed
 from gdnbench.errors import MachineError, ProfilerTimedOutError
-from gdnbench.machine.observer import Observer
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
+from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment, run_command, run_worker
 from gdnbench.profile.sanitizer.report import SanitizerFinding, SanitizerReport, read_report
-from gdnbench.store.journal import BUILD_STEPS, Examined
+from gdnbench.store.journal import BUILD_STEPS, Examined, checked_event
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural
 
@@ -153,16 +153,16 @@ class SanitizerCheck:
         for case in chosen:
             if case not in ours:
                 checked[case.id] = _noted(checked[case.id], (f"{PROGRAM} was not run: {_LIBRARY}",))
-        self.observer.begin("sanitize", sum(len(_tools(checked[case.id])) for case in ours))
+        self.observer(PhaseBegun("sanitize", sum(len(_tools(checked[case.id])) for case in ours)))
         if ours and not self.sanitizer.sees_shared:
-            self.observer.note(
-                "initcheck of this compute-sanitizer looks at global memory alone: newer ones at shared, too"
+            self.observer(
+                NoteMade("initcheck of this compute-sanitizer looks at global memory alone: newer ones at shared, too")
             )
         for case in ours:
             before = checked[case.id]
             checked[case.id] = self._judged(case, before, verification.seed)
             if before.status is Status.OK and checked[case.id].status is not Status.OK:
-                self.observer.examined(case, checked[case.id])
+                self.observer(checked_event(case, checked[case.id]))
         return replace(verification, checked=checked, sanitized=frozenset(case.id for case in ours))
 
     def _smallest(self, cases: Iterable[Case]) -> list[Case]:
@@ -188,9 +188,9 @@ class SanitizerCheck:
     def _judged(self, case: Case, before: Examined, seed: int) -> Examined:
         verdicts = []
         for tool in _tools(before):
-            self.observer.step(f"{case.label} {case.workload}: {tool}")
+            self.observer(StepChanged(f"{case.label} {case.workload}: {tool}"))
             verdicts.append(self._run(tool, case, seed))
-            self.observer.advance()
+            self.observer(UnitDone())
         return _joined(before, verdicts)
 
     def _run(self, tool: SanitizerTool, case: Case, seed: int) -> ToolVerdict:

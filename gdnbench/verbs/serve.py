@@ -1,7 +1,8 @@
-"""`gdnbench mcp`: lets a model work with gdnbench."""
+"""The verbs that other programs start: `gdnbench mcp` by a language model's client, `worker` by a remote gdnbench."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ def mcp(
     except ModuleNotFoundError as error:
         raise MachineError(f"the module {error.name} is not installed", "pip install 'gdnbench[mcp]'") from error
     from gdnbench.mcp.server import ToolsServer
+    from gdnbench.verbs.base import parameters_of
 
     if not is_folder(project):
         raise UsageError(f"{project} is no folder", "give the folder that has results/ in it, or start it there")
@@ -44,4 +46,26 @@ def mcp(
         print("gdnbench mcp: a client starts this and speaks with it on stdin; Ctrl-C ends it", file=sys.stderr)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # commands inherit it where a shell had it ignored
     with chdir(project):
-        anyio.run(ToolsServer().serve)
+        anyio.run(ToolsServer(parameters_of).serve)
+
+
+def worker(
+    job: Annotated[Path, typer.Argument(metavar="JOB.json", help="The job's file.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="The folder that its command runs in and writes to.")],
+    events: Annotated[int, typer.Option(min=1, help="The descriptor to tell what happens on; stdout by default.")] = 1,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="Do not listen on stdin: nobody is there to stop it but by a signal.")
+    ] = False,
+) -> None:
+    """Do a job that another machine sent, and tell of it in lines of JSON.
+
+    A line `stop` on stdin, or its end, is Ctrl-C to the job's command: what is
+    finished is kept. The exit code is the command's. `gdnbench run --on TARGET`
+    starts this by itself.
+    """
+    from gdnbench.remote.worker import work
+
+    descriptor = os.dup(events)
+    if events == 1:
+        os.dup2(2, 1)  # what a library prints is no event
+    raise typer.Exit(work(job, out, descriptor, None if unattended else 0))

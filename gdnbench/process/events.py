@@ -1,0 +1,153 @@
+"""What a command or a job does, as events: for its progress on stderr, and for the process that started it.
+
+An observer is a function of one event. A command that was started with `VARIABLE` in its environment writes its events
+to that descriptor, one line of JSON each, in place of its progress on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gdnbench.model.status import Status
+from gdnbench.process.channel import encode
+
+VARIABLE = "GDNBENCH_EVENTS"
+"""The descriptor that a command writes its progress to."""
+
+PHASES = {
+    "build": "building",
+    "check": "checking",
+    "interpret": "interpreting",
+    "sanitize": "sanitizing",
+    "measure": "measuring",
+    "coarse": "first pass",
+    "race": "racing",
+    "cupti": "reading CUPTI",
+    "graph": "replaying graphs",
+    "inputs": "comparing inputs",
+    "profile": "profiling",
+    "explain": "explaining",
+}
+"""The phases of a run or another command, with the words that show them in progress."""
+
+
+@dataclass(frozen=True)
+class PhaseBegun:
+    """A phase, one of `PHASES`, of so many units begins."""
+
+    phase: str
+    total: int
+
+
+@dataclass(frozen=True)
+class StepChanged:
+    """A step is under way, described in a few words."""
+
+    what: str
+
+
+@dataclass(frozen=True)
+class UnitDone:
+    """One unit of the phase is done."""
+
+
+@dataclass(frozen=True)
+class RaceStatus:
+    """The standing of a race, in a few words."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CaseChecked:
+    """A case passed or failed its preflight."""
+
+    label: str
+    workload: str
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class NoteMade:
+    """A fact that the user should know."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TextPrinted:
+    """Whole lines that the command wrote to a standard stream."""
+
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+@dataclass(frozen=True)
+class RunOpened:
+    """The folder of a run was made."""
+
+    run_id: str
+
+
+@dataclass(frozen=True)
+class JobEnded:
+    """The command has ended with this exit code; the last event. `folders` are paths of what it left in its folder."""
+
+    code: int
+    folders: list[str] = field(default_factory=list)
+
+
+CommandEvent = (
+    PhaseBegun | StepChanged | UnitDone | RaceStatus | CaseChecked | NoteMade | TextPrinted | RunOpened | JobEnded
+)
+PROGRESS: tuple[type[CommandEvent], ...] = (PhaseBegun, StepChanged, UnitDone, RaceStatus, CaseChecked, NoteMade)
+EVENTS: tuple[type[CommandEvent], ...] = (*PROGRESS, TextPrinted, RunOpened, JobEnded)
+
+Observer = Callable[[CommandEvent], None]
+
+
+def ignore(_event: CommandEvent) -> None:
+    """Observes nothing."""
+
+
+class EventWriter:
+    """An observer that writes each event in one line; once nobody reads them, it writes no more.
+
+    The lines need no seal: no kernel runs in a process that has the descriptor.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()  # kernels are checked and interpreted in parallel
+        self.is_read = True
+
+    def __call__(self, event: CommandEvent) -> None:
+        """Writes an event."""
+        line = f"{encode(event)}\n".encode()
+        with self._lock:
+            try:
+                while line and self.is_read:
+                    line = line[os.write(self._descriptor, line) :]
+            except OSError:
+                self.is_read = False
+
+
+_writer: EventWriter | None = None
+
+
+def take_events() -> None:
+    """Takes the descriptor for events out of the environment: commands that this one starts do not write to it."""
+    global _writer  # noqa: PLW0603 - of this process, for its life
+    descriptor = int(os.environ.pop(VARIABLE))
+    os.set_inheritable(descriptor, False)
+    _writer = EventWriter(descriptor)
+
+
+def event_writer() -> EventWriter | None:
+    """Returns the observer that sends this command's events to the process that started it, or None if none reads."""
+    return _writer

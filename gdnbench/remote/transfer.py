@@ -1,0 +1,367 @@
+"""Trees of files between here and a target, as compressed tar streams.
+
+What comes back is unpacked as if an enemy had packed it, beside its place, and moved there in one step each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from subprocess import PIPE
+from typing import IO, Self, cast
+
+from gdnbench.errors import LeftOutWarning, MachineError, RunFormatError, UsageError
+from gdnbench.origin import CALIBRATIONS, PROFILES, RESULTS
+from gdnbench.process.command import kill
+from gdnbench.remote.host import Host, last_line, shell
+from gdnbench.remote.job import run_id
+from gdnbench.render.console import without_controls
+from gdnbench.store.files import PARTIAL
+from gdnbench.store.info import INFO, read_info
+from gdnbench.verb_table import VERBS
+
+MOST_FILES = 20_000
+MOST_BYTES = 4 << 30
+MOST_SENT_BYTES = 256 << 20
+"""Sources are text: a folder of kernels with more in it is a mistake."""
+
+MOST_HEADER_BYTES = 64 << 10
+"""Size limit of one member's headers with their padding; a name has 4 KiB at most."""
+
+MOST_DEEP = 64
+"""Limit of nested folders: what removes them calls itself once for each."""
+
+_CHUNK = 1 << 20
+_DAMAGE = (
+    *(tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError),
+    *(ValueError, ArithmeticError, LookupError, RecursionError),  # of numbers and names that tarfile takes apart
+)
+_LEFT_OUT = {"__pycache__", "node_modules"}
+_RUN_ID = re.compile(r"\d{8}-\d{6}-")
+_SEND = 'cd "$1" && exec tar -czf - .'
+
+
+def files_under(folder: Path) -> dict[str, Path]:
+    """Returns the files of a tree by their path in it, in order, without hidden ones and byte code; follows links.
+
+    Raises UsageError if it is too much to send, MachineError if it cannot be read.
+    """
+    files: dict[str, Path] = {}
+    size = 0
+    try:
+        for path in _walk(folder, frozenset({folder.resolve()})):
+            files[path.relative_to(folder).as_posix()] = path
+            size += path.stat().st_size
+            if len(files) > MOST_FILES or size > MOST_SENT_BYTES:
+                raise UsageError(
+                    f"{folder} has more than {MOST_FILES:,} files or {MOST_SENT_BYTES >> 20} MiB to send",
+                    "keep what is not a kernel's source elsewhere",
+                )
+    except OSError as error:
+        raise MachineError(f"{error.filename or folder} cannot be read: {error.strerror}", "check its owner") from error
+    return dict(sorted(files.items()))
+
+
+def _walk(folder: Path, above: frozenset[Path]) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name.startswith(".") or path.name in _LEFT_OUT or path.suffix == ".pyc":
+            continue
+        if path.is_file():
+            yield path
+        elif path.is_dir() and (real := path.resolve()) not in above:  # a link to a folder above would never end
+            yield from _walk(path, above | {real})
+
+
+def hash_of(files: Mapping[str, Path]) -> str:
+    """Returns the SHA-256 of the files' paths and contents, shortened."""
+    digest = hashlib.sha256()
+    for name, path in files.items():
+        content = path.read_bytes()
+        digest.update(f"{len(os.fsencode(name))} {len(content)} ".encode() + os.fsencode(name) + content)
+    return digest.hexdigest()[:24]
+
+
+def pack(files: Mapping[str, Path], stream: IO[bytes]) -> None:
+    """Writes the names and contents of files, without owners, times or links."""
+    with (
+        gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=3) as compressed,
+        tarfile.open(fileobj=compressed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, path in files.items():
+            with path.open("rb") as content:
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = path.stat().st_size, 0o644
+                archive.addfile(member, content)
+
+
+class Limits:
+    """How many files and folders, and how many bytes in all of them, may still be unpacked."""
+
+    def __init__(self, files: int = MOST_FILES, size_bytes: int = MOST_BYTES) -> None:
+        self._files = files
+        self._bytes = size_bytes
+
+    def count(self, member: tarfile.TarInfo) -> None:
+        """Counts a member; raises UsageError if it is one too many, or too large."""
+        self._files -= 1
+        self._bytes -= max(0, member.size)
+        if self._files < 0:
+            raise _refused(member, "there are too many files")
+        if self._bytes < 0:
+            raise _refused(member, "there is too much in it")
+
+
+class _Bounded:
+    """The unpacked stream of an archive, which gives no more than is allowed: a header can claim any length."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._packed = gzip.GzipFile(fileobj=stream, mode="rb")
+        self._allowed = 0
+
+    def allow(self, size_bytes: int) -> None:
+        """Allows so many further bytes, and a header of the next member."""
+        self._allowed = size_bytes + MOST_HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        """Returns the next bytes; raises UsageError for more than is allowed."""
+        content = self._packed.read(min(size, _CHUNK))
+        self._allowed -= len(content)
+        if self._allowed < 0:
+            raise UsageError("what came back is refused: there is too much in a header", "is the target yours?")
+        return content
+
+    def drain(self) -> None:
+        """Reads to the end, where the checksum is; raises UsageError for more than a tar's padding."""
+        self.allow(0)
+        while self.read(_CHUNK):
+            pass
+
+
+class _Member(tarfile.TarInfo):
+    """A member of an archive in which a damaged header is an error, where tarfile takes it for the end."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        """Returns the next member; raises TarError if there is none, or it is damaged."""
+        try:
+            return super().fromtarfile(archive)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(str(error)) from error
+
+
+def unpack(stream: IO[bytes], folder: Path, limits: Limits | None = None) -> None:
+    """Unpacks a compressed tar into an empty folder: ordinary files and folders, all of them inside.
+
+    Raises UsageError for an absolute path, `..`, a link, a device, or more than the limits, and leaves what was
+    unpacked by then; MachineError for a stream that is damaged or cut off, or a disk that is full.
+    """
+    left = limits or Limits()
+    bounded = _Bounded(stream)
+    bounded.allow(0)
+    try:
+        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|", tarinfo=_Member) as archive:
+            for member in archive:
+                left.count(member)
+                bounded.allow(member.size)
+                _unpack_member(archive, member, folder)
+                bounded.allow(0)
+        bounded.drain()  # what sends it would otherwise be killed for writing on
+    except _DAMAGE as error:
+        raise MachineError(f"what came back is damaged or cut off: {error}", "fetch it again") from error
+    except OSError as error:
+        raise MachineError(f"what came back cannot be written: {error.strerror or error}", "make room") from error
+
+
+def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    path = PurePosixPath(member.name)
+    if not (member.isreg() or member.isdir()) or member.issparse():
+        raise _refused(member, "it is neither a file nor a folder")
+    if path.is_absolute() or ".." in path.parts or "\0" in member.name or "\\" in member.name:
+        raise _refused(member, "it would lie elsewhere")
+    if len(path.parts) > MOST_DEEP:
+        raise _refused(member, "it lies too deep")
+    if filtered := getattr(tarfile, "data_filter", None):  # Python 3.11.4 and later
+        try:
+            filtered(member, str(folder))
+        except tarfile.FilterError as error:
+            raise _refused(member, str(error)) from error
+    target = folder / path
+    if member.isdir():
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = archive.extractfile(member)
+    assert content is not None
+    with target.open("xb") as file:
+        shutil.copyfileobj(content, file, _CHUNK)
+
+
+def _refused(member: tarfile.TarInfo, why: str) -> UsageError:
+    return UsageError(f"what came back has {member.name[:200]!r}, which is refused: {why}", "is the target yours?")
+
+
+@dataclass(frozen=True)
+class OriginFolders:
+    """Where a job's output belongs here: the folders of runs and profiles, and single files by their name there."""
+
+    results: Path
+    profiles: Path
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExpectedOutput:
+    """What a verb may leave: runs, and the profiles of its profilers of the named kernels.
+
+    `kernels` are names and globs with params after colons, empty for all; with `calibrates`, also the runs of a
+    calibration.
+    """
+
+    verb: str = "run"
+    kernels: tuple[str, ...] = ()
+    calibrates: bool = False
+
+    def has_profile(self, profiler: str, folder: str) -> bool:
+        """Whether a profiler's folder of a kernel, `decode-v4_WARPS=8`, is of one that was named."""
+        if profiler not in VERBS[self.verb].profiles:
+            return False
+        names = [re.split("[:@]", term, maxsplit=1)[0] for term in self.kernels] or ["*"]
+        return any(fnmatchcase(folder, f"{name}{end}") for name in names for end in ("", "_*", "@*"))
+
+
+def fetch(host: Host, folder: str, homes: OriginFolders, expected: ExpectedOutput) -> list[Path]:
+    """Fetches what a job left in its folder, an absolute path on the host; returns the new folders of runs.
+
+    Leaves out what is not expected, with a `LeftOutWarning`. Raises MachineError if it does not arrive whole or cannot
+    be written, and changes nothing then; UsageError if it is refused, or a part of a run would replace a whole one.
+    """
+    existed = homes.results.exists()
+    try:
+        homes.results.mkdir(parents=True, exist_ok=True)
+        arrived = tempfile.mkdtemp(prefix=".arriving-", dir=homes.results)
+    except OSError as error:
+        raise MachineError(f"cannot write to {homes.results}: {error}", "choose another folder with --out") from error
+    try:
+        _receive(host, folder, Path(arrived))
+        return _Placement(homes, expected).place(Path(arrived))
+    finally:
+        shutil.rmtree(arrived, ignore_errors=True)
+        if not existed:
+            with suppress(OSError):  # there are runs in it now
+                homes.results.rmdir()
+
+
+def _receive(host: Host, folder: str, arrived: Path) -> None:
+    with tempfile.TemporaryFile() as errors:
+        process = host.start(shell(_SEND, folder), stdout=PIPE, stderr=errors)
+        assert process.stdout is not None
+        try:
+            unpack(process.stdout, arrived)
+            code = process.wait()
+        finally:
+            kill(process)
+            process.stdout.close()
+        errors.seek(0)
+        reason = last_line(errors.read().decode(errors="replace"))
+    if code:
+        raise MachineError(f"what {host.name} has could not be fetched: {reason}", "fetch it again")
+
+
+class _Placement:
+    """Moves what is expected to where it belongs, and warns of the rest."""
+
+    def __init__(self, homes: OriginFolders, expected: ExpectedOutput) -> None:
+        self._homes, self._expected = homes, expected
+        self._left: list[str] = []
+
+    def place(self, arrived: Path) -> list[Path]:
+        """Returns the runs that arrived, in their places."""
+        runs: list[Path] = []
+        for path in sorted(arrived.iterdir()):
+            if path.name == RESULTS.name and path.is_dir():
+                runs = self._place_results(path)
+            elif path.name == PROFILES.name and path.is_dir():
+                self._place_profiles(path)
+            elif path.name in self._homes.files and path.is_file():
+                shutil.move(path, self._homes.files[path.name])
+            else:
+                self._left.append(path.name)
+        if self._left:
+            more = f" and {len(self._left) - 3} more" if len(self._left) > 3 else ""
+            names = ", ".join(without_controls(name)[:100] for name in self._left[:3])
+            warnings.warn(f"what was not asked for is left out: {names}{more}", LeftOutWarning, stacklevel=3)
+        return runs
+
+    def _place_results(self, arrived: Path) -> list[Path]:
+        runs = []
+        for path in sorted(arrived.iterdir()):
+            if _is_run(path):
+                self._homes.results.mkdir(parents=True, exist_ok=True)
+                runs.append(_place_run(path, self._homes.results))
+            elif path.name == CALIBRATIONS and path.is_dir() and self._expected.calibrates:
+                _place_new(path, self._homes.results / CALIBRATIONS)
+            else:
+                self._left.append(f"{RESULTS}/{path.name}")
+        return runs
+
+    def _place_profiles(self, arrived: Path) -> None:
+        for profiler in sorted(arrived.iterdir()):
+            for path in sorted(profiler.iterdir()) if profiler.is_dir() else [profiler]:
+                if path.is_dir() and self._expected.has_profile(profiler.name, path.name):
+                    _place_new(path, self._homes.profiles / profiler.name / path.name)
+                else:
+                    self._left.append(f"{PROFILES}/{path.relative_to(arrived)}")
+
+
+def _place_new(arrived: Path, home: Path) -> None:
+    """Moves the files of a folder that do not exist here yet."""
+    home.mkdir(parents=True, exist_ok=True)
+    for path in sorted(arrived.iterdir()):
+        if path.is_dir():
+            _place_new(path, home / path.name)
+        elif not (home / path.name).exists():
+            shutil.move(path, home / path.name)
+
+
+def _is_run(path: Path) -> bool:
+    is_named = bool(_RUN_ID.match(run_id(path)))  # `published` and `calibration` are no runs, whatever lies in them
+    return path.is_dir() and is_named and ((path / INFO).is_file() or bool(PARTIAL.fullmatch(path.name)))
+
+
+def _place_run(arrived: Path, home: Path) -> Path:
+    """Moves a run to its name here, in place of the stopped run that it continues.
+
+    Raises UsageError if another run has the name, or a part of a run would replace a whole one.
+    """
+    name = run_id(arrived)
+    present = [path for path in (home / name, home / f".{name}.partial") if path.exists()]
+    for path in present:
+        if not _continues(arrived, path):
+            raise UsageError(f"{path} is here, and is not a part of what came back", "choose another folder with --out")
+    old = [path.rename(path.with_name(f".{name}.replaced")) for path in present]
+    target = home / arrived.name
+    shutil.move(arrived, target)
+    for path in old:
+        shutil.rmtree(path, ignore_errors=True)
+    return target
+
+
+def _continues(arrived: Path, present: Path) -> bool:
+    """Whether what arrived is the same run as the one here, which was stopped."""
+    try:
+        new, old = read_info(arrived), read_info(present)
+    except RunFormatError:
+        return False
+    return (new.run_id, new.timestamp, new.sources) == (old.run_id, old.timestamp, old.sources) and not old.complete
