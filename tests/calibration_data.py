@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gdnbench.calibrate.measure import comparisons_of
-from gdnbench.calibrate.plan import TARGETS, chain_of, choose_subject
+from gdnbench.calibrate.measure import TARGETS, chain_of, choose_subject, comparisons_of
 from gdnbench.measure.analyse import analyse
 from gdnbench.measure.protocol import Examined, Sampled
 from gdnbench.measure.rounds import Collected

@@ -12,9 +12,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from gdnbench.doctor import checks as checks_module
-from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.checks import run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
+from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.report.machine import doctor_table
 from gdnbench.verbs.doctor import doctor
 

@@ -8,7 +8,7 @@ from run_data import case, info, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.doctor.calibration import check_calibration
-from gdnbench.doctor.check import Level
+from gdnbench.doctor.software import Level
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.observer import Observer
 from gdnbench.measure.opening import begin_session

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.doctor import hardware, software
-from gdnbench.doctor.check import Level
-from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
+from gdnbench.doctor import checks, software
+from gdnbench.doctor.checks import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.doctor.software import check_python, check_torch
+from gdnbench.doctor.software import Level, check_python, check_torch
 from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
@@ -266,19 +265,19 @@ def test_python():
 
 
 def test_results(tmp_path):
-    assert hardware.check_results(tmp_path).finding == f"{tmp_path} can be written to"
+    assert checks.check_results(tmp_path).finding == f"{tmp_path} can be written to"
     deep = tmp_path / "a" / "b"
-    assert hardware.check_results(deep).finding == f"{deep} can be made"
+    assert checks.check_results(deep).finding == f"{deep} can be made"
     assert not any(tmp_path.iterdir())
     file = tmp_path / "file"
     file.touch()
-    assert hardware.check_results(file / "x").is_fatal
-    assert hardware.check_results(Path("/proc/none")).is_fatal
-    assert hardware.free_bytes(deep) > 0
+    assert checks.check_results(file / "x").is_fatal
+    assert checks.check_results(Path("/proc/none")).is_fatal
+    assert checks.free_bytes(deep) > 0
 
 
 @pytest.mark.parametrize(("left", "level"), [(10**12, "ok"), (2 * 10**9, "ok"), (19 * 10**8, "warn"), (10**8, "fail")])
 def test_disk(left, level):
-    check = hardware.check_disk(left)
+    check = checks.check_disk(left)
     assert check.level == level
     assert check.is_fatal == (level == "fail")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from gdnbench.calibrate.plan import KERNEL
+from gdnbench.calibrate.measure import KERNEL
 from gdnbench.measure.request import Settings
 from gdnbench.measure.session import Finished
 from gdnbench.model.measurement import Measurement

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gdnbench.calibrate.plan import CalibrationSubject, run_plan
+from gdnbench.calibrate.measure import CalibrationSubject, run_plan
 from gdnbench.measure.observer import Observer, alone_on
 from gdnbench.measure.opening import begin_session
 from gdnbench.measure.request import Settings, choose_settings

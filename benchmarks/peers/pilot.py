@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gdnbench.calibrate.plan import Chains, chain_of, choose_chains
+from gdnbench.calibrate.measure import Chains, chain_of, choose_chains
 from gdnbench.measure.analyse import Analysis
 from gdnbench.model.workload import Workload
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.errors import RunFormatError
 from gdnbench.model.gpu import Gpu
 from gdnbench.store.calibration import Calibration, in_words, last_calibration

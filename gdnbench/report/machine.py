@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.calibrate.plan import EQUAL, TARGETS, CalibrationSubject
-from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.calibrate.measure import EQUAL, TARGETS, CalibrationSubject
+from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.origin import place_asked
 from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
 from gdnbench.report.units import duration, number, percent

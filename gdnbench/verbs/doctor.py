@@ -63,8 +63,7 @@ def doctor(
 
 def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     """Calibrates, by the verb's parameters; gives the exit code."""
-    from gdnbench.calibrate.measure import calibrate
-    from gdnbench.calibrate.plan import choose_subject
+    from gdnbench.calibrate.measure import calibrate, choose_subject
     from gdnbench.errors import MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.exit_code import exit_code_of_statuses

@@ -75,8 +75,14 @@ def inspect(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
     from gdnbench.inspect.compiled import build_subjects, choose_archs, choose_subjects, fitting_archs, gpu_size_of
-    from gdnbench.inspect.difference import BuildPair, find_counterparts, is_revision
-    from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
+    from gdnbench.inspect.quantities import (
+        BuildPair,
+        exit_code,
+        find_counterparts,
+        find_violations,
+        is_revision,
+        parse_rules,
+    )
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measure.request import parse_near_default
     from gdnbench.report.budget import DEFAULT_BUDGET

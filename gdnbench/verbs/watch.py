@@ -147,7 +147,7 @@ class _Loop:
 
     def _print_difference(self) -> None:
         """Of the machine code of the last two turns that built."""
-        from gdnbench.inspect.difference import BuildPair
+        from gdnbench.inspect.quantities import BuildPair
         from gdnbench.report.inspect.output import print_changed
 
         built = [turn for turn in self.turns.done if turn.is_built]

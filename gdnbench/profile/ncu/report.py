@@ -16,8 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gdnbench.doctor.check import version_numbers
-from gdnbench.doctor.software import find_ncu
+from gdnbench.doctor.software import find_ncu, version_numbers
 from gdnbench.errors import ReportFormatError
 from gdnbench.process.command import PYTHON
 from gdnbench.process.worker import python_path

@@ -14,8 +14,7 @@ from gdnbench.codegen.schedule import (
     SharedScoreboard,
 )
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspect.difference import BuildChange, BuildPair
-from gdnbench.inspect.quantities import QUANTITIES, SCHEDULE_WAITS, Violation, schedule_numbers
+from gdnbench.inspect.quantities import QUANTITIES, SCHEDULE_WAITS, BuildChange, BuildPair, Violation, schedule_numbers
 from gdnbench.model.status import Status
 
 

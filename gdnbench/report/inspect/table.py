@@ -20,13 +20,14 @@ from gdnbench.codegen.schedule import (
     SharedScoreboard,
 )
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, GpuSize
-from gdnbench.inspect.difference import BuildChange, BuildPair
 from gdnbench.inspect.quantities import (
     CODE,
     OCCUPANCY,
     RESOURCES,
     SCHEDULE_SECTIONS,
     SCHEDULE_WAITS,
+    BuildChange,
+    BuildPair,
     BuildQuantity,
     QuantityValue,
     mix_order,
