@@ -49,7 +49,7 @@ def worker(monkeypatch, with_gpu):
             return self.ended
 
     played = Worker()
-    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", played)
+    monkeypatch.setattr("gdnbench.profile.collect.run_worker", played)
     return played
 
 
@@ -218,7 +218,7 @@ def split(tmp_path, monkeypatch, worker):
         made.write(Path(task.result))
         return Completed(0, "")
 
-    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", leave)
+    monkeypatch.setattr("gdnbench.profile.collect.run_worker", leave)
     return worker
 
 

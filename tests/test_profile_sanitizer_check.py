@@ -16,7 +16,7 @@ from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
-from gdnbench.profile.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
+from gdnbench.profile.sanitizer import SanitizerCheck, find_sanitizer, need_sanitizer
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 PASSED = GateResult("inputs unchanged", "typical", 0.0, 0.0, "", Status.OK)

@@ -27,7 +27,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import VERIFY_SUITE
 from gdnbench.model.status import Status
-from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
+from gdnbench.profile.sanitizer import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.ready.check import Candidate, ReadyCheck, failed, passed, unchecked
 from gdnbench.wording import plural
 

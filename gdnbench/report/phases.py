@@ -14,7 +14,7 @@ from rich.text import Text
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.origin import place_asked, profiles_option
-from gdnbench.profile.phases.analysis import (
+from gdnbench.profile.breakdown import (
     BETWEEN,
     WHOLE,
     Breakdown,
@@ -25,7 +25,7 @@ from gdnbench.profile.phases.analysis import (
     WarpRole,
     analyse,
 )
-from gdnbench.profile.phases.stamps import StampedKernel, Stamps
+from gdnbench.profile.stamps import StampedKernel, Stamps
 from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
 from gdnbench.report.units import CodeOf, other_code, percent, time_text
 from gdnbench.wording import plural, spans_text

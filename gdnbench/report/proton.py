@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gdnbench.model.case import CodeState
-from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
 from gdnbench.report.console import data_console, print_csv, print_json, print_next
 from gdnbench.report.phases import breakdown_rows, breakdown_table
 from gdnbench.report.units import CodeOf, other_code, percent, time_text
@@ -126,8 +125,7 @@ def _document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
 
 def _without_samples(recording: Recording) -> dict[str, Any]:
     """Returns the recording without its single times, which stay in the file."""
-    document = {**asdict(recording), "case": recording.case.to_dict()}
-    return {name: value for name, value in document.items() if name not in ("times_us", "cupti_us")}
+    return {name: value for name, value in recording.to_dict().items() if name not in ("times_us", "cupti_us")}
 
 
 def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:

@@ -93,8 +93,8 @@ def ncu(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
-    from gdnbench.profile.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
+    from gdnbench.profile.ncu.report import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.report.budget import DEFAULT_BUDGET
     from gdnbench.report.ncu import print_differences, print_functions
     from gdnbench.report.ncu_for_model.pair import print_differences_for_model, print_functions_for_model
@@ -154,7 +154,7 @@ def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> 
     from gdnbench.catalog.resolve import resolve_op
     from gdnbench.measure.observer import alone_on
     from gdnbench.origin import place_asked
-    from gdnbench.profile.nsys import find_nsys, record_timeline
+    from gdnbench.profile.ncu.command import find_nsys, record_timeline
     from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
     from gdnbench.report.console import print_json
     from gdnbench.verbs.progress import watch

@@ -104,7 +104,7 @@ def verify(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.preflight import verify_variants
-    from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
+    from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
     from gdnbench.report.verify import print_verdicts
     from gdnbench.verbs.progress import watch
 

@@ -1,24 +1,30 @@
-"""A recording of `gdnbench proton`, a JSON file with Proton's trace beside it, and the durations in them."""
+"""Recordings of `gdnbench proton`: a JSON file, Proton's trace beside it, and the durations in them.
+
+A trace is in Chrome's Trace Event Format. An event of the instrumentation is one pass of one warp through one scope:
+`pid` names function, SM and block (`gdn_decode Core0 CTA15`), `tid` the warp (`warp 3 (line 0)`; nested scopes are on
+further lines). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles written as if the
+clock ran at 1 GHz: 1.862 is 1862 cycles. gdnbench records the traced kernel in the format's free member `otherData`.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from math import prod
+import re
+import shutil
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from gdnbench.catalog.catalog import Catalog
-from gdnbench.codec import SchemaError, Text, Word
-from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError, UsageError
+from gdnbench.codec import SchemaError, Text, Word, decode_json
+from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.case import Case
-from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import TritonKernel
+from gdnbench.profile.breakdown import Breakdown
 from gdnbench.profile.files import (
     CaseFields,
     DurationMicroseconds,
@@ -26,13 +32,8 @@ from gdnbench.profile.files import (
     LaunchMicroseconds,
     SourceHash,
     decode_document,
-    make_folder,
-    profile_name,
     read_content,
 )
-from gdnbench.profile.phases.analysis import Breakdown
-from gdnbench.profile.process import ProfileTask, check_left, run_worker
-from gdnbench.profile.proton.trace import Spans, TraceOrigin, read_trace
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.store.schema import SmallCount
 
@@ -43,34 +44,14 @@ WARM_UPS = 1
 
 _HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
 _SOME = Meta(min_length=1)
+C = TypeVar("C")
 # A pause separates two launches: Proton fetches a launch's records before the next one begins, which takes at least
 # 4.4 ms in traces of an H200. Inside a launch the SMs' work overlaps.
 _PAUSE = 100.0  # in the trace's unit, which is true microseconds between launches
 
 
-class _RecordingFields(msgspec.Struct, frozen=True):
-    """A recording as files hold it, with ranges."""
-
-    op: Word
-    case: CaseFields
-    language: Literal["triton", "torch"]
-    gpu: Text
-    triton: Text
-    times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
-    cupti_us: dict[Text, Annotated[list[DurationMicroseconds], _SOME]] = {}
-    trace: FileName = ""
-    mode: Text = ""
-    launches: SmallCount = 0
-    capacity: SmallCount = 0
-    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
-    notes: tuple[str, ...] = ()
-    source: SourceHash = ""
-    entries: tuple[Text, ...] = ()
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The measurements of one run of `gdnbench proton`.
+class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
+    """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
     Attributes:
         language: of the kernel's declaration: `triton`, or `torch` for one called through Python.
@@ -89,21 +70,21 @@ class Recording:
         entries: the launches of a Triton kernel that makes several, in order; nothing is traced of it. Else empty.
     """
 
-    op: str
-    case: Case
-    language: str
-    gpu: str
-    triton: str
-    times_us: Mapping[str, list[float]]
-    cupti_us: Mapping[str, list[float]] = field(default_factory=dict)
-    trace: str = ""
-    mode: str = ""
-    launches: int = 0
-    capacity: int = 0
-    sm_mhz: tuple[float, ...] = ()
+    op: Word
+    case: C
+    language: Literal["triton", "torch"]
+    gpu: Text
+    triton: Text
+    times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
+    cupti_us: dict[Text, Annotated[list[DurationMicroseconds], _SOME]] = {}
+    trace: FileName = ""
+    mode: Text = ""
+    launches: SmallCount = 0
+    capacity: SmallCount = 0
+    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
     notes: tuple[str, ...] = ()
-    source: str = ""
-    entries: tuple[str, ...] = ()
+    source: SourceHash = ""
+    entries: tuple[Text, ...] = ()
 
     @property
     def call_us(self) -> list[float]:
@@ -115,23 +96,13 @@ class Recording:
         alike = len(times) > 1 and len({len(each) for each in times}) == 1
         return [sum(call) for call in zip(*times, strict=True)] if alike else []
 
-    def write(self, path: Path) -> None:
+    def write(self: Recording, path: Path) -> None:
         """Writes the recording as JSON."""
-        document = {"schema": _SCHEMA, **asdict(self), "case": self.case.to_dict()}
-        path.write_text(json.dumps(document, indent=1) + "\n")
+        path.write_text(json.dumps({"schema": _SCHEMA, **self.to_dict()}, indent=1) + "\n")
 
-    @classmethod
-    def read(cls, path: Path) -> Recording:
-        """Reads what `write` wrote; raises ReportFormatError if it is invalid."""
-        content = read_content(path, _HINT)
-        try:
-            stored = decode_document(content, _RecordingFields, _SCHEMA)
-            if PLAIN not in stored.times_us:
-                raise SchemaError(f"times_us: it lacks {PLAIN}")
-            case = stored.case.case(stored.op)
-        except (ValueError, ShapeError) as error:
-            raise ReportFormatError(f"{path} is no recording: {error}", _HINT) from error
-        return cls(**{**msgspec.structs.asdict(stored), "case": case})
+    def to_dict(self: Recording) -> dict[str, Any]:
+        """Returns the fields as JSON holds them."""
+        return {**structs.asdict(self), "case": self.case.to_dict()}
 
     @property
     def clock_mhz(self) -> float | None:
@@ -151,6 +122,21 @@ class Recording:
             found = f"{breakdown.launches} launches besides the one that warms up"
             raise ProfilerError(f"{self.trace} holds {found}, and {self.launches} were made", "trace the kernel again")
         return breakdown
+
+
+Recording = RecordingOf[Case]
+
+
+def read_recording(path: Path) -> Recording:
+    """Reads what `write` wrote; raises ReportFormatError if it is invalid."""
+    content = read_content(path, _HINT)
+    try:
+        stored = decode_document(content, RecordingOf[CaseFields], _SCHEMA)
+        if PLAIN not in stored.times_us:
+            raise SchemaError(f"times_us: it lacks {PLAIN}")
+        return Recording(**{**structs.asdict(stored), "case": stored.case.case(stored.op)})
+    except (ValueError, ShapeError) as error:
+        raise ReportFormatError(f"{path} is no recording: {error}", _HINT) from error
 
 
 @dataclass(frozen=True)
@@ -182,7 +168,7 @@ def load_profile(path: Path) -> ProtonProfile:
     if read_content(path, _HINT).lstrip()[:1] == b"[":
         raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
     if path.suffix == ".json":
-        recording = Recording.read(path)
+        recording = read_recording(path)
         origin = TraceOrigin(recording.case.variant.label, recording.source)
         return ProtonProfile(path, recording, recording.breakdown(path.parent), origin)
     spans = read_trace(path)
@@ -280,34 +266,148 @@ def _totals(spans: Spans, launch: IntArray, warp: IntArray, shape: tuple[int, in
     return totals
 
 
-# Six scopes are 1.5 KB of trace for each warp of each launch: 100 MB in all before gzip.
-_MOST_WARPS = 65536
+_BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
+_WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")
+_MOST_CYCLES = 2**31  # half the range of a 32-bit clock; a second of work
+_AGAIN = "record it again with `gdnbench proton`"
+_KERNEL, _SOURCE = "gdnbench_kernel", "gdnbench_source"
+_LATEST_US = 2.0**53  # a larger `ts` has no fraction
+
+Time = Annotated[float, Meta(ge=-_LATEST_US, le=_LATEST_US)]
 
 
-def limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
-    """Returns `wanted`, or as many launches as keep the trace readable; raises UsageError if one is too large."""
-    kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
-    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:  # nothing is traced
-        return wanted
-    blocks, warps = (
-        prod(kernel.launches[0].grid(case.workload, params)),
-        kernel.launches[0].warps(case.workload, params),
-    )
-    fitting = _MOST_WARPS // (blocks * warps) - WARM_UPS
-    if fitting < 1:
-        large = f"{blocks} blocks of {warps} warps are too many to trace, at 1.5 KB a warp and launch"
-        raise UsageError(
-            large, f"all blocks do the same: trace a smaller {case.workload.spec.x} than {case.workload.x}"
-        )
-    if fitting < wanted:
-        note(f"tracing {fitting} of {wanted} launches: {blocks} blocks of {warps} warps make a large trace")
-    return min(wanted, fitting)
+class ScopeEvent(msgspec.Struct, frozen=True):
+    """One pass of one warp through one scope."""
+
+    name: Text
+    pid: Text
+    tid: Text
+    ts: Time
+    dur: Time
 
 
-def record_trace(assignment: ProfileTask, gpu: Gpu, profiles: Path, *, limit_s: float) -> Path:
-    """Runs the worker; returns the file to read as a `Recording`. Raises ProfilerError if the worker fails."""
-    case = assignment.case
-    path = make_folder(profiles, "proton", case.label) / f"{profile_name(case, gpu.slug)}.json"
-    ended = run_worker(replace(assignment, result=str(path.resolve())), gpu, limit_s=limit_s)
-    check_left(ended, path, f"{case.label} could not be traced", f"gdnbench verify {case.label}")
-    return path
+class TraceOrigin(msgspec.Struct, frozen=True):
+    """The kernel of a trace; empty if the trace does not name it, or gdnbench did not record it."""
+
+    label: Text = msgspec.field(default="", name=_KERNEL)
+    source: SourceHash = msgspec.field(default="", name=_SOURCE)
+
+
+class _ScopeTrace(msgspec.Struct, frozen=True):
+    events: list[ScopeEvent] = msgspec.field(name="traceEvents")
+    origin: TraceOrigin = msgspec.field(default=TraceOrigin(), name="otherData")
+
+
+class _CuptiEvent(msgspec.Struct, frozen=True):
+    """A GPU function, or another event, in the trace of Proton's CUPTI backend."""
+
+    name: str
+    ts: Time
+    dur: Time
+    cat: str = ""
+
+
+class _CuptiTrace(msgspec.Struct, frozen=True):
+    events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
+
+
+def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> None:
+    """Stores Proton's trace gzipped, which Perfetto opens: a twentieth of its size. Prepends label and source hash.
+
+    Args:
+        written: Proton's file, open for reading.
+    """
+    origin = json.dumps({"otherData": {_KERNEL: label, _SOURCE: source}}).encode()
+    with gzip.open(path, "wb", compresslevel=6) as packed:
+        first = written.read(1)
+        packed.write(origin[:-1] + b"," if first == b"{" else first)
+        shutil.copyfileobj(written, packed)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The events of a trace, a column each.
+
+    Attributes:
+        scope: index into `names`.
+        core: the SM.
+        block: the block's index in the grid.
+        warp: the warp's index in the block.
+        line: the scope's depth inside other scopes, from 0.
+        begin: thousands of cycles; comparable only inside a warp, and between launches.
+        length: thousands of cycles.
+    """
+
+    names: tuple[str, ...]
+    origin: TraceOrigin
+    scope: IntArray
+    core: IntArray
+    block: IntArray
+    warp: IntArray
+    line: IntArray
+    begin: FloatArray
+    length: FloatArray
+
+
+def read_trace(path: Path) -> Spans:
+    """Reads a trace, plain or gzipped.
+
+    Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
+    """
+    trace = _read_scope_trace(path)
+    if not trace.events:
+        raise ProfilerError(f"{path} holds no scopes", "mark the kernel's phases with gdnbench.trace.scope")
+    names = tuple(dict.fromkeys(event.name for event in trace.events))
+    numbers = {name: number for number, name in enumerate(names)}
+    try:
+        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in trace.events])
+    except ValueError as error:
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+    times = np.array([(event.ts, event.dur) for event in trace.events])
+    if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
+        raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
+    return Spans(names, trace.origin, *places.T, *times.T)
+
+
+def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
+    """Returns each launch's durations in microseconds by GPU function, from a trace of Proton's CUPTI backend.
+
+    A flush of the L2, the trace's first function, precedes each launch and is left out. Repeated calls of a function
+    within a launch are summed. Raises ProfilerError if the trace cannot be read, or the number of launches differs.
+    """
+    try:
+        events = sorted(decode_json(path.read_bytes(), _CuptiTrace).events, key=lambda event: event.ts)
+    except (OSError, SchemaError) as error:
+        raise ProfilerError(f"Proton's CUPTI backend left no trace that can be read: {error}") from error
+    timed = [(event.name, event.dur) for event in events if event.cat == "kernel"]
+    flush = timed[0][0] if timed else ""
+    if sum(name == flush for name, _ in timed) != launches:
+        raise ProfilerError("the flushes in Proton's CUPTI trace are not those that were launched")
+    found: dict[str, list[float]] = {name: [0.0] * launches for name, _ in timed if name != flush}
+    launch = -1
+    for name, duration in timed:
+        if name == flush:
+            launch += 1
+        else:
+            found[name][launch] += duration
+    return found
+
+
+def _read_scope_trace(path: Path) -> _ScopeTrace:
+    """Reads a trace, plain or gzipped; Proton's empty file for a kernel without scopes gives no events."""
+    content = read_content(path, _AGAIN)
+    if not content.strip():
+        return _ScopeTrace(events=[])
+    try:
+        return decode_json(content, _ScopeTrace)
+    except SchemaError as error:
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+
+
+@cache
+def _place(pid: str, tid: str) -> tuple[int, ...]:
+    """Parses core, block, warp and line; cached, as a few thousand pairs name all events."""
+    block, warp = _BLOCK.fullmatch(pid), _WARP.fullmatch(tid)
+    if not (block and warp):
+        raise ValueError(f"{pid[:40]!r}, {tid[:40]!r} names no warp of a block")
+    return tuple(int(number) for number in (*block.groups(), *warp.groups()))

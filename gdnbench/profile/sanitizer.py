@@ -25,7 +25,7 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
 from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment, run_command, run_worker
-from gdnbench.profile.sanitizer.report import SanitizerFinding, SanitizerReport, read_report
+from gdnbench.profile.sanitizer_report import SanitizerFinding, SanitizerReport, read_report
 from gdnbench.wording import plural
 
 PROGRAM = "compute-sanitizer"

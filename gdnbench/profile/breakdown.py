@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gdnbench.errors import ProfilerError
-from gdnbench.profile.phases.stamps import (
+from gdnbench.profile.stamps import (
     BEGIN_NS,
     END_NS,
     HEAD,
