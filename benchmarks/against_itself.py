@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gdnbench.model.status import Clock, Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects
 from gdnbench.store.find import list_runs

@@ -25,7 +25,7 @@ from gdnbench.analyse.runs import StoredRun, load_stored_runs
 from gdnbench.errors import UsageError
 from gdnbench.model.case import same_sources
 from gdnbench.model.status import Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats.interval import Verdict
 
 LEAST_COVERED = 0.93

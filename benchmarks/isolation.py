@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.model.status import Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.store.find import find_run
 from gdnbench.store.measurements import read_measurements
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE, trimmed_mean
 from gdnbench.stats.paired import PairedLogRatio

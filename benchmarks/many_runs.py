@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 
 ROOT = Path(__file__).parents[1]
 RUN = ROOT / "results" / "evidence" / "20261123-014131-h200-decode-hopper"

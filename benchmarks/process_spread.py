@@ -20,7 +20,7 @@ import numpy as np
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, process_means, within_sd
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import RunInfo, read_info

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 
 ADVERSARIAL = Path(__file__).parents[1] / "tests" / "adversarial"
 ON_GPU = {

@@ -37,7 +37,7 @@ from gdnbench.measure.supervision import worker_environment
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock, Role
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 from gdnbench.verbs.progress import watch
 
 OP = "decode"

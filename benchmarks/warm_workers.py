@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
-from gdnbench.report.console import data_console, plain_table
+from gdnbench.render.console import data_console, plain_table
 
 WORKER = """
 import sys

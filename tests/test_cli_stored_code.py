@@ -26,7 +26,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.ncu.store import read_profiles
-from gdnbench.profile.recording import write_trace
+from gdnbench.profile.recording import read_recording, write_trace
 from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)

@@ -15,7 +15,7 @@ from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
-from gdnbench.report.console import data_console
+from gdnbench.render.console import data_console
 from gdnbench.report.run.text import print_suite
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.interval import Verdict

@@ -16,10 +16,11 @@ from gdnbench.errors import UsageError
 from gdnbench.mcp import command
 from gdnbench.mcp.measuring_tools import Ncu, Run, ScoreTool, SweepTool
 from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, List, Show
-from gdnbench.mcp.result import LIMIT_BYTES, Digest, Ended, describe, fit, is_wrong_request, to_text
+from gdnbench.mcp.result import Ended, describe, is_wrong_request
 from gdnbench.mcp.server import _answer
 from gdnbench.mcp.tool import check_name, check_path, split_names
 from gdnbench.remote.events import PhaseBegun
+from gdnbench.render.digest import LIMIT_BYTES, Digest, fit, to_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=900),

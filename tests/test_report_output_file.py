@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gdnbench.errors import ExitCode, MachineError, UsageError
-from gdnbench.report.console import check_output_file, write_output_file
+from gdnbench.render.console import check_output_file, write_output_file
 
 NEW = b"new " * 5000
 

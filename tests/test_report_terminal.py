@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gdnbench.errors import ChartError, ExitCode, UsageError
-from gdnbench.report.terminal_canvas import REQUIREMENT, Scale, letters, round_ticks, together
-from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart, spaced
+from gdnbench.render.terminal_canvas import REQUIREMENT, Scale, letters, round_ticks, together
+from gdnbench.render.terminal_chart import OptionalCharts, TerminalChart, spaced
 
 LETTERS = letters(52)
 SIZES = (1, 8, 64)

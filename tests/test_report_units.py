@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gdnbench.report.units import MICROSECONDS, MILLISECONDS, half_text, plus_minus, tflops_text, time_unit, traffic
+from gdnbench.render.units import MICROSECONDS, MILLISECONDS, half_text, plus_minus, tflops_text, time_unit, traffic
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state
 from gdnbench.measure.opening import begin_session
-from gdnbench.report.console import data_console, message_console
+from gdnbench.render.console import data_console, message_console
 from gdnbench.verbs.progress import watch
 
 from .facts import Facts, disagreement, facts_path, read_facts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.report.console import plain_table
+from gdnbench.render.console import plain_table
 from gdnbench.stats.variance import share_of, sharing_design_effect
 from gdnbench.wording import plural
 

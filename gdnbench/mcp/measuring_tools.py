@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from gdnbench.mcp.digests.measuring import digest_counters, digest_verified
 from gdnbench.mcp.digests.runs import RowFilter, digest_run
-from gdnbench.mcp.result import Digest
 from gdnbench.mcp.tool import (
     Against,
     Budget,
@@ -30,6 +29,7 @@ from gdnbench.mcp.tool import (
     check_path,
     split_names,
 )
+from gdnbench.render.digest import Digest
 
 
 class Verify(Tool, frozen=True):

@@ -11,7 +11,6 @@ from gdnbench.errors import UsageError
 from gdnbench.mcp.digests.measuring import digest_entries, digest_entry, digest_findings
 from gdnbench.mcp.digests.reading import digest_comparison, digest_explained, digest_inspected, digest_kernels
 from gdnbench.mcp.digests.runs import RowFilter, digest_run
-from gdnbench.mcp.result import Digest
 from gdnbench.mcp.tool import (
     Gpu,
     Kernels,
@@ -30,6 +29,7 @@ from gdnbench.mcp.tool import (
     check_text,
     split_names,
 )
+from gdnbench.render.digest import Digest
 
 
 class List(Tool, frozen=True):

@@ -37,8 +37,9 @@ from gdnbench.errors import ExitCode, GdnbenchError, UsageError
 from gdnbench.mcp.command import Commands, Progress
 from gdnbench.mcp.measuring_tools import Ncu, Ready, Run, ScoreTool, SweepTool, Verify
 from gdnbench.mcp.reading_tools import Compare, Explain, Inspect, Ledger, Lint, List, Show, Try
-from gdnbench.mcp.result import Digest, Ended, describe, fit, is_wrong_request, to_text, warnings_of
+from gdnbench.mcp.result import Ended, describe, is_wrong_request, warnings_of
 from gdnbench.mcp.tool import Tool, description_of, schema_of
+from gdnbench.render.digest import Digest, fit, to_text
 
 TOOLS: dict[str, type[Tool]] = {
     tool.name: tool

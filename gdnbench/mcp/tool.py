@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Meta
 
 from gdnbench.errors import GdnbenchError, UsageError
-from gdnbench.mcp.result import Digest
 from gdnbench.origin import EVIDENCE, LEDGER, PROFILES, RESULTS
+from gdnbench.render.digest import Digest
 from gdnbench.store.find import PUBLISHED_FOLDER, name_runs
 
 FOLDERS = (RESULTS, PROFILES, Path("kernels"))

@@ -19,7 +19,7 @@ from gdnbench.process.command import kill
 from gdnbench.remote.archive import Limits, unpack
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import run_id
-from gdnbench.report.console import without_controls
+from gdnbench.render.console import without_controls
 from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import NAME as INFO
 from gdnbench.store.info import read_info

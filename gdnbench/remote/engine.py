@@ -23,7 +23,7 @@ from gdnbench.remote.environment import Prepared
 from gdnbench.remote.events import EVENTS, JobEnded, JobEvent, Listener, RunOpened, TextPrinted, deliver
 from gdnbench.remote.host import last_line, shell
 from gdnbench.remote.job import JOB, OUT
-from gdnbench.report.console import without_commands
+from gdnbench.render.console import without_commands
 
 PATIENCE_S = 120.0
 """Seconds without a word from here after which a worker there ends its job."""

@@ -12,12 +12,12 @@ from rich.text import Text
 from gdnbench.analyse.cards import Card, Joint, join_runs
 from gdnbench.model.measurement import Measurement
 from gdnbench.origin import out_option
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.units import flops_bind
 from gdnbench.report.run.clocks import LEGEND, Clocks, print_clocks
 from gdnbench.report.run.clocks import flat_rows as rows_of_run
 from gdnbench.report.run.table import Beneath, has_times, print_workload, rows_at
 from gdnbench.report.run.text import legend
-from gdnbench.report.units import flops_bind
 from gdnbench.store.info import workload_titles
 from gdnbench.wording import first_of, plural
 

@@ -21,8 +21,8 @@ from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError, UnknownNameError
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import time_text
+from gdnbench.render.console import data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import time_text
 from gdnbench.store.find import LastTime, LastTimes, find_run
 from gdnbench.store.info import read_info
 from gdnbench.wording import plural

@@ -14,9 +14,9 @@ from gdnbench.analyse.contest import ContestResult, ContestRow, ContestRun
 from gdnbench.catalog.resolve import op_option
 from gdnbench.model.declaration import CONTEST_TOLERANCE, contest_baseline
 from gdnbench.model.status import Status
-from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import factor, plus_minus
 from gdnbench.report.run.text import MOST_NAMED, headline
-from gdnbench.report.units import factor, plus_minus
 from gdnbench.wording import first_of, plural
 
 _TOLERANCE_CELLS = {

@@ -11,7 +11,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.profile.ncu.functions import CallSum, CounterChange, Function
 from gdnbench.profile.ncu.profile import RuleResult
 from gdnbench.profile.ncu.quantities import NcuQuantity
-from gdnbench.report.units import percent
+from gdnbench.render.units import percent
 
 COLUMN_WIDTH = 11  # four columns with gaps and the titles make eighty
 _WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others stand beside the title

@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from gdnbench.report.console import data_console, message_console, print_json
+from gdnbench.render.console import data_console, message_console, print_json
 
 if TYPE_CHECKING:
     from gdnbench.exchange.export import Written

@@ -20,9 +20,9 @@ from gdnbench.diagnose.launch import RunTimes
 from gdnbench.model.case import CodeState, tell_serialized
 from gdnbench.origin import in_places, place_asked
 from gdnbench.profile.ncu.profile import estimated_speedups
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.units import OTHER_CODE, other_code, time_text
 from gdnbench.report.counters import rule_text, value_text
-from gdnbench.report.units import OTHER_CODE, other_code, time_text
 
 
 def print_explained(

@@ -19,11 +19,12 @@ from gdnbench.analyse.conditions import ANCHOR, CARD, METHOD, PARAMS, SOURCE, Co
 from gdnbench.analyse.history import History, HistoryRow
 from gdnbench.model.status import Status
 from gdnbench.origin import out_option
-from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart
-from gdnbench.report.units import RUN_ID_START, plus_minus, short_id, time_unit
+from gdnbench.render.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.terminal_chart import OptionalCharts, TerminalChart
+from gdnbench.render.units import plus_minus, time_unit
 from gdnbench.stats.interval import Verdict
 
+RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
 SHOWN = 30
 """Rows of a table: what follows from the rounds of two runs is worked out for each, and Rich takes its time, too."""
 
@@ -140,6 +141,11 @@ def _table(history: History, *, wide: bool) -> Table:
         cells += [_step(row)] + ([Text(card_of(row.run))] if wide else []) + [_changed(row)]
         table.add_row(*([Text(row.run.timestamp[:16].replace("T", " "))] if wide else []), *cells)
     return table
+
+
+def short_id(row: HistoryRow) -> str:
+    """Returns the start of a run's id, which names it."""
+    return row.run.name[:RUN_ID_START]
 
 
 def _anchor(history: History) -> str:

@@ -16,7 +16,7 @@ from gdnbench.ledger.file import Entries
 from gdnbench.ledger.judge import Gate, gate_of, gates_of, run_command
 from gdnbench.ledger.sources import Change, change_of
 from gdnbench.origin import ledger_option, out_option
-from gdnbench.report.console import FittedTable, data_console, plain_table, print_json, print_next
+from gdnbench.render.console import FittedTable, data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 
 _STYLES = {

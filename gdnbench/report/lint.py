@@ -14,7 +14,7 @@ from gdnbench import __version__
 from gdnbench.errors import UsageError
 from gdnbench.lint.check import LintResult
 from gdnbench.lint.finding import LintFinding, LintRule
-from gdnbench.report.console import data_console, plain_table, print_json, print_next
+from gdnbench.render.console import data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

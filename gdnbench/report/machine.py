@@ -13,8 +13,8 @@ from rich.text import Text
 from gdnbench.calibrate.measure import EQUAL, TARGETS, CalibrationSubject
 from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.origin import place_asked
-from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import duration, number, percent
+from gdnbench.render.console import data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import duration, number, percent
 from gdnbench.store.calibration import NAME, Calibration, EqualRates, PlantedRates, in_words
 from gdnbench.wording import plural
 

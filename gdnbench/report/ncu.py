@@ -28,7 +28,8 @@ from gdnbench.profile.ncu.functions import (
 )
 from gdnbench.profile.ncu.profile import estimated_speedups
 from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.units import CodeOf, other_code
 from gdnbench.report.counters import (
     COLUMN_WIDTH,
     NOT_A_TIME,
@@ -45,7 +46,6 @@ from gdnbench.report.counters import (
     value_text,
     workload_text,
 )
-from gdnbench.report.units import CodeOf, other_code
 
 _TITLE_WIDTH = 28
 _GAP = 2

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from gdnbench.measure.plan import Outlook
 from gdnbench.origin import RESULTS, out_option
-from gdnbench.report.console import data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import duration
+from gdnbench.render.console import data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import duration
 from gdnbench.wording import first_of, plural
 
 _MOST_SHAPES = 24

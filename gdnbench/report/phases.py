@@ -26,8 +26,8 @@ from gdnbench.profile.breakdown import (
     analyse,
 )
 from gdnbench.profile.stamps import StampedKernel, Stamps
-from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
-from gdnbench.report.units import CodeOf, other_code, percent, time_text
+from gdnbench.render.console import FittedTable, data_console, print_csv, print_json, print_next
+from gdnbench.render.units import CodeOf, other_code, percent, time_text
 from gdnbench.wording import plural, spans_text
 
 _COLUMNS = {"avg": "average", "min": "minimum", "p95": "p95", "max": "maximum", "spread": "spread"}

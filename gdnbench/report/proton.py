@@ -10,9 +10,9 @@ from rich.text import Text
 
 from gdnbench.model.case import CodeState
 from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
-from gdnbench.report.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.units import CodeOf, other_code, percent, time_text
 from gdnbench.report.phases import breakdown_rows, breakdown_table
-from gdnbench.report.units import CodeOf, other_code, percent, time_text
 
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
 _NO_SCOPES = {

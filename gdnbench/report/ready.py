@@ -7,7 +7,7 @@ import shlex
 from rich.text import Text
 
 from gdnbench.ready.check import CheckStatus, Readiness
-from gdnbench.report.console import data_console, plain_table, print_json, print_next
+from gdnbench.render.console import data_console, plain_table, print_json, print_next
 from gdnbench.wording import plural
 
 _STYLES = {CheckStatus.PASSED: "green", CheckStatus.FAILED: "bold red", CheckStatus.UNCHECKED: "yellow"}

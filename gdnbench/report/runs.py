@@ -12,8 +12,8 @@ from rich.text import Text
 
 from gdnbench.codegen.cache import CacheUse
 from gdnbench.origin import out_option
-from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import megabytes
+from gdnbench.render.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import megabytes
 from gdnbench.store.overview import Overview, State
 from gdnbench.wording import plural
 

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from gdnbench.model.status import Status
 from gdnbench.origin import out_option
-from gdnbench.report.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
-from gdnbench.report.units import factor, plus_minus, relative_half_width, time_text
+from gdnbench.render.console import FittedTable, data_console, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import factor, plus_minus, relative_half_width, time_text
 from gdnbench.store.info import RunInfo, info_document, read_info
 from gdnbench.store.step import LaunchWayRow, StepRow, read_launch_ways, read_steps, refuse_lost_rows
 from gdnbench.wording import plural

@@ -18,8 +18,7 @@ from gdnbench.model.status import Status
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import place_asked
-from gdnbench.report.charts.sweep import print_sweep_charts
-from gdnbench.report.console import (
+from gdnbench.render.console import (
     FittedTable,
     data_console,
     fits,
@@ -29,10 +28,11 @@ from gdnbench.report.console import (
     print_next,
     print_text,
 )
+from gdnbench.render.terminal_chart import OptionalCharts
+from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
+from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.report.run.table import build_table
-from gdnbench.report.run.text import control_lines, part_text
-from gdnbench.report.terminal_chart import OptionalCharts
-from gdnbench.report.units import count_text, next_words, params_text, percent, plus_minus, time_unit
+from gdnbench.report.run.text import control_lines, next_words, part_text
 from gdnbench.store.builds import read_builds
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run

@@ -15,7 +15,7 @@ from gdnbench.measure.preflight import Verification, inputs_words, repeat_words
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
-from gdnbench.report.console import FittedTable, data_console, print_csv, print_json, print_next
+from gdnbench.render.console import FittedTable, data_console, print_csv, print_json, print_next
 from gdnbench.wording import plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter

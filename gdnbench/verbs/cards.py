@@ -19,8 +19,8 @@ from gdnbench.measure.plan import Plan
 from gdnbench.measure.request import device_of
 from gdnbench.model.gpu import Gpu
 from gdnbench.origin import on_option, out_option
+from gdnbench.render.console import message_console
 from gdnbench.report.cards import print_joint, show_words
-from gdnbench.report.console import message_console
 from gdnbench.report.run.table import print_run
 from gdnbench.verbs.progress import watch
 

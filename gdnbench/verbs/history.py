@@ -62,7 +62,7 @@ def history(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import find_op
     from gdnbench.measure.request import in_profiles, parse_profiles, parse_workloads
-    from gdnbench.report.console import message_console
+    from gdnbench.render.console import message_console
     from gdnbench.report.history import SHOWN, print_histories
     from gdnbench.wording import plural
 

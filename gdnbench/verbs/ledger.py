@@ -128,7 +128,7 @@ def add(
     from gdnbench.ledger.entry import Opened
     from gdnbench.ledger.file import Entries, append_event, read_ledger
     from gdnbench.ledger.opening import opened_event, plan_try, refuted_before
-    from gdnbench.report.console import message_console
+    from gdnbench.render.console import message_console
     from gdnbench.report.ledger import print_opened
 
     planned = plan_try(load_catalog(), hypothesis, kernel, expect, op=op, stop=stop, after=after, gates=gate or ())

@@ -156,7 +156,7 @@ def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> 
     from gdnbench.origin import place_asked
     from gdnbench.profile.ncu.command import find_nsys, record_timeline
     from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
-    from gdnbench.report.console import print_json
+    from gdnbench.render.console import print_json
     from gdnbench.verbs.progress import watch
 
     gpu, launches, quiet = params["gpu"], params["launches"], params["quiet"]

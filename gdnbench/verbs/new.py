@@ -34,7 +34,7 @@ def new(
     of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
     from gdnbench.catalog.new_kernel import make_kernel
-    from gdnbench.report.console import message_console, print_json
+    from gdnbench.render.console import message_console, print_json
 
     made = make_kernel(name, origin, to)
     console = message_console(quiet=quiet)
@@ -47,7 +47,7 @@ def new(
 
 
 def _print(made: NewKernel) -> None:
-    from gdnbench.report.console import data_console
+    from gdnbench.render.console import data_console
 
     console = data_console()
     lines = [_shown(made.folder / name) for name in made.files]

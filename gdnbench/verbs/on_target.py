@@ -21,7 +21,7 @@ from gdnbench.remote.forward import Forwarded, choose_target, models_asked
 from gdnbench.remote.host import Host
 from gdnbench.remote.job import INPUTS, GivenOption, RemoteJob, read_options, run_id, words_that_travel
 from gdnbench.remote.targets import NamedTarget, SlurmTarget, is_text, target_named
-from gdnbench.report.console import without_commands
+from gdnbench.render.console import without_commands
 from gdnbench.store.schema import GitDocument
 from gdnbench.verbs.progress import watch
 
@@ -164,7 +164,7 @@ def make_job(
     """
     from gdnbench.catalog.catalog import default_roots
     from gdnbench.machine.provenance import git_state
-    from gdnbench.report.console import data_console, message_console
+    from gdnbench.render.console import data_console, message_console
 
     if not all(map(is_text, words)):
         raise UsageError("a word of the command is not UTF-8", "rename what it names")

@@ -146,7 +146,7 @@ def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = F
         UsageError: as `resolve_op`.
     """
     from gdnbench.catalog.resolve import names_no_kernel, resolve_op
-    from gdnbench.report.console import message_console
+    from gdnbench.render.console import message_console
 
     found = resolve_op(catalog, op, named)
     if not op and names_no_kernel(named) and len(catalog.ops) > 1:

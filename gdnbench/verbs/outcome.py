@@ -129,7 +129,7 @@ def _file_system_error(error: OSError) -> MachineError:
 def _print_error(error: GdnbenchError) -> None:
     from rich.text import Text
 
-    from gdnbench.report.console import message_console
+    from gdnbench.render.console import message_console
 
     console = message_console()
     console.print(Text.assemble(("error:", "bold red"), " ", _shortened(error.message)))
@@ -182,7 +182,7 @@ class _Warnings:
 
     @staticmethod
     def _print(message: str) -> None:
-        from gdnbench.report.console import message_console
+        from gdnbench.render.console import message_console
 
         message_console().print(f"warning: {message}", style="yellow", markup=False)
 

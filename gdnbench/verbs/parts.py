@@ -18,7 +18,7 @@ from gdnbench.model.case import Part
 from gdnbench.origin import out_option
 from gdnbench.remote.job import GivenOption, words_that_travel
 from gdnbench.remote.targets import NamedTarget
-from gdnbench.report.console import message_console
+from gdnbench.render.console import message_console
 from gdnbench.store.info import read_info
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.cards import run_and_tell

@@ -15,7 +15,7 @@ from gdnbench.measure.observer import PHASES, Observer
 from gdnbench.measure.protocol import Examined
 from gdnbench.model.case import Case
 from gdnbench.model.status import Status
-from gdnbench.report.console import message_console
+from gdnbench.render.console import message_console
 
 
 @contextmanager

@@ -154,9 +154,9 @@ def show(
 
 def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
     from gdnbench.errors import UsageError
+    from gdnbench.render.console import data_console, message_console
     from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
     from gdnbench.report.charts.selection import asked_workloads
-    from gdnbench.report.console import data_console, message_console
     from gdnbench.store.find import find_run, has_times
 
     check_chart(chart)

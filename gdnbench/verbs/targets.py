@@ -66,7 +66,7 @@ def check(
 def confirm() -> None:
     """Confirm the project's `gdnbench.toml` as it is: --gpu MODEL may then choose its targets."""
     from gdnbench.remote.targets import project_config, read_targets, trust
-    from gdnbench.report.console import data_console, print_next
+    from gdnbench.render.console import data_console, print_next
 
     path = project_config()
     named = read_targets(path)
@@ -109,7 +109,7 @@ def init(
 ) -> None:
     """Add a machine that ssh reaches, a cluster of Slurm's, or sandboxes of Modal's to `gdnbench.toml`."""
     from gdnbench.remote.targets import add_target, is_trusted, project_config, trust, user_config
-    from gdnbench.report.console import data_console, print_next
+    from gdnbench.render.console import data_console, print_next
 
     if tasks > 1 and not slurm:
         raise UsageError("--tasks is for --slurm", "leave --tasks out")

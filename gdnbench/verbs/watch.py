@@ -36,7 +36,7 @@ def score_on_save(asked: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool
         GdnbenchError: as `Turns.take`.
     """
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.report.console import data_console
+    from gdnbench.render.console import data_console
     from gdnbench.score.sources import sources_of
     from gdnbench.score.turns import Turns
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gdnbench.mcp.digests.runs import Row, Workloads, axes_between, cut_text, pair, present
-from gdnbench.mcp.result import Digest
+from gdnbench.render.digest import Digest
 
 _MOST_STALLS = 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gdnbench.mcp.digests.runs import Row, Workloads, axes_between, cut_text, interval, present
-from gdnbench.mcp.result import Digest
+from gdnbench.render.digest import Digest
 
 _MOST_NOTES = 4
 

@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp.result import Digest
 from gdnbench.mcp.tool import call_of
 from gdnbench.model.status import CLOCKS
+from gdnbench.render.digest import Digest
 
 Row = Mapping[str, Any]
 

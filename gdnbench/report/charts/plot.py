@@ -15,8 +15,8 @@ from rich.text import Text
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
+from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.report.charts.theme import VEGA_LITE, unchecked
-from gdnbench.report.console import check_output_file, write_output_file
 from gdnbench.store.info import read_info
 from gdnbench.store.sweep import read_sweep
 from gdnbench.wording import did_you_mean

@@ -13,7 +13,7 @@ from gdnbench.errors import UnknownNameError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
-from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width
+from gdnbench.render.units import MICROSECONDS, TimeUnit, half_text, relative_half_width
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock, read_measurements
 from gdnbench.store.samples import read_rounds

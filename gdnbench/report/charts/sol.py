@@ -16,11 +16,11 @@ from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.render.units import flops_bind
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import NamedRows
 from gdnbench.report.charts.selection import ChartView, interval_text, time_us
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.report.units import flops_bind
 
 if TYPE_CHECKING:
     import altair as alt

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.sweep import Plateau, Point, Sweep
+from gdnbench.render.terminal_chart import TerminalChart
+from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.report.terminal_chart import TerminalChart
-from gdnbench.report.units import params_text, percent, plus_minus
 
 if TYPE_CHECKING:
     import altair as alt

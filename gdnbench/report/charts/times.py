@@ -15,11 +15,11 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import log_ticks, spread
 from gdnbench.report.charts.selection import ChartView, interval_text, time_us
 from gdnbench.report.charts.theme import EN_SPACE, LIGHT, Datum, Theme, expr
-from gdnbench.report.terminal_chart import TerminalChart
 
 if TYPE_CHECKING:
     import altair as alt

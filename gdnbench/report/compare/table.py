@@ -16,6 +16,18 @@ from gdnbench.analyse.grid import GridEntry, GridRow
 from gdnbench.analyse.ratio import is_no_kernel
 from gdnbench.analyse.run_change import RunChange, RunPair, TimeKind, is_additive
 from gdnbench.model.status import Role, Status
+from gdnbench.render.console import (
+    FittedTable,
+    data_console,
+    fits,
+    message_console,
+    plain_table,
+    print_csv,
+    print_json,
+    print_next,
+    print_text,
+)
+from gdnbench.render.units import TimeUnit
 from gdnbench.report.compare.run_change import workload_name
 from gdnbench.report.compare.text import (
     expected_texts,
@@ -35,18 +47,6 @@ from gdnbench.report.compare.text import (
     unit_of,
     verdict_text,
 )
-from gdnbench.report.console import (
-    FittedTable,
-    data_console,
-    fits,
-    message_console,
-    plain_table,
-    print_csv,
-    print_json,
-    print_next,
-    print_text,
-)
-from gdnbench.report.units import TimeUnit
 from gdnbench.stats.interval import Interval
 
 

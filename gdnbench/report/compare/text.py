@@ -14,8 +14,8 @@ from gdnbench.analyse.grid import GridEntry, GridRow, KeyValues
 from gdnbench.analyse.ratio import TimeRatio, is_no_kernel
 from gdnbench.analyse.run_change import TimeKind
 from gdnbench.model.status import Status
+from gdnbench.render.units import TimeUnit, factor, percent, plus_minus, time_unit
 from gdnbench.report.compare.run_change import run_change_lines
-from gdnbench.report.units import TimeUnit, factor, percent, plus_minus, time_unit
 from gdnbench.stats.interval import Interval, Verdict
 from gdnbench.wording import first_of as first_few
 

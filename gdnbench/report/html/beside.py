@@ -20,6 +20,8 @@ from gdnbench.profile.ncu.functions import Function, functions_of
 from gdnbench.profile.ncu.profile import NcuReport
 from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS
 from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
+from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
+from gdnbench.render.units import TimeUnit
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed
@@ -27,13 +29,9 @@ from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, 
 from gdnbench.report.counters import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
 from gdnbench.report.html.content import (
     KERNEL_TITLE,
-    HtmlCell,
     HtmlChart,
-    HtmlColumn,
     HtmlPart,
-    HtmlRow,
     HtmlSection,
-    HtmlTable,
     bound_cell,
     over_copy_cell,
     text_cell,
@@ -43,7 +41,6 @@ from gdnbench.report.html.content import (
     workload_columns,
 )
 from gdnbench.report.html.report import ReportedRun
-from gdnbench.report.units import TimeUnit
 
 if TYPE_CHECKING:
     import altair as alt

@@ -11,57 +11,15 @@ from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
+from gdnbench.render.units import MICROSECONDS, TimeUnit, half_text, relative_half_width, time_unit
 from gdnbench.report.charts.selection import KernelChoice, time_parts
 from gdnbench.report.charts.theme import GLYPHS
-from gdnbench.report.units import MICROSECONDS, TimeUnit, half_text, relative_half_width, time_unit
 
 T = TypeVar("T")
 
 KERNEL_TITLE = "first block's start to last block's end (CUPTI), and its interval"
 STREAM_TITLE = "median over rounds, and its interval; launch included"
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlCell:
-    """One cell of a table.
-
-    `aside` is smaller text behind it, the half width of an interval. Rows sort by `sort`, None last in either
-    direction. `mark`, a verdict or status that `text` says, too, sets the style; `link` is an id on the page.
-    """
-
-    text: str
-    aside: str = ""
-    sort: float | str | None = None
-    mark: str = ""
-    link: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlColumn:
-    """One column of a table: its heading, the heading's meaning, and whether its texts may be folded."""
-
-    heading: str
-    numeric: bool = True
-    title: str = ""
-    folds: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlRow:
-    """One row of a table; `kind` is `floor`, `baseline` or empty."""
-
-    cells: tuple[HtmlCell, ...]
-    kind: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlTable:
-    """A table that readers can sort."""
-
-    id: str
-    caption: str
-    columns: tuple[HtmlColumn, ...]
-    rows: tuple[HtmlRow, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,15 +16,14 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Plateau
 from gdnbench.model.workload import Workload
+from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlTable
+from gdnbench.render.units import flops_bind
 from gdnbench.report.html.beside import Profiled, across_section, counters_section, published_section
 from gdnbench.report.html.content import (
     KERNEL_TITLE,
     STREAM_TITLE,
-    HtmlCell,
-    HtmlColumn,
     HtmlPage,
     HtmlSection,
-    HtmlTable,
     ProvenanceFact,
     bound_cell,
     bound_title,
@@ -40,7 +39,6 @@ from gdnbench.report.html.content import (
 from gdnbench.report.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.report.html.run_section import run_section
 from gdnbench.report.html.sweep_section import sweep_section
-from gdnbench.report.units import flops_bind
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3

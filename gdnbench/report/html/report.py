@@ -20,10 +20,10 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.sweep import Sweep
 from gdnbench.model.workload import Workload
+from gdnbench.render.console import check_output_file, data_console, message_console, write_output_file
 from gdnbench.report.charts.layout import in_order
 from gdnbench.report.charts.selection import timed
 from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
-from gdnbench.report.console import check_output_file, data_console, message_console, write_output_file
 from gdnbench.report.html.content import HtmlPage
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow, read_builds

@@ -9,6 +9,8 @@ from gdnbench.model.case import tell_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
+from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
+from gdnbench.render.units import flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.report.charts import samples, sol, times
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import choices_of, slots_of, timed
@@ -16,13 +18,9 @@ from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
 from gdnbench.report.html.content import (
     KERNEL_TITLE,
     STREAM_TITLE,
-    HtmlCell,
     HtmlChart,
-    HtmlColumn,
     HtmlPart,
-    HtmlRow,
     HtmlSection,
-    HtmlTable,
     bound_cell,
     bound_title,
     control_line,
@@ -37,7 +35,6 @@ from gdnbench.report.html.content import (
     whole_cell,
 )
 from gdnbench.report.html.report import ReportedRun, lead_line
-from gdnbench.report.units import flops_bind, settling_notes, tflops_text, traffic
 from gdnbench.stats import FloatArray
 from gdnbench.store.builds import BuildRow
 

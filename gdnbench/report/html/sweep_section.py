@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.sweep import OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.workload import Workload
+from gdnbench.render.html import HtmlCell, HtmlColumn, HtmlRow, HtmlTable
+from gdnbench.render.units import TimeUnit, half_text, params_text, percent
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import GLYPHS, PAGE, page_spec
 from gdnbench.report.html.content import (
-    HtmlCell,
     HtmlChart,
-    HtmlColumn,
     HtmlPart,
-    HtmlRow,
     HtmlSection,
-    HtmlTable,
     control_cell,
     count_cell,
     failures_of,
@@ -27,7 +25,6 @@ from gdnbench.report.html.content import (
     workload_columns,
 )
 from gdnbench.report.html.report import ReportedRun, lead_line
-from gdnbench.report.units import TimeUnit, half_text, params_text, percent
 
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 

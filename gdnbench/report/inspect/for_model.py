@@ -21,8 +21,8 @@ from gdnbench.codegen.sass import Instruction
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspect.outline import Outline, OutlinedBlock, OutlinedInstruction, file_name, outline_kernel
 from gdnbench.inspect.quantities import Violation
+from gdnbench.render.console import print_json, print_text
 from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
-from gdnbench.report.console import print_json, print_text
 from gdnbench.report.inspect.json import kernel_document
 from gdnbench.report.inspect.output import print_failures, print_violations
 from gdnbench.report.inspect.table import describe

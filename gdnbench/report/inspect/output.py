@@ -13,7 +13,7 @@ from gdnbench.codegen.sass import listing
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, FailedBuild
 from gdnbench.inspect.outline import OutermostLoop, loops_of
 from gdnbench.inspect.quantities import BuildPair, Violation
-from gdnbench.report.console import data_console, message_console, print_csv, print_json, print_text
+from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_text
 from gdnbench.report.inspect.json import (
     change_rows,
     instruction_rows,

@@ -34,7 +34,7 @@ from gdnbench.inspect.quantities import (
     mix_rows,
 )
 from gdnbench.model.case import tell_serialized
-from gdnbench.report.console import FittedTable, NameText
+from gdnbench.render.console import FittedTable, NameText
 from gdnbench.wording import plural
 
 STATIC = "counts are static: a loop's body counts once however often it runs"

@@ -19,8 +19,9 @@ from gdnbench.profile.ncu.functions import (
 )
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import BY_KEY
+from gdnbench.render.console import print_json, print_text
+from gdnbench.render.units import CodeOf, other_code
 from gdnbench.report.budget import CounterView, Line, fit
-from gdnbench.report.console import print_json, print_text
 from gdnbench.report.counters import change_text, subject, value_text
 from gdnbench.report.ncu import difference_document, function_document
 from gdnbench.report.ncu_for_model.one import (
@@ -31,7 +32,6 @@ from gdnbench.report.ncu_for_model.one import (
     unit_beside,
     view_of_function,
 )
-from gdnbench.report.units import CodeOf, other_code
 
 _BY_KIND = frozenset({"dram_read_bytes", "dram_write_bytes", "fma_pct", "alu_pct", "xu_pct", "lsu_pct"})
 """Quantities that are also among the kinds."""

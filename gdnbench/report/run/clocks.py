@@ -15,9 +15,9 @@ from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
-from gdnbench.report.console import FittedTable, data_console, fits, plain_table
+from gdnbench.render.console import FittedTable, data_console, fits, plain_table
+from gdnbench.render.units import number, plus_minus, time_text
 from gdnbench.report.run.text import baseline_name, failure_lines, name_cell, speedup_text
-from gdnbench.report.units import number, plus_minus, time_text
 from gdnbench.store.builds import BuildRow, build_row
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row

@@ -20,10 +20,21 @@ from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import place_asked
-from gdnbench.report.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
+from gdnbench.render.codec import VERDICT_STYLES
+from gdnbench.render.console import FittedTable, data_console, fits, plain_table, print_csv, print_json, print_next
+from gdnbench.render.units import (
+    MICROSECONDS,
+    MILLISECONDS,
+    TimeUnit,
+    flops_bind,
+    number,
+    plus_minus,
+    tflops_text,
+    time_unit,
+    traffic,
+)
 from gdnbench.report.run.clocks import LEGEND, Clocks, flat_rows, print_clocks, run_document, suite_rows
 from gdnbench.report.run.text import (
-    VERDICT_STYLES,
     baseline_name,
     control_lines,
     failure_lines,
@@ -31,21 +42,10 @@ from gdnbench.report.run.text import (
     inputs_lines,
     legend,
     name_cell,
+    next_words,
     notes_of,
     print_suite,
     speedup_text,
-)
-from gdnbench.report.units import (
-    MICROSECONDS,
-    MILLISECONDS,
-    TimeUnit,
-    flops_bind,
-    next_words,
-    number,
-    plus_minus,
-    tflops_text,
-    time_unit,
-    traffic,
 )
 from gdnbench.store.builds import BuildRow, read_builds
 from gdnbench.store.info import RunInfo, workload_titles

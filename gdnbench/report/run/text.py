@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -11,13 +12,14 @@ from rich.text import Text
 from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
-from gdnbench.report.console import plain_table
-from gdnbench.report.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
+from gdnbench.origin import out_option
+from gdnbench.render.codec import VERDICT_STYLES
+from gdnbench.render.console import plain_table
+from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
 from gdnbench.store.calibration import in_words
+from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import RunInfo
 from gdnbench.wording import first_of, plural
-
-VERDICT_STYLES = {"faster": "bold green", "slower": "bold red", "same": "", "unclear": "yellow"}
 
 
 def headline(info: RunInfo) -> Text:
@@ -250,3 +252,10 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
     ratio = factor(speedup.estimate) + plus_minus(speedup.relative_half_width)
     where = f" in {row.profile}" if row.inputs and row.inputs.depends else ""
     return Text(ratio), Text(f"{verdict.upper()}{where}", style=VERDICT_STYLES[verdict])
+
+
+def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
+    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
+    hidden = PARTIAL.fullmatch(folder.name)
+    named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
+    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]

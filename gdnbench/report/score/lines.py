@@ -13,9 +13,9 @@ from rich.text import Text
 
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
-from gdnbench.report.console import data_console, plain_table, print_json, print_next
+from gdnbench.render.console import data_console, plain_table, print_json, print_next
+from gdnbench.render.units import factor, percent, time_text
 from gdnbench.report.score.document import score_document
-from gdnbench.report.units import factor, percent, time_text
 from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
 from gdnbench.score.turns import Turn
 from gdnbench.stats.interval import Comparison, Verdict

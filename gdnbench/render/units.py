@@ -8,20 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement, Versus
-from gdnbench.origin import out_option
-from gdnbench.store.files import PARTIAL
-from gdnbench.store.info import RunInfo
 from gdnbench.wording import half_interval, plural
-
-if TYPE_CHECKING:
-    from gdnbench.analyse.history import HistoryRow
-
 
 _MILLISECONDS_FROM_US = 10_000.0  # a column whose shortest time reaches this is in ms
 
@@ -111,8 +102,6 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-RUN_ID_START = 15  # characters, `20260102-030405`: enough to name a run on the command line
-
 CodeOf = Callable[[str, str], CodeState]
 """Takes a label and a hash of sources; returns whether that is the label's current code: `Catalog.code_state`."""
 
@@ -140,15 +129,3 @@ def other_code(label: str) -> str:
 def params_text(params: Params, names: Iterable[str]) -> str:
     """Formats the values of some params: `BV=8 WARPS=4`."""
     return " ".join(f"{name}={params[name]}" for name in names)
-
-
-def short_id(row: HistoryRow) -> str:
-    """Returns the start of a run's id, which names it."""
-    return row.run.name[:RUN_ID_START]
-
-
-def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
-    hidden = PARTIAL.fullmatch(folder.name)
-    named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
-    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]

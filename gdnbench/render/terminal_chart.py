@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gdnbench.errors import GdnbenchError
-from gdnbench.report.console import fits, message_console
-from gdnbench.report.terminal_canvas import (
+from gdnbench.render.console import fits, message_console
+from gdnbench.render.terminal_canvas import (
     MANY,
     THIN,
     ChartLine,

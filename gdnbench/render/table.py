@@ -1,0 +1,148 @@
+"""Describes what a verb prints: columns and rows, notes, and the next command; the writers beside it do the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from gdnbench.origin import LEDGER, RESULTS, ledger_option, out_option
+from gdnbench.render import codec
+
+R = TypeVar("R")
+
+Cell = str | Text
+
+Level = Literal["", "failure", "legend", "summary", "title", "warning"]
+NOTE_STYLES: Mapping[Level, str] = {
+    "": "",
+    "failure": "red",
+    "legend": "dim",
+    "summary": "bold",
+    "title": "bold",
+    "warning": "yellow",
+}
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """One column of a table, for people and for programs.
+
+    Attributes:
+        keys: its name in CSV and JSON; three names for an `Interval`: of the estimate and both ends. `*` spreads out a
+            mapping, whose keys are names. Empty for a column that people alone see.
+        value: what a row has here, exact: a number, text, Interval, Verdict, Status or mapping; None if unknown.
+        heading: for people; empty for a column that CSV and JSON alone have.
+        show: what people see, by default `codec.cell` of the value.
+        drop: 0 for a column that always stays; where the terminal is too narrow, the highest goes first.
+        within: `run` for values that compare inside one run alone.
+        only: the one of `csv` and `json` that has the column; empty for both.
+        digest: its name in the digest for language models; empty if that lacks it.
+        meaning: what it holds, for legends and the report.
+        style: of all of its cells; a cell that `show` gives as Text keeps its own.
+        right: whether its cells stand at the right.
+        fold: whether long cells go on in the next line; they are never cut.
+        rest: whether it takes the room that others leave; longer cells are cut.
+        most: the greatest width of a column that folds, in characters; 0 for any.
+    """
+
+    keys: str
+    value: Callable[[R], object]
+    heading: str = ""
+    show: Callable[[R], Cell] | None = None
+    drop: int = 0
+    within: str = ""
+    only: str = ""
+    digest: str = ""
+    meaning: str = ""
+    style: str = ""
+    right: bool = False
+    fold: bool = False
+    rest: bool = False
+    most: int = 0
+
+    def fields(self, row: R) -> dict[str, object]:
+        """Returns the row's values by name, as CSV and JSON have them."""
+        return codec.fields(self.keys.split(), self.value(row))
+
+    def cell(self, row: R) -> Text:
+        """Returns what people see of a row."""
+        cell = self.show(row) if self.show else codec.cell(self.keys.partition(" ")[0], self.value(row))
+        return cell if isinstance(cell, Text) else Text(cell, style=self.style)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line above or below tables; `whole` keeps it in one line, as what is copied must be."""
+
+    text: Cell
+    level: Level = ""
+    whole: bool = False
+
+    @property
+    def line(self) -> Text:
+        """The line with its style."""
+        if isinstance(self.text, Text):
+            return self.text
+        return Text(f"warning: {self.text}" if self.level == "warning" else self.text, style=NOTE_STYLES[self.level])
+
+
+@dataclass(frozen=True)
+class Table(Generic[R]):
+    """Columns and rows; `title` and `notes` stand above and below it in a terminal, `head` beside its rows in JSON.
+
+    `rows_key` names the rows in JSON; if empty, the document is the list of rows alone. `style` is that of a whole row.
+    """
+
+    columns: Sequence[Column[R]]
+    rows: Sequence[R]
+    title: Cell = ""
+    notes: Sequence[Note] = ()
+    head: Mapping[str, object] = field(default_factory=dict)
+    rows_key: str = ""
+    headed: bool = True
+    gap: int = 2
+    style: Callable[[R], str] | None = None
+
+    def records(self, form: str = "json") -> list[dict[str, object]]:
+        """Returns the rows as `csv` or `json` have them."""
+        columns = [column for column in self.columns if column.keys and column.only in {"", form}]
+        return [{name: value for column in columns for name, value in column.fields(row).items()} for row in self.rows]
+
+    @property
+    def document(self) -> object:
+        """The table as JSON has it."""
+        records = self.records()
+        return {**self.head, self.rows_key: records} if self.rows_key else records
+
+
+Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
+"""A part of what a terminal shows: a function prints what is neither text nor table, a chart."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb prints, in every form that it has; a form's parts are made if it is requested.
+
+    Attributes:
+        tables: CSV has their rows, one below the other; JSON has their documents.
+        text: takes the terminal's width in characters, and gives what it shows; by default the tables.
+        document: gives the JSON document, if that is not the tables'.
+        markdown: gives the Markdown, if that is not the tables'.
+        next: the next command, or None for none.
+    """
+
+    tables: Sequence[Table[Any]] = ()
+    text: Callable[[int], Iterable[Block]] | None = None
+    document: Callable[[], object] | None = None
+    markdown: Callable[[], str] | None = None
+    next: Sequence[str] | None = None
+
+
+def command(verb: str, *args: str, results: Path = RESULTS, ledger: Path = LEDGER) -> tuple[str, ...]:
+    """Returns a command line of gdnbench; a folder of runs, or a ledger, is named unless it is the default."""
+    return ("gdnbench", verb, *args, *out_option(results), *ledger_option(ledger))
