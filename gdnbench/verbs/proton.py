@@ -80,6 +80,10 @@ def proton(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
     from gdnbench.profile.collect import ScopeRequest, collect_scopes
+    from gdnbench.profile.recording import load_profile
+    from gdnbench.profile.stamps import read_stamps
+    from gdnbench.render.output import print_answer
+    from gdnbench.report.proton import stamps_answer, trace_answer
     from gdnbench.verbs.progress import watch
 
     names = some_terms(kernels, kernel, "gdnbench proton decode-triton")
@@ -95,15 +99,10 @@ def proton(
         with watch(quiet=quiet) as observer:
             files = collect_scopes(request, cases, observer)
     if by_stamps:
-        from gdnbench.profile.stamps import read_stamps
-        from gdnbench.report.phases import print_profiles
-
-        print_profiles({file: read_stamps(file) for file in files}, catalog.code_state, profiles, json=json, csv=csv)
+        answer = stamps_answer({file: read_stamps(file) for file in files}, catalog.code_state, profiles)
     else:
-        from gdnbench.profile.recording import load_profile
-        from gdnbench.report.proton import print_profile
-
-        print_profile(load_profile(files[0]), catalog.code_state, json=json, csv=csv)
+        answer = trace_answer(load_profile(files[0]), catalog.code_state)
+    print_answer(answer, json=json, csv=csv)
 
 
 def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
