@@ -14,7 +14,7 @@ from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
 from gdnbench.report.budget import estimate_tokens
-from gdnbench.report.inspect.for_model import Detail, choose_view, ranges
+from gdnbench.report.outline import Detail, choose_view, ranges
 
 ADD = "FADD R0, R4, R5"
 PLENTY = 100_000

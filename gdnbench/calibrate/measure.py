@@ -81,8 +81,8 @@ class CalibrationSubject:
     @property
     def cases(self) -> int:
         """Number of cases of a run."""
-        beside = 3  # the baseline, its control and the copying floor
-        return len(self.workloads) * (EQUAL + len(TARGETS) + beside)
+        others = 3  # the baseline, its control and the copying floor
+        return len(self.workloads) * (EQUAL + len(TARGETS) + others)
 
 
 def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> CalibrationSubject:
@@ -105,8 +105,8 @@ def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rou
         timers="nvbench",
     )
     if settings.rounds < 2 * settings.processes:
-        told = f"--rounds {settings.rounds}: each of {settings.processes} processes needs 2 to tell its noise"
-        raise UsageError(told, "give more rounds, or fewer processes")
+        message = f"--rounds {settings.rounds}: each of {settings.processes} processes needs 2 to tell its noise"
+        raise UsageError(message, "give more rounds, or fewer processes")
     catalog = load_catalog([default_roots()[0], PLANTED_ROOT])
     op = find_op(catalog, OP)
     return CalibrationSubject(catalog, op, gpu, parse_workloads(op, axes or DEFAULT_WORKLOADS), settings, runs)

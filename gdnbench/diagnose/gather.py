@@ -73,11 +73,11 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     workload = parse_workload(op, question.axes, "one is explained")
     gpus = list_gpus()
     slug = _slug(question.gpu, gpus)
-    entry, asked = catalog.behind(named, workload, slug or "")
+    entry, requested = catalog.behind(named, workload, slug or "")
     if question.file:
-        counters = profile_in_file(question.file, entry, asked)
+        counters = profile_in_file(question.file, entry, requested)
     else:
-        counters = newest_profile(question.profiles, entry, asked, workload, slug)
+        counters = newest_profile(question.profiles, entry, requested, workload, slug)
     profile = counters.profile
     if profile and question.file:
         workload = _agreed(profile, workload, question)
@@ -85,13 +85,13 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     entry, variant = catalog.behind(named, workload, slug or "")
     entry.refuse_unable(named.label, workload, "explain")
     measured = newest_times(question.results, catalog.entries, variant, workload, slug)
-    subjects = launches_of(asked.label, entry, variant, workload)
+    subjects = launches_of(requested.label, entry, variant, workload)
     built = _build(subjects, slug or (measured.gpu if measured else ""), gpus, observer)
     failed = [outcome for outcome in built if isinstance(outcome, FailedBuild)]
     if failed and not (profile or measured):
         raise failed[0].error
     if not (profile or measured or built):
-        raise _nothing(asked, workload)
+        raise _nothing(requested, workload)
     known = Evidence(
         catalog,
         entry,
@@ -166,10 +166,10 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
 
 def _agreed(profile: LaunchProfile, workload: Workload, question: Question) -> Workload:
     """Returns the file's workload, or the user's if the file has none."""
-    asked = bool(question.axes)
+    requested = bool(question.axes)
     if profile.workload is None:
         return workload
-    if asked and profile.workload != workload:
+    if requested and profile.workload != workload:
         raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
     return profile.workload
 
@@ -184,9 +184,9 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
     return build_subjects(subjects, archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
 
 
-def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
-    problem = f"nothing is known of {asked.label} at {workload}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(problem, f"on a GPU: gdnbench ncu {asked.label} {' '.join(workload.options)}")
+def _nothing(requested: Variant, workload: Workload) -> GdnbenchError:
+    problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, and no build of gdnbench's own"
+    return UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
 
 
 @dataclass(frozen=True)
@@ -204,10 +204,10 @@ class StoredProfile:
     profiles: tuple[LaunchProfile, ...] = ()
 
 
-def profile_in_file(path: Path, entry: CatalogEntry, asked: Variant) -> StoredProfile:
+def profile_in_file(path: Path, entry: CatalogEntry, requested: Variant) -> StoredProfile:
     """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
     profiles = read_any(path)
-    own = [profile for profile in profiles if profile.label == asked.label]
+    own = [profile for profile in profiles if profile.label == requested.label]
     own = own or [
         profile
         for profile in profiles
@@ -215,17 +215,17 @@ def profile_in_file(path: Path, entry: CatalogEntry, asked: Variant) -> StoredPr
     ]
     if not own:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
-        raise UsageError(f"{path} holds no launch of {asked.label}", f"it holds {names}")
+        raise UsageError(f"{path} holds no launch of {requested.label}", f"it holds {names}")
     profile = _typical(own)
     return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
 
 
 def newest_profile(
-    profiles: Path, entry: CatalogEntry, asked: Variant, workload: Workload, gpu: str | None
+    profiles: Path, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
 ) -> StoredProfile:
     """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
     with collect_left_out() as left_out:
-        found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
+        found = find_profiles(profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
     if found is None:
         return StoredProfile(warnings=tuple(left_out))
     return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)

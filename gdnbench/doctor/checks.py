@@ -190,14 +190,14 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
     if not here and not there:
         return MachineCheck(_NAME, Level.OK, "none is shadowed in the working folder or on PYTHONPATH")
     is_named = len(on_path) < len(python_path)
-    told = []
+    texts = []
     if here:
         what = "imported in place of others, for PYTHONPATH names it" if is_named else "gdnbench passes over them"
-        told.append(f"{first_of([path.name for path in here])} in the working folder: {what}")
+        texts.append(f"{first_of([path.name for path in here])} in the working folder: {what}")
     if there:
-        told.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
+        texts.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
     rename = f"rename {plural(len(here) + len(there), 'file')}: programs that libraries start may import them, too"
-    return MachineCheck(_NAME, Level.WARN, "; ".join(told), rename)
+    return MachineCheck(_NAME, Level.WARN, "; ".join(texts), rename)
 
 
 def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:

@@ -307,8 +307,8 @@ def _check_was_there(subject: Subject, then: Catalog, revision: str) -> None:
 
 
 def _find_counterpart(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:
-    _, asked = find_variant(catalog, op, label)
-    entry, variant = catalog.behind(asked, subject.workload)
+    _, named = find_variant(catalog, op, label)
+    entry, variant = catalog.behind(named, subject.workload)
     if isinstance(entry.kernel, TorchKernel):
         raise UsageError(f"{label} has no build of gdnbench's own", "compare with a CUDA or Triton kernel")
     return _counterpart(launches_of(name, entry, variant, subject.workload), subject)
@@ -351,20 +351,20 @@ def catalog_at(entry: CatalogEntry, revision: str) -> Catalog:
 
 def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
     """Returns the folder `inside` of the repository as of a commit."""
-    kept = cache_folder().parent / "revisions" / commit
-    if not (kept / inside).is_dir():
+    exported = cache_folder().parent / "revisions" / commit
+    if not (exported / inside).is_dir():
         problem = f"{revision} has no {inside}"
         archive = _git_bytes(top, "archive", "--format=tar", commit, "--", str(inside), problem=problem)
-        _unpack(archive, kept, inside)
-    return kept / inside
+        _unpack(archive, exported, inside)
+    return exported / inside
 
 
-def _unpack(archive: bytes, kept: Path, inside: Path) -> None:
+def _unpack(archive: bytes, exported: Path, inside: Path) -> None:
     """Unpacks into a temporary folder and renames it, so that an existing folder is complete."""
-    wanted = kept / inside
+    wanted = exported / inside
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".") as aside:
+        with tempfile.TemporaryDirectory(dir=exported.parent, prefix=".") as aside:
             tree = Path(aside) / "tree"
             with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
                 # Since Python 3.11.4; older ones, as on Debian 12, have no argument `filter`.
@@ -374,7 +374,9 @@ def _unpack(archive: bytes, kept: Path, inside: Path) -> None:
             if not wanted.is_dir():
                 (tree / inside).rename(wanted)
     except (OSError, tarfile.TarError) as error:
-        raise MachineError(f"cannot unpack a revision into {kept}: {error}", "set GDNBENCH_CACHE elsewhere") from error
+        raise MachineError(
+            f"cannot unpack a revision into {exported}: {error}", "set GDNBENCH_CACHE elsewhere"
+        ) from error
 
 
 def _git(folder: Path, *arguments: str, problem: str) -> str:

@@ -263,7 +263,7 @@ def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
     if unsafe:
         status, reason = Status.UNSAFE, "; ".join(unsafe)
     elif failures and status is Status.OK:
-        status, reason = failures[0][0], "; ".join(told for _, told in failures)
+        status, reason = failures[0][0], "; ".join(reason for _, reason in failures)
     notes = [note for verdict in verdicts for note in verdict.notes]
     return _noted(replace(before, status=status, reason=reason, gates=(*before.gates, *gates)), notes)
 
@@ -274,8 +274,8 @@ def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]
         return GateResult(name, scenario, 0.0, 0.0, "", Status.OK)
     more = [f"and {len(faults) - MOST_TOLD} more"] if len(faults) > MOST_TOLD else []
     where = faults[0].place.partition(",")[0]
-    told = f"{tool}: {'; '.join([*map(str, faults[:MOST_TOLD]), *more])}"
-    return GateResult(name, scenario, float(len(faults)), 0.0, where, Status.UNSAFE, told=told)
+    reason = f"{tool}: {'; '.join([*map(str, faults[:MOST_TOLD]), *more])}"
+    return GateResult(name, scenario, float(len(faults)), 0.0, where, Status.UNSAFE, told=reason)
 
 
 def _undecided(case: Case, faults: Sequence[SanitizerFinding]) -> str:
@@ -303,8 +303,8 @@ def _death(tool: SanitizerTool, ended: Completed) -> str:
 
 
 def _warnings(tool: SanitizerTool, own: Sequence[SanitizerFinding], report: SanitizerReport) -> list[str]:
-    told = [f"{tool} warns: {finding}" for finding in own if finding.is_warning]
-    return told + [f"{tool}: {remark}" for remark in report.remarks if remark.lower().startswith("warn")]
+    texts = [f"{tool} warns: {finding}" for finding in own if finding.is_warning]
+    return texts + [f"{tool}: {remark}" for remark in report.remarks if remark.lower().startswith("warn")]
 
 
 def _foreign(tool: SanitizerTool, report: SanitizerReport, own: Sequence[SanitizerFinding]) -> list[str]:

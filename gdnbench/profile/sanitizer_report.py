@@ -179,8 +179,8 @@ def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
     frames = tuple(_frame(match[1]) for line in details if (match := _AT.match(line)))
     if not frames:
         return None
-    told = [line for line in details if re.match(r"by thread|(Access to|Address) \w+ is |and is ", line)]
-    return SanitizerFinding(what.rstrip("."), frames, ", ".join(told), is_warning)
+    facts = [line for line in details if re.match(r"by thread|(Access to|Address) \w+ is |and is ", line)]
+    return SanitizerFinding(what.rstrip("."), frames, ", ".join(facts), is_warning)
 
 
 def _race(text: str, *, is_warning: bool) -> SanitizerFinding | None:
@@ -189,9 +189,9 @@ def _race(text: str, *, is_warning: bool) -> SanitizerFinding | None:
     if not accesses:
         return None
     (kind, _), *others = accesses
-    told = " and ".join(dict.fromkeys(f"{each.lower()} at {frame.place}" for each, frame in others))
+    accessed = " and ".join(dict.fromkeys(f"{each.lower()} at {frame.place}" for each, frame in others))
     hazards = sum(map(int, _HAZARDS.findall(text)))
-    what = f"{kind.lower()} races with {told or 'itself'}"
+    what = f"{kind.lower()} races with {accessed or 'itself'}"
     frames = tuple(frame for _, frame in accesses)
     counted = f"{hazards:,} {'hazard' if hazards == 1 else 'hazards'}" if hazards else ""
     return SanitizerFinding(what, frames, counted, is_warning)

@@ -83,8 +83,8 @@ class StampedKernel:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON holds them; the workload's sizes keep their older key `shape`."""
-        told = {**vars(self), "workload": self.workload.sizes}
-        fields = {"shape" if name == "workload" else name: value for name, value in told.items()}
+        values = {**vars(self), "workload": self.workload.sizes}
+        fields = {"shape" if name == "workload" else name: value for name, value in values.items()}
         return fields | self.workload.place
 
 
@@ -156,9 +156,9 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
         raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
     document = str(array[()])
     fields = decode_document(document, _StampedKernelFields, _SCHEMA)
-    told = msgspec.structs.asdict(fields)
-    workload = stored_workload(told.pop("shape"), fields.op, told.pop("profile"))
-    return StampedKernel(workload=workload, **told)
+    values = msgspec.structs.asdict(fields)
+    workload = stored_workload(values.pop("shape"), fields.op, values.pop("profile"))
+    return StampedKernel(workload=workload, **values)
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:

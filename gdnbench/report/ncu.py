@@ -109,13 +109,9 @@ def _functions_text(
     width: int, functions: Sequence[Function], columns: Sequence[Function | CallSum]
 ) -> Iterator[Block]:
     first = functions[0]
-    alike = (
-        {one.profiles[0].op for one in functions},
-        {one.workload for one in functions},
-        {one.gpu for one in functions},
-    )
+    known = zip(*((one.profiles[0].op, one.workload, one.gpu) for one in functions), strict=True)
     shared = (first.profiles[0].op, workload_text(first.workload), first.gpu)
-    parts = [text for text, values in zip(shared, alike, strict=True) if text and len(values) == 1]
+    parts = [text for text, values in zip(shared, known, strict=True) if text and len(set(values)) == 1]
     yield Note("  ".join(parts) or "as ncu sees it", "title")
     most = max(1, (width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
     for start in range(0, len(columns), most):

@@ -89,8 +89,8 @@ class NearestPeak:
         return self.pct >= LATENCY_PCT
 
     def __str__(self) -> str:
-        told = f"{self.unit} at {self.pct:.1f}% of its peak"
-        return told if self.bounds else f"latency ({told})"
+        text = f"{self.unit} at {self.pct:.1f}% of its peak"
+        return text if self.bounds else f"latency ({text})"
 
 
 def nearest_peak(function: Function) -> NearestPeak | None:
@@ -136,19 +136,19 @@ def _cycles(function: Function) -> Line:
     breakdown = mean_breakdown(function)
     if breakdown is None:
         return Line("cycles", ())
-    shares = {told: 100 * getattr(breakdown, name) for name, told in PARTS.items()}
+    shares = {meaning: 100 * getattr(breakdown, name) for name, meaning in PARTS.items()}
     return _shares("cycles", shares, "% of the launch's")
 
 
 def _stalls(function: Function) -> Line:
     found = function.stalls()
     total = sum(found.values())
-    told = {reason: cycles for reason, cycles in found.items() if 100 * cycles >= _LEAST_PCT * total}
+    shown = {reason: cycles for reason, cycles in found.items() if 100 * cycles >= _LEAST_PCT * total}
     items = (
         f"{reason} {cycles:.2f} ({cycles / total:.0%}{_meaning(reason, cycles / total)})"
-        for reason, cycles in told.items()
+        for reason, cycles in shown.items()
     )
-    return Line("stalls", tuple(items), "cycles of a warp between two instructions", len(found) - len(told))
+    return Line("stalls", tuple(items), "cycles of a warp between two instructions", len(found) - len(shown))
 
 
 def _meaning(reason: str, share: float) -> str:
@@ -162,10 +162,10 @@ def _traffic(function: Function) -> Line:
 
 def _shares(name: str, found: Mapping[str, float], unit: str) -> Line:
     known = {each: value for each, value in found.items() if not math.isnan(value)}
-    told = sorted((each for each, value in known.items() if value >= _LEAST_PCT), key=lambda each: -known[each])
-    if not told and known:
-        told = [max(known, key=known.__getitem__)]
-    return Line(name, tuple(f"{each} {known[each]:.1f}" for each in told), unit, len(known) - len(told))
+    shown = sorted((each for each, value in known.items() if value >= _LEAST_PCT), key=lambda each: -known[each])
+    if not shown and known:
+        shown = [max(known, key=known.__getitem__)]
+    return Line(name, tuple(f"{each} {known[each]:.1f}" for each in shown), unit, len(known) - len(shown))
 
 
 def _counts(name: str, found: Mapping[str, float], unit: str) -> Line:
@@ -218,8 +218,8 @@ def _valued(function: Function, keys: Mapping[str, str]) -> Iterator[str]:
         value = _median(function, key)
         if not math.isnan(value):
             unit = BY_KEY[key].unit
-            beside = unit_beside(unit) if unit in _BESIDE else ""  # the names of others tell the unit
-            yield f"{name} {value_text(value, unit)}{beside}".strip()
+            with_unit = unit_beside(unit) if unit in _BESIDE else ""  # the names of others tell the unit
+            yield f"{name} {value_text(value, unit)}{with_unit}".strip()
 
 
 def unit_beside(unit: str) -> str:
@@ -246,16 +246,16 @@ def view_of_difference(difference: FunctionDifference, budget: int, notes: Seque
     """Returns the text of a pair, within a budget of tokens if possible; `notes` stand at its head."""
     before, after = difference.before, difference.after
     named = "" if before.name == after.name else f", {before.name} -> {after.name}"
-    told = [f"{subject(before)} -> {subject(after)}{named}, Nsight Compute", _counted(difference), *notes]
-    head = [*(f"// {line}" for line in told), NO_TIME]
+    lines = [f"{subject(before)} -> {subject(after)}{named}, Nsight Compute", _counted(difference), *notes]
+    head = [*(f"// {line}" for line in lines), NO_TIME]
     return fit(head, list(lines_of_difference(difference)), budget)
 
 
 def _counted(difference: FunctionDifference) -> str:
-    told = f"{len(difference.changes)} of {difference.compared} quantities changed"
+    text = f"{len(difference.changes)} of {difference.compared} quantities changed"
     if difference.has_spread:
-        return f"{told}, by more than the launches of each spread"
-    return f"{told}; of one launch each, so chance may be in it"
+        return f"{text}, by more than the launches of each spread"
+    return f"{text}; of one launch each, so chance may be in it"
 
 
 def lines_of_difference(difference: FunctionDifference) -> Iterator[Line]:
@@ -283,8 +283,8 @@ def _time(before: Function, after: Function) -> Iterator[str]:
 
 
 def _bounds(before: Function, after: Function) -> tuple[str, ...]:
-    told = [str(nearest_peak(function) or "not known") for function in (before, after)]
-    return (" -> ".join(told),)
+    bounds = [str(nearest_peak(function) or "not known") for function in (before, after)]
+    return (" -> ".join(bounds),)
 
 
 def _changed_cycles(before: Function, after: Function) -> Iterator[str]:
@@ -292,11 +292,13 @@ def _changed_cycles(before: Function, after: Function) -> Iterator[str]:
     if parts[0] is None or parts[1] is None:
         return
     one, other = parts
-    counts = {told: (getattr(one, name) * cycles[0], getattr(other, name) * cycles[1]) for name, told in PARTS.items()}
-    for told in sorted(counts, key=lambda each: -abs(counts[each][1] - counts[each][0])):
-        first, second = counts[told]
+    counts = {
+        meaning: (getattr(one, name) * cycles[0], getattr(other, name) * cycles[1]) for name, meaning in PARTS.items()
+    }
+    for meaning in sorted(counts, key=lambda each: -abs(counts[each][1] - counts[each][0])):
+        first, second = counts[meaning]
         if abs(second - first) >= _LEAST_CYCLES * max(cycles):
-            yield f"{told} {first:,.0f} -> {second:,.0f} ({second - first:+,.0f})"
+            yield f"{meaning} {first:,.0f} -> {second:,.0f} ({second - first:+,.0f})"
 
 
 def _cycle_count(function: Function) -> float:
@@ -315,7 +317,7 @@ def _kinds(
     difference: FunctionDifference,
     kinds: Callable[[LaunchProfile], Mapping[str, float]],
     unit: str,
-    told: str,
+    unit_of_all: str,
 ) -> Line:
     """Returns a line of changes of one sort, largest first: per cent in points, else as a ratio."""
     before, after = ([kinds(profile) for profile in one.profiles] for one in (difference.before, difference.after))
@@ -325,7 +327,7 @@ def _kinds(
         values = tuple(tuple(each.get(title, 0.0) for each in side) for side in (before, after))
         changes.append(CounterChange(title, title, unit, name, values[0], values[1]))
     moved = [one for one in changes if has_changed(one.before, one.after, unit)]
-    return Line(name, tuple(map(_item, _largest_first(moved))), told)
+    return Line(name, tuple(map(_item, _largest_first(moved))), unit_of_all)
 
 
 def _largest_first(changes: Sequence[CounterChange]) -> list[CounterChange]:

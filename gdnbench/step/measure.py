@@ -106,8 +106,8 @@ def _refuse_nothing(plan: StepPlan) -> None:
     """Raises UsageError for a run that would hold no time."""
     reasons = dict.fromkeys(each.refusal for each in plan.cases)
     if plan.op and all(reasons):
-        told = "; ".join(reasons) or "there is no kernel, path or condition"
-        raise UsageError(f"nothing of this can be measured: {told}", "choose others by --path and --l2")
+        reason = "; ".join(reasons) or "there is no kernel, path or condition"
+        raise UsageError(f"nothing of this can be measured: {reason}", "choose others by --path and --l2")
 
 
 def _build(plan: StepPlan, verdicts: dict[str, Examined], observer: Observer) -> None:

@@ -86,14 +86,9 @@ def inspect(
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.measure.request import parse_near_default
     from gdnbench.report.budget import DEFAULT_BUDGET
-    from gdnbench.report.inspect.for_model import print_for_model
-    from gdnbench.report.inspect.output import (
-        print_changed,
-        print_inspected,
-        print_loops,
-        print_schedule_pairs,
-        print_schedules,
-    )
+    from gdnbench.report.inspect import print_changed, print_inspected
+    from gdnbench.report.outline import print_for_model, print_loops
+    from gdnbench.report.schedule import print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
     _check_form(sass, schedule, loops, for_model, diff, csv, budget)

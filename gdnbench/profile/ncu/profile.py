@@ -242,22 +242,22 @@ def write_rules(path: Path, profiles: Sequence[LaunchProfile]) -> None:
         if one.rules
     ]
     if launches:
-        beside = _rules_path(path)
-        temporary = beside.with_name(f".new-{beside.name}")
+        rules_path = _rules_path(path)
+        temporary = rules_path.with_name(f".new-{rules_path.name}")
         document = {"schema": _SCHEMA, "launches": launches}
         temporary.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        temporary.replace(beside)
+        temporary.replace(rules_path)
 
 
 def add_rules(profiles: tuple[LaunchProfile, ...], path: Path) -> tuple[LaunchProfile, ...]:
     """Adds the rules' results stored beside a `.csv` file of profiles, if any; raises ReportFormatError if invalid."""
-    beside = _rules_path(path)
-    if not beside.exists():
+    rules_path = _rules_path(path)
+    if not rules_path.exists():
         return profiles
     try:
-        launches = decode_document(read_content(beside, _DAMAGED), _RulesDocument, _SCHEMA).launches
+        launches = decode_document(read_content(rules_path, _DAMAGED), _RulesDocument, _SCHEMA).launches
     except SchemaError as error:
-        raise ReportFormatError(f"{beside}: {error}", _DAMAGED) from error
+        raise ReportFormatError(f"{rules_path}: {error}", _DAMAGED) from error
     found = {(one.kernel, one.function, one.launch, one.source): one.rules for one in launches}
     return tuple(
         replace(one, rules=found.get((one.label, one.function, one.launch, one.source), ())) for one in profiles

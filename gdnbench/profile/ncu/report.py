@@ -158,9 +158,9 @@ def _import() -> ModuleType | None:
 
 def _extras(ncu: Path | None, installed: Path) -> list[Path]:
     """Returns the folders that hold ncu's module: beside ncu, then the newest first; newer ones read older reports."""
-    beside = list(ncu.resolve().parents[:2]) if ncu else []
+    near = list(ncu.resolve().parents[:2]) if ncu else []
     versions = sorted(installed.glob("*"), key=lambda path: version_numbers(path.name), reverse=True)
-    folders = [top / "extras" / "python" for top in (*beside, *versions)]
+    folders = [top / "extras" / "python" for top in (*near, *versions)]
     return [folder for folder in folders if (folder / "ncu_report.py").is_file()]
 
 
@@ -287,8 +287,10 @@ def find_pair(
     sides = find_sources(request, names, stored=stored), find_sources(request, [other], stored=False)
     for side in sides:
         if len(side) != 1:
-            told = " ".join(names) if side is sides[0] else other
-            raise UsageError(f"{told}: {len(side)} were named, and --diff compares one with one", "name each in full")
+            names_of_side = " ".join(names) if side is sides[0] else other
+            raise UsageError(
+                f"{names_of_side}: {len(side)} were named, and --diff compares one with one", "name each in full"
+            )
     return sides[0][0], sides[1][0]
 
 

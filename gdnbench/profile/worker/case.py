@@ -218,16 +218,16 @@ def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
 
 def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> WordArray:
     """Returns the records of each launch; before each the L2 is overwritten, with the previous records in it."""
-    kept = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
+    records = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
     flush = L2Flush()
     raise_clock()
     for launch in range(launches):
         buffer.fill_(_UNWRITTEN)
         flush()
         runs[launch % len(runs)]()
-        kept[launch].copy_(buffer)
+        records[launch].copy_(buffer)
     torch.cuda.synchronize()
-    return kept.cpu().numpy().view(np.uint32)
+    return records.cpu().numpy().view(np.uint32)
 
 
 def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch: CudaLaunch) -> StampedKernel:

@@ -123,8 +123,8 @@ class _Steps:
         self._channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
         raise_clock()
         gc.disable()
-        for position, asked in enumerate(self._task.order):
-            ids = [id_ for id_ in asked if id_ in self._ready]
+        for position, requested in enumerate(self._task.order):
+            ids = [id_ for id_ in requested if id_ in self._ready]
             number = 0 if position == 0 else self._task.first_round + position - 1
             for id_ in ids:
                 with self._on(self._ready[id_].case, "measure"):
@@ -133,9 +133,9 @@ class _Steps:
 
     def record(self) -> None:
         """Records the kernels' own times in as many rounds; last, since CUPTI may slow launches once it has been on."""
-        for position, asked in enumerate(self._task.order):
+        for position, requested in enumerate(self._task.order):
             number = 0 if position == 0 else self._task.first_round + position - 1
-            self._record([id_ for id_ in asked if id_ in self._ready], number)
+            self._record([id_ for id_ in requested if id_ in self._ready], number)
 
     def check_all(self) -> None:
         """Checks that every chain is still right."""

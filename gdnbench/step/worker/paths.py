@@ -45,11 +45,11 @@ def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> 
 
 def _holding(call: Enqueue, *_held: object) -> Enqueue:
     """The call, with objects that must live as long as it does."""
-    kept = _held
+    alive = _held
 
     def run() -> None:
         call()
-        _ = kept
+        _ = alive
 
     return run
 

@@ -1,4 +1,4 @@
-"""Prints a kernel's machine code for a language model: blocks and loops, within a budget of tokens.
+"""Prints outlines of machine code: the outermost loops, and blocks and loops for a language model, within a budget.
 
 The whole code is shown if it fits. Else arithmetic is summed up, `… 12 FFMA, 2 MOV`; else operands are dropped that
 name neither memory nor a place in the code; else neighbours of one opcode are joined, without operands. Loads, stores,
@@ -19,13 +19,19 @@ from typing import Any
 from gdnbench.codegen.cubin import SourceLine
 from gdnbench.codegen.sass import Instruction
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspect.outline import Outline, OutlinedBlock, OutlinedInstruction, file_name, outline_kernel
+from gdnbench.inspect.outline import (
+    OutermostLoop,
+    Outline,
+    OutlinedBlock,
+    OutlinedInstruction,
+    file_name,
+    loops_of,
+    outline_kernel,
+)
 from gdnbench.inspect.quantities import Violation
-from gdnbench.render.console import print_json, print_text
+from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
-from gdnbench.report.inspect.json import kernel_document
-from gdnbench.report.inspect.output import print_failures, print_violations
-from gdnbench.report.inspect.table import describe
+from gdnbench.report.inspect import NOTHING_BUILT, built_of, describe, kernel_document, print_builds, printed, spread
 from gdnbench.wording import plural, spans_of
 
 _UNIFORM_BASE = re.compile(r"desc\[UR\d+\]")
@@ -168,12 +174,8 @@ def _group(one: OutlinedInstruction, detail: Detail) -> str:
 
 
 def _summed(ones: Iterable[OutlinedInstruction]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in summed_counts(ones).items())
-
-
-def summed_counts(ones: Iterable[OutlinedInstruction]) -> dict[str, int]:
-    """Counts each opcode, most frequent first."""
-    return dict(Counter(one.instruction.name for one in ones).most_common())
+    counts = Counter(one.instruction.name for one in ones).most_common()
+    return ", ".join(f"{count} {name}" for name, count in counts)
 
 
 def _joined(ones: Sequence[OutlinedInstruction], main: str) -> str:
@@ -223,88 +225,99 @@ def ranges(numbers: Iterable[int]) -> str:
     return " ".join(f"#{first}" if first == last else f"#{first}-#{last}" for first, last in spans_of(numbers))
 
 
-def print_for_model(
-    outcomes: Sequence[BuildOutcome], broken: tuple[Violation, ...], budget: int, *, json: bool
-) -> None:
+def print_for_model(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], budget: int, *, json: bool) -> None:
     """Prints each build's view within a budget of tokens; raises MachineError if `nvdisasm` is absent or fails."""
-    if json:
-        print_json([_document(outcome, broken, budget) for outcome in outcomes])
-    else:
-        built = (outcome for outcome in outcomes if isinstance(outcome, CompiledKernel))
-        for number, compiled in enumerate(built):
-            if number:
-                print_text("")
-            print_text(view_for_model(compiled, outline_kernel(compiled), budget).text)
-        print_failures(outcomes)
-    print_violations(broken)
+    views = {
+        place: view_for_model(outcome, outline_kernel(outcome), budget)
+        for place, outcome in enumerate(outcomes)
+        if isinstance(outcome, CompiledKernel)
+    }
+    answer = Answer(
+        text=lambda _width: [printed("\n\n".join(view.text for view in views.values()))] if views else [],
+        document=lambda: [
+            kernel_document(outcome, broken) | ({"for_model": _document(views[place])} if place in views else {})
+            for place, outcome in enumerate(outcomes)
+        ],
+    )
+    print_builds(answer, outcomes, broken, json=json)
 
 
-def _document(outcome: BuildOutcome, broken: tuple[Violation, ...], budget: int) -> dict[str, Any]:
-    known = kernel_document(outcome, broken)
-    if not isinstance(outcome, CompiledKernel):
-        return known
-    outline = outline_kernel(outcome)
-    return known | {"for_model": view_document(view_for_model(outcome, outline, budget), outline)}
-
-
-def view_document(view: View, outline: Outline) -> dict[str, Any]:
-    """Returns a view and its blocks; the budget limits the text, and every block has all that must be told."""
+def _document(view: View) -> dict[str, Any]:
     return {
         "budget": view.budget,
         "tokens": view.tokens,
         "over": view.excess,
         "shown": view.detail.value,
-        "loops": [_loop(outline, name) for name in outline.loops],
-        "blocks": [_block(block, outline) for block in outline.blocks],
         "text": view.text,
     }
 
 
-def _loop(outline: Outline, name: str) -> dict[str, Any]:
-    loop = outline.loops[name]
-    return {
-        "name": name,
-        "header": outline.blocks[loop.header].name,
-        "blocks": [outline.blocks[at].name for at in sorted(loop.blocks)],
-        "back_from": [outline.blocks[at].name for at in loop.latches],
-        "shortest_trip_instructions": loop.shortest,
-        "longest_trip_instructions": loop.longest,
-    }
+_LOOPS_LEGEND = (
+    "loops that lie in no other, by the line that goes back; a trip: instructions\n"
+    "on the shortest and on the longest way round; what the loop has: all of its\n"
+    "code, that of loops within it once"
+)
 
 
-def _block(block: OutlinedBlock, outline: Outline) -> dict[str, Any]:
-    return {
-        "name": block.name,
-        "roles": list(block.roles),
-        "instructions": len(block.code),
-        "live_registers": block.live,
-        "loops": list(block.loops),
-        "next": list(block.successors),
-        "code": list(_code(block, outline)),
-    }
-
-
-def _code(block: OutlinedBlock, outline: Outline) -> Iterator[dict[str, Any]]:
-    """Yields an entry per instruction that must be told, and sums of the arithmetic between."""
-    run: list[OutlinedInstruction] = []
-    for one in block.code:
-        if one.computes:
-            run.append(one)
-            continue
-        if run:
-            yield {"computes": summed_counts(run)}
-        run = []
-        yield _instruction(one, outline)
-    if run:
-        yield {"computes": summed_counts(run)}
-
-
-def _instruction(one: OutlinedInstruction, outline: Outline) -> dict[str, Any]:
-    return {
-        "number": one.number or None,
-        "instruction": instruction_text(one.instruction, outline),
-        "line": str(one.line) if one.line else None,
-        "waits_for": [
-            {"number": other.number, "until": "operands read" if hold.reads else "result"} for other, hold in one.awaits
+def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+    """Prints the loops of each build; raises MachineError if `nvdisasm` is absent or cannot read a cubin."""
+    found = [(compiled, loops_of(compiled)) for compiled in built_of(outcomes)]
+    loops = {compiled.build.cubin: {"loops": list(map(_loop, each))} for compiled, each in found}
+    first = found[0][0] if found else None
+    answer = Answer(
+        spread(row for each in found for row in _loop_rows(*each)),
+        text=lambda _width: [
+            *(block for each in found for block in _loop_text(*each)),
+            *([] if found else [NOTHING_BUILT]),
         ],
+        document=lambda: [
+            (doc := kernel_document(each, broken)) | loops.get(doc.get("cubin", ""), {}) for each in outcomes
+        ],
+        next=["gdnbench", "inspect", first.subject.name, "--arch", first.arch, "--sass"] if first else None,
+    )
+    print_builds(answer, outcomes, broken, json=json, csv=csv)
+
+
+def _loop_text(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[Block]:
+    yield Note(f"{describe(compiled)} for {compiled.arch}", "title")
+    if loops:
+        yield Table(_LOOP_COLUMNS, loops, notes=[Note(_LOOPS_LEGEND, "legend")])
+    else:
+        yield Note("no loops: each instruction is issued once at most")
+
+
+def _trip(loop: OutermostLoop) -> str:
+    least, most = loop.trip.shortest, loop.trip.longest
+    return str(least) if least == most else f"{least}-{most}"
+
+
+_LOOP_COLUMNS: Sequence[Column[OutermostLoop]] = [
+    Column("", lambda loop: loop, "loop", lambda loop: str(loop.line or "line unknown")),
+    Column("", lambda loop: loop, "a trip", _trip, right=True),
+    Column(
+        "",
+        lambda loop: loop,
+        "what the loop has",
+        lambda loop: ", ".join(f"{count} {name}" for name, count in loop.families.items()),
+        fold=True,
+    ),
+]
+
+
+def _loop(loop: OutermostLoop) -> dict[str, Any]:
+    return {
+        "line": str(loop.line) if loop.line else None,
+        "shortest_trip_instructions": loop.trip.shortest,
+        "longest_trip_instructions": loop.trip.longest,
+        "loops_within": loop.within,
+        "instructions": loop.instructions,
+        "families": dict(loop.families),
     }
+
+
+def _loop_rows(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[dict[str, Any]]:
+    subject = {"kernel": compiled.subject.title, "workload": str(compiled.subject.workload), "arch": compiled.arch}
+    for number, loop in enumerate(loops, 1):
+        known = {name: value for name, value in _loop(loop).items() if name != "families"}
+        for family, count in loop.families.items():
+            yield {**subject, "loop": number, **known, "family": family, "count": count}
