@@ -34,6 +34,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5000)
     given = parser.parse_args(words)
+    cases = len(json.loads((RUN / "run.json").read_text())["cases"])
     with tempfile.TemporaryDirectory() as folder:
         results, single = Path(folder) / "results", Path(folder) / "single"
         os.environ["GDNBENCH_CACHE"] = str(Path(folder) / "cache")
@@ -48,7 +49,6 @@ def main(words: Sequence[str] | None = None) -> None:
             first, *again = (timed([*verb, "--out", str(results)]) for _ in range(4))
             alone = min(timed([*verb, "--out", str(single)]) for _ in range(2))
             table.add_row(" ".join(verb[:2]), *(f"{each:.2f}" for each in (*first, *min(again), alone[0])))
-        cases = len(json.loads((RUN / "run.json").read_text())["cases"])
         data_console().print(f"{given.runs} runs of {cases} cases", table, sep="\n")
 
 
