@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -48,6 +48,7 @@ class Column(Generic[R]):
         fold: whether long cells go on in the next line; they are never cut.
         rest: whether it takes the room that others leave; longer cells are cut.
         most: the greatest width of a column that folds, in characters; 0 for any.
+        wraps: whether long cells go on in the next line, and words too long for it are cut.
         bottom: whether its heading, where others have more lines, and its cells stand at the bottom.
     """
 
@@ -65,6 +66,7 @@ class Column(Generic[R]):
     fold: bool = False
     rest: bool = False
     most: int = 0
+    wraps: bool = False
     bottom: bool = False
 
     def fields(self, row: R) -> dict[str, object]:
@@ -131,6 +133,7 @@ def titled_table(
     rows: Sequence[TitledRow],
     *,
     fold: int = 0,
+    wrap: int = 0,
     bottom: int = 0,
     folds_titles: bool = False,
     least: int = 1,
@@ -141,6 +144,7 @@ def titled_table(
     Args:
         headings: of the columns; a blank one is of words, which stand at the left.
         fold: number of first columns that fold, to `most` characters at the widest.
+        wrap: number of first columns that wrap.
         bottom: number of first columns whose headings stand at the bottom.
         least: characters of the column of titles, at least.
     """
@@ -150,11 +154,21 @@ def titled_table(
 
     titles: Column[TitledRow] = Column("", lambda row: row, " " * least, lambda row: row[0], fold=folds_titles)
     columns = [
-        Column("", cell(place), head, cell(place), right=bool(head.strip()), fold=place < fold, bottom=place < bottom)
+        Column(
+            "",
+            cell(place),
+            head,
+            cell(place),
+            right=bool(head.strip()),
+            fold=place < fold,
+            most=most if place < fold else 0,
+            wraps=place < wrap,
+            bottom=place < bottom,
+        )
         for place, head in enumerate(headings)
     ]
     return Table(
-        [titles, *(replace(each, most=most if each.fold else 0) for each in columns)],
+        [titles, *columns],
         rows,
         style=lambda row: "" if row[1] else "bold",
     )

@@ -58,7 +58,7 @@ class TextTable:
             rich.add_column(
                 (NameText if column.fold else Text)(column.heading, style="bold"),
                 justify="right" if column.right else "left",
-                no_wrap=not column.fold,
+                no_wrap=not (column.fold or column.wraps),
                 overflow="fold" if column.fold else "ellipsis",
                 max_width=column.most or None,
                 vertical="bottom" if column.bottom else "top",

@@ -189,7 +189,7 @@ def _difference_table(difference: FunctionDifference) -> Table[TitledRow]:
             verdict = Text(change.verdict, style=_STYLES[change.verdict])
             rows.append((f"  {change_title(change)}", (before, after, change_text(change), verdict)))
     heads = ["\n".join(heading(function, sides)) for function in sides]
-    return titled_table([*heads, "change", " "], rows, bottom=2, least=_TITLE_WIDTH - _GAP)
+    return titled_table([*heads, "change", " "], rows, wrap=2, bottom=2, least=_TITLE_WIDTH - _GAP)
 
 
 def _no_axes(op: str) -> dict[str, None]:
