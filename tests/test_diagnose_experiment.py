@@ -13,7 +13,7 @@ from gdnbench.catalog.resolve import resolve_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.rules import RULES, rank
+from gdnbench.diagnose.gather import RULES, rank
 from gdnbench.measure.request import choose_settings as settings_of_run
 from gdnbench.measure.request import make_request, parse_workloads
 from gdnbench.measure.sweep_request import choose_sweep_settings, make_sweep_request

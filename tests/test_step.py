@@ -19,11 +19,11 @@ from gdnbench.measure.protocol import Examined, Sampled
 from gdnbench.measure.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.model.status import Status
 from gdnbench.report.step import explain
-from gdnbench.step.measure import StepPlan, measure_plan
-from gdnbench.step.native.loop import CLoop, Launch, NoCompilerError, build_loop, listed
+from gdnbench.step.measure import measure_plan
 from gdnbench.step.plan import (
     L2,
     Quantity,
+    StepPlan,
     StepSettings,
     StepTask,
     Way,
@@ -31,6 +31,7 @@ from gdnbench.step.plan import (
     make_cases,
     parse_names,
 )
+from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.step import read_steps, write_steps
 

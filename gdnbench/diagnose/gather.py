@@ -1,9 +1,15 @@
-"""Gathers the evidence on a kernel: stored counters, stored times, and the compiler's numbers."""
+"""Gathers the evidence on a kernel, stored counters and times and the compiler's numbers, and ranks the causes in it.
+
+A cause's share is the share of the kernel's time that it explains, so that causes of all rules can be ranked. With
+counters it is a part of the launch's cycles as `CycleBreakdown` divides them. Without, it is a difference of measured
+times, or a bound that follows from the code, and the cause's basis says which. Unknown values are NaN, which fails
+every comparison.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -13,8 +19,27 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.resolve import find_op
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.evidence import Cause, Evidence
+from gdnbench.diagnose.latency import (
+    barriers,
+    idle_sms,
+    latency,
+    launch_bound,
+    limited_occupancy,
+    many_launches,
+    too_few_warps,
+    uneven_sms,
+)
 from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
+from gdnbench.diagnose.throughput import (
+    bandwidth,
+    bank_conflicts,
+    compute,
+    lowered_clock,
+    narrow_loads,
+    spilling,
+    uncoalesced,
+)
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
 from gdnbench.inspect.compiled import (
     BuildOutcome,
@@ -315,3 +340,40 @@ def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, CatalogEntry
 
 def _is_here(row: Measurement, entries: Mapping[str, CatalogEntry]) -> bool:
     return row.case.variant.kernel in entries
+
+
+CauseRule = Callable[[Evidence], Cause | None]
+
+LEAST_SHARE = 0.05
+"""Smaller shares of the time are not reported: ncu's counters differ by some per cent from launch to launch."""
+
+MOST_FINDINGS = 3
+"""A fourth cause is rarely the next thing to try."""
+
+RULES: tuple[CauseRule, ...] = (
+    too_few_warps,
+    many_launches,
+    latency,
+    idle_sms,
+    uneven_sms,
+    limited_occupancy,
+    bandwidth,
+    compute,
+    launch_bound,
+    spilling,
+    uncoalesced,
+    bank_conflicts,
+    barriers,
+    narrow_loads,
+    lowered_clock,
+)
+"""Every rule; on a tie of shares, the earlier one ranks first."""
+
+
+def rank(evidence: Evidence) -> tuple[Cause, ...]:
+    """Returns the causes that explain most of the kernel's time, the largest first."""
+    alone = many_launches(evidence)
+    if alone and alone.share >= LEAST_SHARE:  # the counters are of one launch only
+        return (alone,)
+    found = [finding for rule in RULES if (finding := rule(evidence)) and finding.share >= LEAST_SHARE]
+    return tuple(sorted(found, key=lambda finding: -finding.share)[:MOST_FINDINGS])

@@ -14,8 +14,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import label_parts
 from gdnbench.catalog.select import find_broken
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.gather import Question, gather
-from gdnbench.diagnose.rules import rank
+from gdnbench.diagnose.gather import Question, gather, rank
 from gdnbench.errors import GdnbenchError
 from gdnbench.measure.conclude import overall_ratio
 from gdnbench.measure.observer import Observer, PassingObserver

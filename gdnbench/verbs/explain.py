@@ -46,8 +46,7 @@ def explain(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.resolve import resolve_op
-    from gdnbench.diagnose.gather import Question, gather
-    from gdnbench.diagnose.rules import rank
+    from gdnbench.diagnose.gather import Question, gather, rank
     from gdnbench.render.output import print_answer
     from gdnbench.report.explain import explained_answer
     from gdnbench.verbs.progress import watch

@@ -71,8 +71,8 @@ def step(
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.exit_code import exit_code_of_statuses
     from gdnbench.report.step import print_step
-    from gdnbench.step.measure import StepPlan, measure_plan
-    from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names
+    from gdnbench.step.measure import measure_plan
+    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, cases_asked, make_cases, parse_names
     from gdnbench.verbs.progress import watch
 
     names = terms(kernels, kernel)

@@ -22,8 +22,8 @@ from gdnbench.measure.worker.cold import raise_clock
 from gdnbench.measure.worker.device import CudaDevice, capture
 from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel
 from gdnbench.model.status import Status
-from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask
+from gdnbench.step.worker.loop import CLoop, Launch, LaunchRefusedError, listed
 
 HOST, GAP = "host", "gap"
 Many = Callable[[], object]

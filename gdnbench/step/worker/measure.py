@@ -32,10 +32,19 @@ from gdnbench.measure.worker.harness_kernels import OWN_PREFIX, BlockingKernel, 
 from gdnbench.model.case import Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.step.native.loop import CLoop, NoCompilerError
 from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
-from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError, most_set_aside, set_aside
-from gdnbench.step.worker.paths import Enqueue, make_path
+from gdnbench.step.worker.layers import (
+    Chain,
+    Enqueue,
+    Layers,
+    NotLaunchedError,
+    StandIn,
+    WrongError,
+    make_path,
+    most_set_aside,
+    set_aside,
+)
+from gdnbench.step.worker.loop import CLoop, NoCompilerError
 
 WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
 RECORDED = 4  # steps of a round whose kernels CUPTI times
