@@ -64,11 +64,6 @@ class _Exit(IntEnum):
     NO_MODULE = 3
 
 
-def load_report(path: Path, ncu: Path | None) -> NcuReport:
-    """Reads a report, or stored profiles; raises as `read_any`."""
-    return NcuReport(path, read_any(path, ncu))
-
-
 def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
     """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines decide which.
 
@@ -300,7 +295,7 @@ def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer:
     A kernel that is named twice is profiled twice. Raises MachineError if a kernel is to be profiled without a GPU or
     ncu; ProfilerError if a file is not a report, or profiling fails.
     """
-    found = {source: load_report(source, request.ncu) for source in sources if isinstance(source, Path)}
+    found = {source: NcuReport(source, read_any(source, request.ncu)) for source in sources if isinstance(source, Path)}
     cases = [source for source in sources if isinstance(source, Case)]
     collected = iter(_profile_cases(request, cases, observer) if cases else ())
     return tuple(found[source] if isinstance(source, Path) else next(collected) for source in sources)
