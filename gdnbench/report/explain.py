@@ -22,7 +22,7 @@ from gdnbench.profile.ncu.profile import estimated_speedups
 from gdnbench.render.console import plain_table
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import OTHER_CODE, other_code, time_text
-from gdnbench.report.counters import rule_text, value_text
+from gdnbench.report.ncu import rule_text, value_text
 
 
 def explained_answer(

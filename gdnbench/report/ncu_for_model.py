@@ -26,8 +26,15 @@ from gdnbench.render.console import print_text
 from gdnbench.render.table import Answer
 from gdnbench.render.units import CodeOf, other_code
 from gdnbench.report.budget import CounterView, Line, fit
-from gdnbench.report.counters import change_text, rule_text, subject, value_text
-from gdnbench.report.ncu import difference_document, function_document, is_changed
+from gdnbench.report.ncu import (
+    change_text,
+    difference_document,
+    function_document,
+    is_changed,
+    rule_text,
+    subject,
+    value_text,
+)
 
 NO_TIME = "// ncu's duration is of a replay after a flush of the caches: compare it with other ncu durations alone"
 

@@ -44,7 +44,6 @@ from gdnbench.profile.process import (
     DOMAIN,
     Instrumentation,
     NvtxRange,
-    ProfileTask,
     choose_case,
     choose_gpu,
     make_assignment,
@@ -301,60 +300,34 @@ def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer:
     return tuple(found[source] if isinstance(source, Path) else next(collected) for source in sources)
 
 
-@dataclass(frozen=True)
-class Collector:
-    """Profiles kernels on one GPU, with a time limit `limit_s` for each."""
-
-    gpu: Gpu
-    ncu: Path
-    profiles: Path
-    limit_s: float
-    observer: Observer
-
-    def collect(self, assignments: Sequence[ProfileTask]) -> tuple[NcuReport, ...]:
-        """Profiles kernels one after another, while no other gdnbench process has the GPU.
-
-        Raises ProfilerError if ncu or a worker fails, MachineError if the folder cannot be written; earlier reports
-        stay.
-        """
-        with alone_on(self.gpu, self.observer):
-            self.observer.begin("profile", len(assignments))
-            return tuple(self._collect(assignment) for assignment in assignments)
-
-    def _collect(self, assignment: ProfileTask) -> NcuReport:
-        case = assignment.case
-        self.observer.step(f"{case.label} {case.workload}")
-        folder = make_folder(self.profiles, "ncu", case.label)
-        stem = unused_name(folder, case, self.gpu.slug, ".ncu-rep")
-        path = folder / f"{stem}.ncu-rep"
-        ended = run_worker(assignment, self.gpu, limit_s=self.limit_s, wrapper=ncu_command(self.ncu, path))
-        if ended.returncode or not path.is_file():
-            raise failure_of(ended)
-        profiles = tuple(_with_case(profile, assignment) for profile in read_any(path, self.ncu))
-        write_profiles(folder / f"{stem}.csv", profiles)
-        self.observer.advance()
-        return NcuReport(path, profiles)
-
-
-def _with_case(profile: LaunchProfile, assignment: ProfileTask) -> LaunchProfile:
-    """Sets the assignment's case, which some versions of ncu's module do not read from the NVTX range."""
-    case = assignment.case
-    return replace(profile, label=case.label, op=assignment.op, workload=case.workload, source=assignment.source)
-
-
 def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
     labels = [variant.label for variant in select_variants(request.catalog, request.op, name)]
     return tuple(choose_case(request.catalog, request.op, one, axes=request.axes, gpu=request.gpu) for one in labels)
 
 
 def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
-    gpu = choose_gpu(request.gpu, "profiling", _ELSEWHERE)
-    collector = Collector(gpu, need_ncu(request.ncu), request.profiles, request.limit_s, observer)
-    errands = [
-        make_assignment(request.catalog, case, Instrumentation.LAUNCH, seed=request.seed, launches=request.repeat)
-        for case in cases
-    ]
-    return collector.collect(errands)
+    """Profiles kernels one after another; the reports of those before a failing one stay."""
+    gpu, ncu = choose_gpu(request.gpu, "profiling", _ELSEWHERE), need_ncu(request.ncu)
+    with alone_on(gpu, observer):
+        observer.begin("profile", len(cases))
+        return tuple(_profile_case(request, case, gpu, ncu, observer) for case in cases)
+
+
+def _profile_case(request: NcuRequest, case: Case, gpu: Gpu, ncu: Path, observer: Observer) -> NcuReport:
+    observer.step(f"{case.label} {case.workload}")
+    folder = make_folder(request.profiles, "ncu", case.label)
+    stem = unused_name(folder, case, gpu.slug, ".ncu-rep")
+    path = folder / f"{stem}.ncu-rep"
+    task = make_assignment(request.catalog, case, Instrumentation.LAUNCH, seed=request.seed, launches=request.repeat)
+    ended = run_worker(task, gpu, limit_s=request.limit_s, wrapper=ncu_command(ncu, path))
+    if ended.returncode or not path.is_file():
+        raise failure_of(ended)
+    # Some versions of ncu's module do not read the case from the NVTX range.
+    known: dict[str, Any] = {"label": case.label, "op": task.op, "workload": case.workload, "source": task.source}
+    profiles = tuple(replace(profile, **known) for profile in read_any(path, ncu))
+    write_profiles(folder / f"{stem}.csv", profiles)
+    observer.advance()
+    return NcuReport(path, profiles)
 
 
 if __name__ == "__main__":
