@@ -28,8 +28,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import parse_workloads
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import MachineError
-from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.lock import alone_on
+from gdnbench.machine.gpus import alone_on, list_gpus, select_gpu
 from gdnbench.measure.schedule import FixedRounds, most_placed_bytes
 from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.case import Case

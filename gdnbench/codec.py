@@ -37,7 +37,7 @@ def decode_json(text: bytes | str, schema: type[T]) -> T:
     try:
         return msgspec.json.decode(text, type=schema)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(_told(error)) from error
+        raise SchemaError(_message(error)) from error
     except RecursionError as error:
         raise SchemaError("lists or objects are nested too deeply") from error
 
@@ -65,12 +65,12 @@ def _convert(value: Any, schema: type[T], *, strict: bool) -> T:
     try:
         return msgspec.convert(value, schema, strict=strict)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SchemaError(_told(error)) from error
+        raise SchemaError(_message(error)) from error
     except RecursionError as error:
         raise SchemaError("lists or objects are nested too deeply") from error
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Returns `field: why` of msgspec's ``why - at `$.field` `` and ``why - at `key` in `$.field` ``."""
     found = _PLACE.fullmatch(str(error))
     why = _PATTERN.sub("Expected text of another form", found["why"] if found else str(error))

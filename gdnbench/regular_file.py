@@ -85,5 +85,5 @@ def _check(found: os.stat_result, path: Path, most_bytes: int) -> None:
 
 
 def _too_large(path: Path, most_bytes: int) -> TooLargeError:
-    told = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes:,} bytes"
-    return TooLargeError(errno.EFBIG, f"it holds more than {told}, which no such file does", str(path))
+    limit = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes:,} bytes"
+    return TooLargeError(errno.EFBIG, f"it holds more than {limit}, which no such file does", str(path))

@@ -14,9 +14,9 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {nouns or f'{noun}s'}"
 
 
-def half_interval(half: float, told: Callable[[float], str]) -> str:
+def half_interval(half: float, text_of: Callable[[float], str]) -> str:
     """Formats a relative half width by `told`: `±0.27%`, `±>900%` above the widest, empty if infinite."""
-    return f"±{told(half)}" if half <= _WIDEST else f"±>{_WIDEST:.0%}" if math.isfinite(half) else ""
+    return f"±{text_of(half)}" if half <= _WIDEST else f"±>{_WIDEST:.0%}" if math.isfinite(half) else ""
 
 
 def first_of(values: Sequence[str], most: int = 12) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 
 from gdnbench.analyse.analysis import analyse
 from gdnbench.analyse.rounds import Collected
-from gdnbench.calibrate.measure import comparisons_of
-from gdnbench.calibrate.plan import TARGETS, chain_of, choose_subject
+from gdnbench.calibrate.measure import TARGETS, chain_of, choose_subject, comparisons_of
 from gdnbench.measure.run import Finished
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status

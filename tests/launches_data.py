@@ -6,7 +6,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.case import Case
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
-from gdnbench.profile.proton.recording import PLAIN, Recording
+from gdnbench.profile.recording import PLAIN, Recording
 
 TOYS = Path(__file__).parent / "toys"
 RECORDED = Path(__file__).parent / "data" / "ncu"

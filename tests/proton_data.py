@@ -8,7 +8,7 @@ from decode_workloads import decode_at
 
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
-from gdnbench.profile.proton.recording import Recording
+from gdnbench.profile.recording import Recording
 
 RECORDED = Path(__file__).parent / "data" / "proton"
 CLOCK32 = RECORDED / "clock32.chrome_trace.gz"  # decode-triton at B=1: 4 launches, 4 warps of each of 4 blocks

@@ -3,7 +3,7 @@
 import numpy as np
 from decode_workloads import decode_at
 
-from gdnbench.profile.phases.stamps import HEAD, StampedKernel, Stamps
+from gdnbench.profile.stamps import HEAD, StampedKernel, Stamps
 
 MHZ = 1500
 STEP_NS = 32

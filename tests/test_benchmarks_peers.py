@@ -41,7 +41,7 @@ from benchmarks.peers.facts import Facts, disagreement, facts_path, read_facts  
 from benchmarks.peers.pilot import Planted, Rung  # noqa: E402
 from benchmarks.peers.records import Line  # noqa: E402
 from benchmarks.peers.rules import Judgement, Outcome  # noqa: E402
-from gdnbench.calibrate.plan import PLANTED_ROOT  # noqa: E402
+from gdnbench.calibrate.measure import PLANTED_ROOT  # noqa: E402
 from gdnbench.catalog.catalog import default_roots  # noqa: E402
 from gdnbench.launch.workspace import Workspace  # noqa: E402
 from gdnbench.process.command import Completed  # noqa: E402

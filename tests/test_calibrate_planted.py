@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gdnbench.calibrate.plan import KERNEL, LADDER, PLANTED_ROOT
+from gdnbench.calibrate.measure import KERNEL, LADDER, PLANTED_ROOT
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.cubin import disassemble
 from gdnbench.codegen.nvrtc import compile_cuda

@@ -7,8 +7,18 @@ import pytest
 from calibration_data import SimulatedMachine, calibration, chains_of, comparisons, subject
 from scipy.special import stdtrit
 
-from gdnbench.calibrate.measure import comparisons_of, equal_rates, normal_deviate, planted_rates
-from gdnbench.calibrate.plan import LADDER, TARGETS, chain_of, choose_chains, pilot_plan, run_plan
+from gdnbench.calibrate.measure import (
+    LADDER,
+    TARGETS,
+    chain_of,
+    choose_chains,
+    comparisons_of,
+    equal_rates,
+    normal_deviate,
+    pilot_plan,
+    planted_rates,
+    run_plan,
+)
 from gdnbench.errors import MachineError
 from gdnbench.model.status import Role
 from gdnbench.stats.paired import PairedLogRatio

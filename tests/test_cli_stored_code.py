@@ -26,8 +26,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.ncu.store import read_profiles
-from gdnbench.profile.proton.recording import Recording
-from gdnbench.profile.proton.trace import write_trace
+from gdnbench.profile.recording import read_recording, write_trace
 from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
@@ -153,20 +152,17 @@ def test_of_a_dispatcher_the_code_is_that_of_what_it_picks(command_line, mine, w
 def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_line, mine, monkeypatch, with_gpu):
     told = []
 
-    def stamped(assignment, gpu, *, limit_s):
-        told.append(assignment)
-        made = about(label=assignment.case.label, source=assignment.source)
-        replace(stamps(launches=5), about=made).write(Path(assignment.result))
+    def worker(task, gpu, *, limit_s):
+        told.append(task)
+        if task.result.endswith(".npz"):
+            made = about(label=task.case.label, source=task.source)
+            replace(stamps(launches=5), about=made).write(Path(task.result))
+        else:
+            changes = {"trace": "", "sm_mhz": (), "launches": 0, "times_us": {"plain": [5.0]}}
+            recording(case=task.case, source=task.source, **changes).write(Path(task.result))
         return Completed(0, "")
 
-    def recorded(assignment, gpu, *, limit_s):
-        told.append(assignment)
-        changes = {"trace": "", "sm_mhz": (), "launches": 0, "times_us": {"plain": [5.0]}}
-        recording(case=assignment.case, source=assignment.source, **changes).write(Path(assignment.result))
-        return Completed(0, "")
-
-    monkeypatch.setattr("gdnbench.profile.phases.collect.run_worker", stamped)
-    monkeypatch.setattr("gdnbench.profile.proton.recording.run_worker", recorded)
+    monkeypatch.setattr("gdnbench.profile.collect.run_worker", worker)
     code, out, err = command_line("proton", "decode-mine", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     assert json.loads(out)[0]["code"] == "current"
@@ -176,7 +172,7 @@ def test_phases_and_proton_hand_the_code_to_the_worker_that_writes_it(command_li
     code, out, err = command_line("proton", "decode-triton", "--profiles", mine.profiles, "--json")
     assert code == ExitCode.OK, err
     [path] = (mine.profiles / "proton" / "decode-triton").glob("*.json")
-    assert Recording.read(path).source == mine.source("decode-triton") == told[1].source
+    assert read_recording(path).source == mine.source("decode-triton") == told[1].source
 
 
 TABLE = """

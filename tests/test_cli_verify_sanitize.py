@@ -49,7 +49,7 @@ def verify(command_line, monkeypatch, tmp_path, verified):
             fake_sanitizer(tmp_path, **reports)
             monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         else:
-            monkeypatch.setattr("gdnbench.profile.sanitizer.check.find_sanitizer", lambda: None)
+            monkeypatch.setattr("gdnbench.profile.sanitizer.find_sanitizer", lambda: None)
         return command_line("verify", "decode-v4", "--sanitize", *arguments)
 
     return call

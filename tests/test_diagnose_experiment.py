@@ -13,7 +13,7 @@ from gdnbench.catalog.request import make_request, parse_workloads
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose import experiment
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.rules import RULES, rank
+from gdnbench.diagnose.gather import RULES, rank
 from gdnbench.measure.plan import choose_sweep_settings, make_sweep_request
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import Gpu

@@ -8,7 +8,7 @@ import pytest
 from committed import results_until
 from diagnose_data import coded, in_order, measured, recorded
 
-from gdnbench.diagnose.rules import LEAST_SHARE, MOST_FINDINGS, RULES, rank
+from gdnbench.diagnose.gather import LEAST_SHARE, MOST_FINDINGS, RULES, rank
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import CAUSES as CAUSES_OF_HINTS
 from gdnbench.profile.ncu.profile import Metric

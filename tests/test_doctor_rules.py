@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gdnbench.doctor import hardware, software
-from gdnbench.doctor.check import Level
-from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
+from gdnbench.doctor import checks, software
+from gdnbench.doctor.checks import check_absence, check_driver, check_gpu
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.doctor.software import check_python, check_torch
+from gdnbench.doctor.software import Level, check_python, check_torch
 from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
@@ -86,120 +85,104 @@ def test_a_prohibited_gpu_stops_only_who_chose_it(is_chosen):
     assert check.is_fatal is is_chosen
 
 
-@pytest.mark.parametrize(
-    ("supported", "nvrtc", "level"),
-    [("13.0", "13.0.88", "ok"), ("13.0", "13.2.1", "ok"), ("13.0", None, "ok"), ("12.8", "13.0.88", "fail")],
-)
-def test_driver(supported, nvrtc, level):
-    check = check_driver(GpuState(driver_version="570.1", cuda_driver_version=supported), nvrtc)
-    assert check.level == level
-    assert check.is_fatal == (level == "fail")
+def driver(cuda, nvrtc="13.0.88"):
+    return check_driver(GpuState(driver_version="570.1", cuda_driver_version=cuda), nvrtc)
 
 
-def test_an_old_driver_is_told_which_to_install():
-    assert "580" in check_driver(GpuState(cuda_driver_version="12.8"), "13.0.88").remedy
+def without_torch(problem):
+    return check_torch(LoadResult(problem), None, None)
 
 
-def test_a_silent_driver():
-    assert check_driver(GpuState(), "13.0").level is Level.WARN
+def broken_torch(driver_cuda, **told):
+    return check_torch(LoadResult(**{"version": "2.13.0", "cuda": "13.0", **told}), H200, driver_cuda)
 
 
-def test_no_gpu_says_what_works():
-    check = check_absence([], [])
-    assert check.level is Level.WARN
-    assert "gdnbench run" in check.finding
+def counters(params, capabilities, version):
+    return software.check_counters(f"Other: 1\n{params}", f"Name:\tx\nCapEff:\t{capabilities}\n", version)
 
 
-def test_a_hidden_gpu_is_named():
-    assert "CUDA_VISIBLE_DEVICES hides what there is (0: NVIDIA H200)" in check_absence([H200], []).finding
-
-
-def test_a_container_without_nvml():
-    assert "NVIDIA_DRIVER_CAPABILITIES" in check_absence([], TORCH.gpus).remedy
+BROKEN, MISSING = LoadResult("ImportError: x"), LoadResult("ModuleNotFoundError: x")
+NO_NVBENCH = LoadResult("ImportError: … Original error: libnvbench.so: no")
+CONTAINER = "NVIDIA_DRIVER_CAPABILITIES"
+SYS_ADMIN, PERFMON, NEITHER = f"{1 << 21:016x}", f"{1 << 38:016x}", f"{(1 << 20) | (1 << 39):016x}"
+FREE, ADMIN = "RmProfilingAdminOnly: 0\n", "RmProfilingAdminOnly: 1\n"
+ALLOW = "NVreg_RestrictProfilingToAdminUsers=0"
 
 
 @pytest.mark.parametrize(
-    ("torch", "gpu", "driver_cuda", "words"),
+    ("check", "level", "said"),
     [
-        (LoadResult("ModuleNotFoundError: No module named 'torch'"), None, None, "not installed"),
-        (LoadResult("ImportError: libtorch.so"), None, None, "does not load: ImportError: libtorch.so"),
-        (LoadResult("it did not load in 120 s"), H200, "13.0", "120 s"),
-        (LoadResult(version="2.13.0+cpu", gpu_problem="AssertionError"), H200, "13.0", "built for the CPU"),
-        (LoadResult(version="2.13.0", cuda="13.0", gpu_problem="x"), H200, "12.8", "goes up to CUDA 12.8"),
-        (LoadResult(version="2.13.0", cuda="13.0", gpu_problem="no kernel image"), H200, "13.0", "no kernel image"),
+        (driver("13.0"), "ok", "for CUDA up to 13.0"),
+        (driver("13.0", "13.2.1"), "ok", ""),
+        (driver("13.0", None), "ok", ""),
+        (driver("12.8"), "fatal", "580"),
+        (check_driver(GpuState(), "13.0"), "warn", "does not say its CUDA"),
+        (check_absence([], []), "warn", "gdnbench run"),
+        (check_absence([H200], []), "warn", "CUDA_VISIBLE_DEVICES hides what there is (0: NVIDIA H200)"),
+        (check_absence([], TORCH.gpus), "warn", CONTAINER),
+        (without_torch("ModuleNotFoundError: No module named 'torch'"), "fatal", "not installed"),
+        (without_torch("ImportError: libtorch.so"), "fatal", "does not load: ImportError: libtorch.so"),
+        (check_torch(LoadResult("it did not load in 120 s"), H200, "13.0"), "fatal", "120 s"),
+        (broken_torch("13.0", cuda=None, gpu_problem="AssertionError"), "fatal", "built for the CPU"),
+        (broken_torch("12.8", gpu_problem="x"), "fatal", "goes up to CUDA 12.8"),
+        (broken_torch("13.0", gpu_problem="no kernel image"), "fatal", "no kernel image"),
+        (check_torch(TORCH, H200, "13.0"), "ok", "computes on the NVIDIA H200"),
+        (check_torch(CPU_TORCH, None, None), "ok", "2.13.0+cpu, built for the CPU"),
+        (check_torch(TORCH, None, None), "ok", ""),
+        (software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None), "ok", "libcuda.so.1"),
+        (software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200), "fatal", CONTAINER),
+        (software.check_nvbench(LoadResult(), LoadResult(), "0.3.0", H200), "ok", ""),
+        (software.check_nvbench(NO_NVBENCH, LoadResult(), "0.3.0", H200), "fatal", "load: libnvbench.so: no"),
+        (software.check_nvbench(MISLEADING, NO_LIBCUDA, None, H200), "fatal", "not installed"),
+        (software.check_nvbench(MISLEADING, NO_LIBCUDA, None, None), "warn", "not installed"),
+        (software.check_triton(BROKEN), "warn", ""),
+        (software.check_triton(MISSING), "warn", "pip install triton"),
+        (software.check_nvrtc(BROKEN, "1.2", "13.0.88"), "warn", ""),
+        (software.check_nvrtc(BROKEN, "1.2", None), "warn", "pip install nvidia-cuda-nvrtc"),
+        (software.check_nvrtc(BROKEN, None, None), "warn", "pip install cuda-core nvidia-cuda-nvrtc"),
+        (software.check_nvrtc(LoadResult(), "1.2", "13.0.88"), "ok", ""),
+        (software.check_fla(None), "warn", "pip install 'gdnbench[fla]'"),
+        (software.check_fla("0.6.0"), "ok", ""),
+        (software.check_compilers("/usr/bin/gcc", "/usr/bin/g++", True, True), "ok", "gcc, g++ and Python.h"),
+        (software.check_compilers(None, "g++", False, False), "ok", "g++"),
+        (software.check_compilers(None, "g++", True, True), "warn", "no C compiler"),
+        (software.check_compilers("gcc", "g++", False, True), "warn", "no Python.h"),
+        (software.check_compilers("gcc", None, True, False), "warn", "no C++ compiler"),
+        (software.check_nvcc(None, ""), "ok", "not found"),
+        (software.check_nvcc("/bin/nvcc", "Cuda compilation tools, release 13.0, V13.0.88"), "ok", "13.0,"),
+        (software.check_nvcc("/bin/nvcc", ""), "ok", ""),
+        (software.check_ncu(None, ""), "warn", "not found"),
+        (software.check_ncu(Path("/ncu"), ""), "warn", "does not run"),
+        (software.check_ncu(Path("/ncu"), "Version 2025.3.1.0 (build 36398880)"), "ok", "2025.3.1.0 "),
+        (counters(FREE, NEITHER, "580.1"), "ok", ""),
+        (counters(ADMIN, SYS_ADMIN, "535.1"), "ok", ""),
+        (counters(ADMIN, PERFMON, "580.1"), "ok", ""),
+        (counters(ADMIN, PERFMON, "550.1"), "warn", ALLOW),
+        (counters(ADMIN, NEITHER, "580.1"), "warn", ALLOW),
+        (counters(ADMIN, NEITHER, None), "warn", ALLOW),
+        (counters("", SYS_ADMIN, "580.1"), "warn", ALLOW),
+        (software.check_cupti("13.0.85", "13.0", "13.0"), "ok", ""),
+        (software.check_cupti("13.0.85", "13.0", "13.2"), "ok", ""),
+        (software.check_cupti("13.4.0", "13.0", "13.0"), "warn", "built for CUDA 13.0"),
+        (software.check_cupti("13.0.85", "13.0", "12.8"), "warn", "goes up to CUDA 12.8"),
+        (software.check_cupti(None, "13.0", "13.0"), "ok", ""),
+        (software.check_cupti("13.0.85", None, None), "ok", ""),
+        (check_python(), "ok", ""),
+        (check_python((3, 10), "3.10.1"), "fatal", "3.10.1 is older"),
+        (checks.check_disk(10**12), "ok", ""),
+        (checks.check_disk(2 * 10**9), "ok", ""),
+        (checks.check_disk(19 * 10**8), "warn", "free some"),
+        (checks.check_disk(10**8), "fatal", "free some"),
     ],
 )
-def test_without_torch_nothing_can_be_measured(torch, gpu, driver_cuda, words):
-    check = check_torch(torch, gpu, driver_cuda)
-    assert check.is_fatal
-    assert words in check.finding
-    assert check.remedy
+def test_each_fact_has_its_level_and_what_to_do(check, level, said):
+    assert (check.level, check.is_fatal) == ("fail" if level == "fatal" else level, level == "fatal")
+    assert said in f"{check.finding} {check.remedy}"
+    assert check.level is not Level.FAIL or check.remedy
 
 
-def test_a_healthy_torch():
-    assert "computes on the NVIDIA H200" in check_torch(TORCH, H200, "13.0").finding
-    assert check_torch(CPU_TORCH, None, None).finding == "2.13.0+cpu, built for the CPU"
-    assert check_torch(TORCH, None, None).level is Level.OK
-
-
-def test_nvbench_without_a_driver_is_told_truly():
-    check = software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None)
-    assert check.level is Level.OK
-    assert "libcuda.so.1" in check.finding
-    assert "CUDA version" not in check.finding
-
-
-def test_nvbench_beside_a_gpu():
-    assert software.check_nvbench(LoadResult(), LoadResult(), "0.3.0", H200).level is Level.OK
-    container = software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", H200)
-    assert container.is_fatal
-    assert "NVIDIA_DRIVER_CAPABILITIES" in container.remedy
-    broken = software.check_nvbench(
-        LoadResult("ImportError: … Original error: libnvbench.so: no"), LoadResult(), "0.3.0", H200
-    )
-    assert broken.is_fatal
-    assert broken.finding == "0.3.0, does not load: libnvbench.so: no"
-
-
-@pytest.mark.parametrize(("gpu", "level"), [(H200, "fail"), (None, "warn")])
-def test_nvbench_not_installed(gpu, level):
-    assert software.check_nvbench(MISLEADING, NO_LIBCUDA, None, gpu).level == level
-
-
-def test_optional_libraries_only_warn():
-    broken = LoadResult("ImportError: x")
-    assert software.check_triton(broken).level is Level.WARN
-    assert software.check_triton(LoadResult("ModuleNotFoundError: x")).remedy == "pip install triton"
-    assert software.check_nvrtc(broken, "1.2", "13.0.88").level is Level.WARN
-    assert software.check_nvrtc(broken, "1.2", None).remedy == "pip install nvidia-cuda-nvrtc"
-    assert software.check_nvrtc(broken, None, None).remedy == "pip install cuda-core nvidia-cuda-nvrtc"
-    assert software.check_nvrtc(LoadResult(), "1.2", "13.0.88").level is Level.OK
-    assert software.check_fla(None).remedy == "pip install 'gdnbench[fla]'"
-    assert software.check_fla("0.6.0").level is Level.OK
-
-
-@pytest.mark.parametrize(
-    ("c", "cpp", "headers", "has_gpu", "words"),
-    [
-        ("/usr/bin/gcc", "/usr/bin/g++", True, True, "gcc, g++ and Python.h"),
-        (None, "g++", False, False, "g++"),
-        (None, "g++", True, True, "no C compiler"),
-        ("gcc", "g++", False, True, "no Python.h"),
-        ("gcc", None, True, False, "no C++ compiler"),
-    ],
-)
-def test_compilers(c, cpp, headers, has_gpu, words):
-    check = software.check_compilers(c, cpp, headers, has_gpu)
-    assert words in check.finding
-    assert check.level == ("warn" if words.startswith("no ") else "ok")
-
-
-def test_nvcc_is_never_needed():
-    assert software.check_nvcc(None, "").level is Level.OK
-    assert software.check_nvcc("/bin/nvcc", "Cuda compilation tools, release 13.0, V13.0.88").finding.startswith(
-        "13.0,"
-    )
-    assert software.check_nvcc("/bin/nvcc", "").level is Level.OK
+def test_without_a_driver_nvbench_does_not_blame_the_cuda_version():
+    assert "CUDA version" not in software.check_nvbench(MISLEADING, NO_LIBCUDA, "0.3.0", None).finding
 
 
 def test_finds_the_newest_ncu(tmp_path, monkeypatch):
@@ -218,67 +201,13 @@ def test_the_path_comes_first(tmp_path, monkeypatch):
     assert software.find_ncu() == ncu
 
 
-def test_ncu(tmp_path):
-    assert software.check_ncu(None, "").level is Level.WARN
-    assert software.check_ncu(tmp_path, "").level is Level.WARN
-    assert software.check_ncu(tmp_path, "Version 2025.3.1.0 (build 36398880)").finding.startswith("2025.3.1.0 ")
-
-
-SYS_ADMIN, PERFMON, NEITHER = f"{1 << 21:016x}", f"{1 << 38:016x}", f"{(1 << 20) | (1 << 39):016x}"
-
-
-@pytest.mark.parametrize(
-    ("params", "capabilities", "driver", "level"),
-    [
-        ("RmProfilingAdminOnly: 0\n", NEITHER, "580.1", "ok"),
-        ("RmProfilingAdminOnly: 1\n", SYS_ADMIN, "535.1", "ok"),
-        ("RmProfilingAdminOnly: 1\n", PERFMON, "580.1", "ok"),
-        ("RmProfilingAdminOnly: 1\n", PERFMON, "550.1", "warn"),
-        ("RmProfilingAdminOnly: 1\n", NEITHER, "580.1", "warn"),
-        ("RmProfilingAdminOnly: 1\n", NEITHER, None, "warn"),
-        ("", SYS_ADMIN, "580.1", "warn"),
-    ],
-)
-def test_permission_to_read_counters(params, capabilities, driver, level):
-    check = software.check_counters(f"Other: 1\n{params}", f"Name:\tx\nCapEff:\t{capabilities}\n", driver)
-    assert check.level == level
-    assert ("NVreg_RestrictProfilingToAdminUsers=0" in check.remedy) == (level == "warn")
-
-
-@pytest.mark.parametrize(
-    ("version", "torch_cuda", "driver_cuda", "level"),
-    [
-        ("13.0.85", "13.0", "13.0", "ok"),
-        ("13.0.85", "13.0", "13.2", "ok"),
-        ("13.4.0", "13.0", "13.0", "warn"),
-        ("13.0.85", "13.0", "12.8", "warn"),
-        (None, "13.0", "13.0", "ok"),
-        ("13.0.85", None, None, "ok"),
-    ],
-)
-def test_cupti(version, torch_cuda, driver_cuda, level):
-    assert software.check_cupti(version, torch_cuda, driver_cuda).level == level
-
-
-def test_python():
-    assert check_python().level is Level.OK
-    assert check_python((3, 10), "3.10.1").is_fatal
-
-
 def test_results(tmp_path):
-    assert hardware.check_results(tmp_path).finding == f"{tmp_path} can be written to"
+    assert checks.check_results(tmp_path).finding == f"{tmp_path} can be written to"
     deep = tmp_path / "a" / "b"
-    assert hardware.check_results(deep).finding == f"{deep} can be made"
+    assert checks.check_results(deep).finding == f"{deep} can be made"
     assert not any(tmp_path.iterdir())
     file = tmp_path / "file"
     file.touch()
-    assert hardware.check_results(file / "x").is_fatal
-    assert hardware.check_results(Path("/proc/none")).is_fatal
-    assert hardware.free_bytes(deep) > 0
-
-
-@pytest.mark.parametrize(("left", "level"), [(10**12, "ok"), (2 * 10**9, "ok"), (19 * 10**8, "warn"), (10**8, "fail")])
-def test_disk(left, level):
-    check = hardware.check_disk(left)
-    assert check.level == level
-    assert check.is_fatal == (level == "fail")
+    assert checks.check_results(file / "x").is_fatal
+    assert checks.check_results(Path("/proc/none")).is_fatal
+    assert checks.free_bytes(deep) > 0

@@ -8,7 +8,7 @@ from decode_workloads import decode_at
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import UsageError
 from gdnbench.inspect.compiled import choose_subjects
-from gdnbench.inspect.difference import find_counterparts
+from gdnbench.inspect.quantities import find_counterparts
 from gdnbench.model.kernel import TorchKernel
 
 CATALOG = load_catalog(default_roots()[:1])

@@ -8,14 +8,14 @@ import tempfile
 import pytest
 
 from gdnbench.errors import MachineError
-from gdnbench.machine.lock import gpu_lock
+from gdnbench.machine.gpus import gpu_lock
 from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb366f-1", (9, 0))
 OTHER_H200 = Gpu(1, "NVIDIA H200", "GPU-8ffb366f-2", (9, 0))
 HOLD = """
 import sys
-from gdnbench.machine.lock import gpu_lock
+from gdnbench.machine.gpus import gpu_lock
 from gdnbench.model.gpu import Gpu
 with gpu_lock(Gpu(0, "NVIDIA H200", "GPU-8ffb366f-1", (9, 0)), lambda: print("waiting", flush=True)):
     print("held", flush=True)

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from gdnbench.errors import GpuNotFoundError, UsageError
-from gdnbench.machine.gpus import select_cards, share_cores, usable_cores
-from gdnbench.machine.lock import gpu_lock
+from gdnbench.machine.gpus import gpu_lock, select_cards, share_cores, usable_cores
 from gdnbench.model.gpu import Gpu
 from gdnbench.verbs.parallel import card_arguments, card_jobs
 

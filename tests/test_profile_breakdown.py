@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gdnbench.profile.phases.analysis import BETWEEN, WHOLE, Breakdown
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown
 
 
 def rows(phases, totals, **more):

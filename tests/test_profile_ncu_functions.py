@@ -10,12 +10,12 @@ from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, with_value
 from gdnbench.errors import UsageError
 from gdnbench.profile.ncu.functions import compare_functions, functions_of, has_changed
 from gdnbench.profile.ncu.profile import NcuReport
-from gdnbench.profile.ncu.report import load_report
+from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import read_profiles
 
 
 def _functions(path):
-    return functions_of(load_report(path, None))
+    return functions_of(NcuReport(path, read_any(path)))
 
 
 def _of(profiles):

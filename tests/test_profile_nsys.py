@@ -6,7 +6,7 @@ import pytest
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, ProfilerError
 from gdnbench.model.gpu import Gpu
-from gdnbench.profile.nsys import find_nsys, record_timeline
+from gdnbench.profile.ncu.command import find_nsys, record_timeline
 from gdnbench.profile.process import Instrumentation, choose_case, make_assignment
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))

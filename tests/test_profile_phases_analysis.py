@@ -7,9 +7,9 @@ import pytest
 from stamps_data import MHZ, STEP_NS, about, records, specialised, stamps
 
 from gdnbench.errors import ProfilerError
-from gdnbench.profile.phases.analysis import BETWEEN, WHOLE, analyse
-from gdnbench.profile.phases.stamps import HEAD, SM, UNWRITTEN, Stamps
-from gdnbench.profile.phases.stamps import TOTAL as TOTAL_CYCLES
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, analyse
+from gdnbench.profile.stamps import HEAD, SM, UNWRITTEN, Stamps
+from gdnbench.profile.stamps import TOTAL as TOTAL_CYCLES
 
 
 def _rows(profile):

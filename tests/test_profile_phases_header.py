@@ -18,7 +18,7 @@ from gdnbench.codegen.sass import read_instructions
 from gdnbench.errors import BuildError, UsageError
 from gdnbench.model.case import Case
 from gdnbench.model.kernel import CudaKernel
-from gdnbench.profile.phases.collect import marked_launches
+from gdnbench.profile.collect import marked_launches
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from stamps_data import about, stamps
 
 from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError
-from gdnbench.profile.phases.stamps import read_stamps
+from gdnbench.profile.stamps import read_stamps
 
 
 def test_stamps_survive_the_file(tmp_path):

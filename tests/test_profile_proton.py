@@ -18,11 +18,11 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profile.process import Instrumentation, choose_case, make_assignment
-from gdnbench.profile.proton import recording as recorder
-from gdnbench.profile.proton.recording import Recording, load_profile
-from gdnbench.profile.proton.trace import kernel_durations_us
-from gdnbench.profile.proton.trace import write_trace as write_trace_file
+from gdnbench.process.events import Observer
+from gdnbench.profile.collect import ScopeRequest, collect_scopes
+from gdnbench.profile.process import choose_case
+from gdnbench.profile.recording import kernel_durations_us, load_profile, read_recording
+from gdnbench.profile.recording import write_trace as write_trace_file
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -32,13 +32,9 @@ def catalog():
     return load_catalog()
 
 
-def case_of(catalog, label, workload="B=1"):
-    return choose_case(catalog, "decode", label, axes=workload)
-
-
 def test_a_recording_survives_its_file(tmp_path):
     path = store(tmp_path, notes=("one",))
-    assert Recording.read(path) == recording(notes=("one",))
+    assert read_recording(path) == recording(notes=("one",))
 
 
 def test_a_stored_recording_opens_in_microseconds_of_its_own_clock(tmp_path):
@@ -246,52 +242,60 @@ def test_a_kernel_trace_that_lacks_launches_gives_no_times(tmp_path, content):
         kernel_durations_us(path, 20)
 
 
-def test_launches_are_as_many_as_asked_for_where_the_trace_stays_small(catalog):
-    said = []
-    assert recorder.limit_launches(catalog, case_of(catalog, "decode-triton"), 8, said.append) == 8
-    assert not said
+@pytest.fixture
+def collect(catalog, tmp_path, monkeypatch):
+    """Traces a kernel on an H200 that is not here, by a worker that is played; gives file, launches and notes."""
+    monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: [H200])
+
+    def run(label, axes="B=1", code=0, output=""):
+        launches, notes = [], []
+
+        def worker(task, gpu, *, limit_s):
+            launches.append(task.launches)
+            recording(op=task.op, case=task.case).write(Path(task.result))
+            return Completed(code, output)
+
+        monkeypatch.setattr("gdnbench.profile.collect.run_worker", worker)
+        observer = Observer()
+        observer.note = notes.append
+        case = choose_case(catalog, label.partition("-")[0], label, axes=axes)
+        [path] = collect_scopes(ScopeRequest(catalog, "auto", tmp_path, "", None, 0, 5.0), [case], observer)
+        return path, launches, notes
+
+    return run
 
 
-def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(catalog):
-    said = []
-    case = case_of(catalog, "decode-triton:BV=8:WARPS=8", "B=32")  # 4096 blocks, 32768 warps a launch
-    assert recorder.limit_launches(catalog, case, 8, said.append) == 1
-    assert "1 of 8 launches" in said[0]
+@pytest.mark.parametrize(
+    ("label", "axes", "launches"),
+    [
+        ("decode-triton", "B=1", 8),
+        ("decode-triton:BV=8:WARPS=8", "B=32", 1),  # 4096 blocks, 32768 warps a launch
+        ("prefill-triton", "lengths=65536", 8),  # of several launches nothing is traced, so no grid is too large
+    ],
+)
+def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(collect, label, axes, launches):
+    _, made, notes = collect(label, axes)
+    assert made == [launches]
+    assert [note.startswith("tracing 1 of 8 launches") for note in notes] == [True] * (launches < 8)
 
 
-def test_a_grid_too_large_for_one_launch_is_refused(catalog):
+def test_a_grid_too_large_for_one_launch_is_refused(collect):
     with pytest.raises(UsageError, match="too many") as raised:
-        recorder.limit_launches(catalog, case_of(catalog, "decode-triton:BV=8:WARPS=8", "B=64"), 8, print)
+        collect("decode-triton:BV=8:WARPS=8", "B=64")
     assert "a smaller B than 64" in raised.value.hint
 
 
-def test_of_several_launches_nothing_is_traced_so_no_grid_is_too_large(catalog):
-    case = choose_case(catalog, "prefill", "prefill-triton", axes="lengths=65536")
-    assert recorder.limit_launches(catalog, case, 8, print) == 8
-
-
-def _record(catalog, tmp_path, monkeypatch, worker):
-    monkeypatch.setattr(recorder, "run_worker", worker)
-    case = case_of(catalog, "decode-triton:BV=16")
-    assignment = make_assignment(catalog, case, Instrumentation.PROTON, seed=0, launches=4)
-    return recorder.record_trace(assignment, H200, tmp_path, limit_s=5)
-
-
-def test_what_the_worker_leaves_lies_under_the_kernel(catalog, tmp_path, monkeypatch):
-    def worker(assignment, gpu, *, limit_s):
-        recording(case=assignment.case).write(Path(assignment.result))
-        return Completed(0, "")
-
-    path = _record(catalog, tmp_path, monkeypatch, worker)
+def test_what_the_worker_leaves_lies_under_the_kernel(collect, tmp_path):
+    path, *_ = collect("decode-triton:BV=16")
     assert path.parent == tmp_path / "proton" / "decode-triton_BV=16"
     assert path.name.endswith("-h200-B1-qk4_v8.json")
-    assert Recording.read(path).case.label == "decode-triton:BV=16"
+    assert read_recording(path).case.label == "decode-triton:BV=16"
 
 
 @pytest.mark.parametrize(("code", "output", "said"), [(1, "out of memory\n", "out of memory"), (-11, "", "with -11")])
-def test_a_worker_that_fails_is_quoted(catalog, tmp_path, monkeypatch, code, output, said):
+def test_a_worker_that_fails_is_quoted(collect, code, output, said):
     with pytest.raises(ProfilerError, match=said) as raised:
-        _record(catalog, tmp_path, monkeypatch, lambda *_, **__: Completed(code, output))
+        collect("decode-triton:BV=16", code=code, output=output)
     assert raised.value.hint == "gdnbench verify decode-triton:BV=16"
 
 

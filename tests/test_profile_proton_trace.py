@@ -8,8 +8,7 @@ import pytest
 from proton_data import CLOCK32, CUPTI, EIGHT, SCOPES, event, write_trace
 
 from gdnbench.errors import ProfilerError
-from gdnbench.profile.proton.recording import durations_by_scope
-from gdnbench.profile.proton.trace import read_trace
+from gdnbench.profile.recording import durations_by_scope, read_trace
 
 
 def make(path, events):

@@ -14,7 +14,7 @@ from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.events import CaseChecked, NoteMade, PhaseBegun, StepChanged
-from gdnbench.profile.sanitizer.check import SanitizerCheck, find_sanitizer, need_sanitizer
+from gdnbench.profile.sanitizer import SanitizerCheck, find_sanitizer, need_sanitizer
 from gdnbench.store.journal import Examined
 from gdnbench.verify.preflight import Verification
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sanitizer_data import said
 
-from gdnbench.profile.sanitizer.report import read_report
+from gdnbench.profile.sanitizer_report import read_report
 
 
 def told(name):

@@ -6,7 +6,7 @@ import pytest
 from faults import ADVERSARIAL, Gdnbench
 
 from gdnbench.machine.gpus import list_gpus
-from gdnbench.profile.sanitizer.check import find_sanitizer, need_sanitizer
+from gdnbench.profile.sanitizer import find_sanitizer, need_sanitizer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, python_path
 
-from gdnbench.doctor.check import Level
 from gdnbench.doctor.checks import check_shadows
+from gdnbench.doctor.software import Level
 from gdnbench.process import worker
 from gdnbench.process.child import child_command
 from gdnbench.process.command import PYTHON, run_tool

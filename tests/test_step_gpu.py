@@ -81,8 +81,8 @@ def test_a_chain_that_is_wrong_is_not_timed(tmp_path):
 
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.launch import load_numerics
-    from gdnbench.step.native.loop import CLoop, listed
     from gdnbench.step.worker.layers import Chain, Layers, WrongError
+    from gdnbench.step.worker.loop import CLoop, listed
     from gdnbench.workers.device import CudaDevice
 
     catalog = load_catalog()

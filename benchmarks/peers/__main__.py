@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gdnbench.calibrate.plan import CalibrationSubject, choose_subject, pilot_plan
+from gdnbench.calibrate.measure import CalibrationSubject, choose_subject, pilot_plan
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import describe_machine, git_state

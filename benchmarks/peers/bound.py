@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from gdnbench.calibrate.plan import KERNEL, OP
+from gdnbench.calibrate.measure import KERNEL, OP
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.numerics import load_numerics

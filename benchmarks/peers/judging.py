@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from gdnbench.calibrate.plan import KERNEL
+from gdnbench.calibrate.measure import KERNEL
 from gdnbench.measure.run import Finished
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gdnbench.calibrate.plan import CalibrationSubject, run_plan
-from gdnbench.machine.lock import alone_on
+from gdnbench.calibrate.measure import CalibrationSubject, run_plan
+from gdnbench.machine.gpus import alone_on
 from gdnbench.measure.start import begin_session
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import Completed, run_tool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gdnbench.analyse.analysis import Analysis
-from gdnbench.calibrate.plan import Chains, chain_of, choose_chains
+from gdnbench.calibrate.measure import Chains, chain_of, choose_chains
 from gdnbench.model.workload import Workload
 
 TARGETS = (0.003, 0.007, 0.02)

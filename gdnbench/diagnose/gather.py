@@ -1,9 +1,15 @@
-"""Gathers the evidence on a kernel: stored counters, stored times, and the compiler's numbers."""
+"""Gathers the evidence on a kernel, stored counters and times and the compiler's numbers, and ranks the causes in it.
+
+A cause's share is the share of the kernel's time that it explains, so that causes of all rules can be ranked. With
+counters it is a part of the launch's cycles as `CycleBreakdown` divides them. Without, it is a difference of measured
+times, or a bound that follows from the code, and the cause's basis says which. Unknown values are NaN, which fails
+every comparison.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -13,8 +19,27 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.diagnose.evidence import Evidence
+from gdnbench.diagnose.evidence import Cause, Evidence
+from gdnbench.diagnose.latency import (
+    barriers,
+    idle_sms,
+    latency,
+    launch_bound,
+    limited_occupancy,
+    many_launches,
+    too_few_warps,
+    uneven_sms,
+)
 from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
+from gdnbench.diagnose.throughput import (
+    bandwidth,
+    bank_conflicts,
+    compute,
+    lowered_clock,
+    narrow_loads,
+    spilling,
+    uncoalesced,
+)
 from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
 from gdnbench.inspect.compiled import (
     BuildOutcome,
@@ -72,11 +97,11 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     workload = parse_workload(op, question.axes, "one is explained")
     gpus = list_gpus()
     slug = _slug(question.gpu, gpus)
-    entry, asked = catalog.behind(named, workload, slug or "")
+    entry, requested = catalog.behind(named, workload, slug or "")
     if question.file:
-        counters = profile_in_file(question.file, entry, asked)
+        counters = profile_in_file(question.file, entry, requested)
     else:
-        counters = newest_profile(question.profiles, entry, asked, workload, slug)
+        counters = newest_profile(question.profiles, entry, requested, workload, slug)
     profile = counters.profile
     if profile and question.file:
         workload = _agreed(profile, workload, question)
@@ -84,13 +109,13 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     entry, variant = catalog.behind(named, workload, slug or "")
     entry.refuse_unable(named.label, workload, "explain")
     measured = newest_times(question.results, catalog.entries, variant, workload, slug)
-    subjects = launches_of(asked.label, entry, variant, workload)
+    subjects = launches_of(requested.label, entry, variant, workload)
     built = _build(subjects, slug or (measured.gpu if measured else ""), gpus, observer)
     failed = [outcome for outcome in built if isinstance(outcome, FailedBuild)]
     if failed and not (profile or measured):
         raise failed[0].error
     if not (profile or measured or built):
-        raise _nothing(asked, workload)
+        raise _nothing(requested, workload)
     known = Evidence(
         catalog,
         entry,
@@ -165,10 +190,10 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
 
 def _agreed(profile: LaunchProfile, workload: Workload, question: Question) -> Workload:
     """Returns the file's workload, or the user's if the file has none."""
-    asked = bool(question.axes)
+    requested = bool(question.axes)
     if profile.workload is None:
         return workload
-    if asked and profile.workload != workload:
+    if requested and profile.workload != workload:
         raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
     return profile.workload
 
@@ -183,9 +208,9 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
     return build_subjects(subjects, archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
 
 
-def _nothing(asked: Variant, workload: Workload) -> GdnbenchError:
-    problem = f"nothing is known of {asked.label} at {workload}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(problem, f"on a GPU: gdnbench ncu {asked.label} {' '.join(workload.options)}")
+def _nothing(requested: Variant, workload: Workload) -> GdnbenchError:
+    problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, and no build of gdnbench's own"
+    return UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
 
 
 @dataclass(frozen=True)
@@ -203,10 +228,10 @@ class StoredProfile:
     profiles: tuple[LaunchProfile, ...] = ()
 
 
-def profile_in_file(path: Path, entry: CatalogEntry, asked: Variant) -> StoredProfile:
+def profile_in_file(path: Path, entry: CatalogEntry, requested: Variant) -> StoredProfile:
     """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
     profiles = read_any(path)
-    own = [profile for profile in profiles if profile.label == asked.label]
+    own = [profile for profile in profiles if profile.label == requested.label]
     own = own or [
         profile
         for profile in profiles
@@ -214,17 +239,17 @@ def profile_in_file(path: Path, entry: CatalogEntry, asked: Variant) -> StoredPr
     ]
     if not own:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
-        raise UsageError(f"{path} holds no launch of {asked.label}", f"it holds {names}")
+        raise UsageError(f"{path} holds no launch of {requested.label}", f"it holds {names}")
     profile = _typical(own)
     return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
 
 
 def newest_profile(
-    profiles: Path, entry: CatalogEntry, asked: Variant, workload: Workload, gpu: str | None
+    profiles: Path, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
 ) -> StoredProfile:
     """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
     with collect_left_out() as left_out:
-        found = find_profiles(profiles, asked.label, workload, source=entry.known_source(), gpu=gpu)
+        found = find_profiles(profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
     if found is None:
         return StoredProfile(warnings=tuple(left_out))
     return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)
@@ -314,3 +339,40 @@ def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, CatalogEntry
 
 def _is_here(row: Measurement, entries: Mapping[str, CatalogEntry]) -> bool:
     return row.case.variant.kernel in entries
+
+
+CauseRule = Callable[[Evidence], Cause | None]
+
+LEAST_SHARE = 0.05
+"""Smaller shares of the time are not reported: ncu's counters differ by some per cent from launch to launch."""
+
+MOST_FINDINGS = 3
+"""A fourth cause is rarely the next thing to try."""
+
+RULES: tuple[CauseRule, ...] = (
+    too_few_warps,
+    many_launches,
+    latency,
+    idle_sms,
+    uneven_sms,
+    limited_occupancy,
+    bandwidth,
+    compute,
+    launch_bound,
+    spilling,
+    uncoalesced,
+    bank_conflicts,
+    barriers,
+    narrow_loads,
+    lowered_clock,
+)
+"""Every rule; on a tie of shares, the earlier one ranks first."""
+
+
+def rank(evidence: Evidence) -> tuple[Cause, ...]:
+    """Returns the causes that explain most of the kernel's time, the largest first."""
+    alone = many_launches(evidence)
+    if alone and alone.share >= LEAST_SHARE:  # the counters are of one launch only
+        return (alone,)
+    found = [finding for rule in RULES if (finding := rule(evidence)) and finding.share >= LEAST_SHARE]
+    return tuple(sorted(found, key=lambda finding: -finding.share)[:MOST_FINDINGS])

@@ -33,7 +33,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.profile.files import find_files
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
-from gdnbench.profile.proton.recording import Recording
+from gdnbench.profile.recording import read_recording
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
@@ -311,7 +311,7 @@ def recorded_times(
     newest: LaunchTimes | None = None
     for path in _recordings(profiles, variant, workload, gpu):
         try:
-            recording = Recording.read(path)
+            recording = read_recording(path)
         except ReportFormatError as error:
             warnings.warn(f"a recording is left out: {error.message}", LeftOutWarning, stacklevel=2)
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.errors import RunFormatError
 from gdnbench.model.gpu import Gpu
 from gdnbench.store.calibration import Calibration, in_words, last_calibration
@@ -21,17 +21,17 @@ def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
         return MachineCheck(
             _CALIBRATION, Level.OK, f"none of the {gpu.name} here: how often verdicts are wrong is not known", calibrate
         )
-    told = in_words(found.summary)
+    text = in_words(found.summary)
     if _claims_too_often(found):
         return MachineCheck(
             _CALIBRATION,
             Level.WARN,
-            f"{told}: equal kernels are called different too often",
+            f"{text}: equal kernels are called different too often",
             "measure on a quieter machine, or with more --processes; then gdnbench doctor --calibrate",
         )
     if found.driver != driver:
-        return MachineCheck(_CALIBRATION, Level.OK, f"{told}, with driver {found.driver or 'unknown'}", calibrate)
-    return MachineCheck(_CALIBRATION, Level.OK, told)
+        return MachineCheck(_CALIBRATION, Level.OK, f"{text}, with driver {found.driver or 'unknown'}", calibrate)
+    return MachineCheck(_CALIBRATION, Level.OK, text)
 
 
 def _claims_too_often(calibration: Calibration) -> bool:

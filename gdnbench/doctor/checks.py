@@ -1,4 +1,4 @@
-"""Reads the machine once and runs every check on it: hardware, software, calibration, files that shadow modules."""
+"""Reads the machine once and runs every check on it: GPU, driver, disk, software, files that shadow modules."""
 
 from __future__ import annotations
 
@@ -6,21 +6,173 @@ import os
 import pkgutil
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
 import gdnbench
-from gdnbench.doctor import hardware, software
-from gdnbench.doctor.check import Level, MachineCheck
-from gdnbench.doctor.hardware import check_absence, check_driver, check_gpu
-from gdnbench.doctor.loading import LoadResult, load_libraries
-from gdnbench.doctor.software import check_python, check_torch
+from gdnbench.doctor import software
+from gdnbench.doctor.loading import LoadResult, TorchGpu, load_libraries
+from gdnbench.doctor.software import Level, MachineCheck, check_python, check_torch, version_numbers
 from gdnbench.errors import GpuNotFoundError
 from gdnbench.machine.gpus import list_gpus, select_gpu
-from gdnbench.machine.provenance import GpuState, host_name, package_version, read_state
+from gdnbench.machine.provenance import GpuProcess, GpuState, host_name, package_version, read_state
 from gdnbench.model.gpu import Gpu
 from gdnbench.wording import first_of, plural
+
+_OLDEST_DRIVER = {12: "525", 13: "580"}  # the oldest driver that supports a CUDA major version
+HOT_C = 80
+_UNKNOWN = "the driver does not say"
+_MIB, _GIB = 2**20, 2**30
+LOW_BYTES = 2 * 10**9
+NONE_LEFT_BYTES = 200 * 10**6
+
+
+def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> MachineCheck:
+    """Explains why no GPU was found, and what works without one.
+
+    `hidden` are the GPUs found without regard to `CUDA_VISIBLE_DEVICES`; if only torch sees GPUs, NVML is missing.
+    """
+    if hidden:
+        names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in hidden)
+        return MachineCheck("GPU", Level.WARN, f"CUDA_VISIBLE_DEVICES hides what there is ({names})", "unset it")
+    if torch_gpus:
+        finding = f"torch sees the {torch_gpus[0].name}, but NVML (libnvidia-ml.so.1) is not here"
+        remedy = "in a container, start it with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        return MachineCheck("GPU", Level.WARN, finding, remedy)
+    finding = "none here: `gdnbench run` times the torch kernels on the CPU and builds the rest for sm_90 and sm_100"
+    return MachineCheck("GPU", Level.WARN, finding)
+
+
+def check_driver(state: GpuState, nvrtc_version: str | None) -> MachineCheck:
+    """Checks whether the driver takes the code of the installed compiler.
+
+    It does within one CUDA major version, whatever the minor, but not across major versions.
+    """
+    supported = state.cuda_driver_version
+    if supported is None:
+        return MachineCheck(
+            "driver", Level.WARN, f"{state.driver_version or 'version unknown'}: it does not say its CUDA"
+        )
+    finding = f"{state.driver_version}, for CUDA up to {supported}"
+    needed = version_numbers(nvrtc_version)[0] if nvrtc_version else 0
+    if needed > version_numbers(supported)[0]:
+        oldest = _OLDEST_DRIVER.get(needed)
+        remedy = f"install driver {oldest} or newer" if oldest else "update the NVIDIA driver"
+        finding += f", but kernels are built with CUDA {needed}"
+        return MachineCheck("driver", Level.FAIL, finding, remedy, needed_to_measure=True)
+    return MachineCheck("driver", Level.OK, finding, needed_to_measure=True)
+
+
+def check_gpu(gpu: Gpu, state: GpuState, l2_bytes: int, *, is_chosen: bool) -> tuple[MachineCheck, ...]:
+    """Checks one GPU, whose `state` was just read; `l2_bytes` is 0 if unknown; a failure of the chosen one is fatal."""
+    name = f"GPU {gpu.index}"
+    return (
+        _check_model(name, gpu, state, l2_bytes, is_chosen),
+        _check_clocks(f"{name} clocks", gpu, state),
+        _check_heat(f"{name} heat", state),
+        _check_users(f"{name} users", state),
+    )
+
+
+def _check_model(name: str, gpu: Gpu, state: GpuState, l2_bytes: int, is_chosen: bool) -> MachineCheck:
+    parts = [
+        f"{gpu.sms} SMs" if gpu.sms else "",
+        f"{l2_bytes / _MIB:.0f} MiB L2" if l2_bytes else "",
+        f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else "",
+        "" if state.ecc is None else f"ECC {'on' if state.ecc else 'off'}",
+    ]
+    finding = ", ".join([f"{gpu.name} ({gpu.arch})", *filter(None, parts)])
+    if state.compute_mode == "prohibited":
+        remedy = f"sudo nvidia-smi -i {gpu.index} -c DEFAULT"
+        return MachineCheck(name, Level.FAIL, f"{finding}; its compute mode prohibits all work", remedy, is_chosen)
+    if state.mig:
+        remedy = f"sudo nvidia-smi -i {gpu.index} -mig 0"
+        return MachineCheck(
+            name, Level.WARN, f"{finding}; MIG is on: times hold for a slice of the GPU", remedy, is_chosen
+        )
+    return MachineCheck(name, Level.OK, finding, needed_to_measure=is_chosen)
+
+
+def _check_clocks(name: str, gpu: Gpu, state: GpuState) -> MachineCheck:
+    parts = [_clock("SM", state.sm_mhz, state.sm_max_mhz), _clock("memory", state.memory_mhz, state.memory_max_mhz)]
+    finding = ", ".join(filter(None, parts)) or _UNKNOWN
+    if not state.throttle_reasons:
+        return MachineCheck(name, Level.OK, finding)
+    finding += f"; held down by: {', '.join(state.throttle_reasons)}"
+    return MachineCheck(name, Level.WARN, finding, f"see why: nvidia-smi -i {gpu.index} -q -d PERFORMANCE,CLOCK")
+
+
+def _clock(name: str, now_mhz: int | None, max_mhz: int | None) -> str:
+    if now_mhz is None:
+        return ""
+    return f"{name} {now_mhz} of {max_mhz} MHz" if max_mhz else f"{name} {now_mhz} MHz"
+
+
+def _check_heat(name: str, state: GpuState) -> MachineCheck:
+    parts = [
+        "" if state.temperature_c is None else f"{state.temperature_c} °C",
+        "" if state.power_w is None else f"{state.power_w:.0f} W drawn",
+        "" if state.power_limit_w is None else f"limit {state.power_limit_w:.0f} W",
+    ]
+    finding = ", ".join(filter(None, parts)) or _UNKNOWN
+    if state.temperature_c is not None and state.temperature_c >= HOT_C:
+        return MachineCheck(name, Level.WARN, f"{finding}; clocks fall when it is hot", f"let it cool below {HOT_C} °C")
+    return MachineCheck(name, Level.OK, finding)
+
+
+def _check_users(name: str, state: GpuState) -> MachineCheck:
+    if state.processes is None:
+        return MachineCheck(name, Level.OK, _UNKNOWN)
+    if not state.processes:
+        return MachineCheck(name, Level.OK, "no other process computes on it")
+    who = ", ".join(map(_describe, state.processes))
+    finding = f"other processes compute on it, and share its time and L2: {who}"
+    return MachineCheck(name, Level.WARN, finding, "wait until they end, or take another GPU with --gpu")
+
+
+def _describe(process: GpuProcess) -> str:
+    program = process.name.rpartition("/")[2]
+    memory = f"{process.memory_bytes / _GIB:.1f} GiB" if process.memory_bytes else ""
+    details = " ".join(filter(None, (program, memory)))
+    return f"pid {process.pid}" + (f" ({details})" if details else "")
+
+
+def check_results(results: Path) -> MachineCheck:
+    """Checks whether runs can be written to the folder, or the folder made, by a trial that leaves nothing behind."""
+    remedy = "choose another folder with --out"
+    place = _nearest(results)
+    if not place.is_dir():
+        return MachineCheck("results", Level.FAIL, f"{place} is a file, not a folder", remedy, needed_to_measure=True)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        finding = f"cannot write to {place}: {error.strerror}"
+        return MachineCheck("results", Level.FAIL, finding, remedy, needed_to_measure=True)
+    finding = f"{results} can be {'written to' if place == results else 'made'}"
+    return MachineCheck("results", Level.OK, finding, needed_to_measure=True)
+
+
+def check_disk(free_bytes: int) -> MachineCheck:
+    """Checks the free space: a run with all its samples takes some megabytes, a profile some hundred."""
+    finding = f"{free_bytes / 1e9:.1f} GB free"
+    if free_bytes < NONE_LEFT_BYTES:
+        return MachineCheck("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
+    if free_bytes < LOW_BYTES:
+        return MachineCheck("disk", Level.WARN, finding, "profiles are large: free some")
+    return MachineCheck("disk", Level.OK, finding, needed_to_measure=True)
+
+
+def free_bytes(results: Path) -> int:
+    """Returns the free bytes on the disk of the results."""
+    return shutil.disk_usage(_nearest(results)).free
+
+
+def _nearest(path: Path) -> Path:
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
 
 _NAME = "modules"
 
@@ -38,14 +190,14 @@ def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence
     if not here and not there:
         return MachineCheck(_NAME, Level.OK, "none is shadowed in the working folder or on PYTHONPATH")
     is_named = len(on_path) < len(python_path)
-    told = []
+    texts = []
     if here:
         what = "imported in place of others, for PYTHONPATH names it" if is_named else "gdnbench passes over them"
-        told.append(f"{first_of([path.name for path in here])} in the working folder: {what}")
+        texts.append(f"{first_of([path.name for path in here])} in the working folder: {what}")
     if there:
-        told.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
+        texts.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
     rename = f"rename {plural(len(here) + len(there), 'file')}: programs that libraries start may import them, too"
-    return MachineCheck(_NAME, Level.WARN, "; ".join(told), rename)
+    return MachineCheck(_NAME, Level.WARN, "; ".join(texts), rename)
 
 
 def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:
@@ -98,8 +250,8 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
         *([check_calibration(host_name(), chosen, state.driver_version)] if chosen else []),
         *(_check_profilers(state, loaded["torch"]) if chosen else []),
         _check_nvcc(),
-        hardware.check_results(results),
-        hardware.check_disk(hardware.free_bytes(results)),
+        check_results(results),
+        check_disk(free_bytes(results)),
     )
 
 

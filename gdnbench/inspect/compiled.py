@@ -101,12 +101,16 @@ def choose_subjects(
     variants = select_variants(catalog, op, ",".join(names) or "all")
     found: dict[tuple[Variant, Workload], CatalogEntry] = {}  # a dispatcher's pick may also be named itself
     for workload in workloads:
-        for asked in variants:
-            entry, variant = catalog.behind(asked, workload)
+        for requested in variants:
+            entry, variant = catalog.behind(requested, workload)
             found[variant, workload] = entry
     foreign = [variant.label for (variant, _), entry in found.items() if isinstance(entry.kernel, TorchKernel)]
-    built = {asked: entry for asked, entry in found.items() if not isinstance(entry.kernel, TorchKernel)}
-    unable = {asked: reason for asked, entry in built.items() if (reason := entry.kernel.unsupported_reason(asked[1]))}
+    built = {requested: entry for requested, entry in found.items() if not isinstance(entry.kernel, TorchKernel)}
+    unable = {
+        requested: reason
+        for requested, entry in built.items()
+        if (reason := entry.kernel.unsupported_reason(requested[1]))
+    }
     subjects = tuple(
         subject
         for (variant, workload), entry in built.items()
@@ -114,14 +118,14 @@ def choose_subjects(
         for subject in launches_of(variant.label, entry, variant, workload)
     )
     named = ", ".join(dict.fromkeys(foreign))
-    told = [f"{named}: reached through Python, no build of gdnbench's own to inspect"] if foreign and names else []
-    told += _told_unable(unable)
+    notes = [f"{named}: reached through Python, no build of gdnbench's own to inspect"] if foreign and names else []
+    notes += _unable_notes(unable)
     if not subjects:
-        raise UsageError("; ".join(told), _what_else(catalog.ops[op], built))
-    return subjects, tuple(told)
+        raise UsageError("; ".join(notes), _what_else(catalog.ops[op], built))
+    return subjects, tuple(notes)
 
 
-def _told_unable(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
+def _unable_notes(unable: Mapping[tuple[Variant, Workload], str]) -> list[str]:
     """Returns a line for each kernel that does not support some workloads, with the first of them."""
     by_label: dict[str, list[tuple[Workload, str]]] = {}
     for (variant, workload), reason in unable.items():
@@ -168,9 +172,9 @@ def fitting_archs(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[tu
     fit = tuple(arch for arch, names in unfit.items() if not names)
     if not fit:
         return tuple(archs), ()
-    told = {arch: ", ".join(dict.fromkeys(names)) for arch, names in unfit.items() if names}
+    other_archs = {arch: ", ".join(dict.fromkeys(names)) for arch, names in unfit.items() if names}
     whose = "for the instructions of {} are another architecture's"
-    return fit, tuple(f"{arch} is left out, {whose.format(names)}" for arch, names in told.items())
+    return fit, tuple(f"{arch} is left out, {whose.format(names)}" for arch, names in other_archs.items())
 
 
 def gpu_size_of(arch: str, gpus: Sequence[Gpu]) -> GpuSize | None:
@@ -306,8 +310,8 @@ def build_subjects(
     observer(PhaseBegun("build", len(jobs)))
     results = build_all(jobs, on_result=lambda _job, _result: observer(UnitDone()))
 
-    def read(asked: tuple[tuple[Subject, str], Job]) -> BuildOutcome:
-        (subject, arch), job = asked
+    def read(pair: tuple[tuple[Subject, str], Job]) -> BuildOutcome:
+        (subject, arch), job = pair
         return _read(subject, arch, results[job], gpu_size_of(arch))
 
     with ThreadPoolExecutor(_READERS) as pool:

@@ -128,9 +128,9 @@ def outline_code(sass: str, live: Mapping[int, int], frames: Frames) -> Outline:
     blocks = read_blocks(plain)
     loops = {f"L{number}": loop for number, loop in enumerate(find_loops(blocks), 1)}
     main = main_file(frames)
-    told = _instructions(code, blocks, choose_lines(frames, main))
+    outlined = _instructions(code, blocks, choose_lines(frames, main))
     return Outline(
-        tuple(_block(at, block, told, live, loops) for at, block in enumerate(blocks)),
+        tuple(_block(at, block, outlined, live, loops) for at, block in enumerate(blocks)),
         loops,
         {_address(plain[block.places.start]): _name(at) for at, block in enumerate(blocks)},
         Path(main).name,
@@ -173,9 +173,9 @@ def _computes(one: EncodedInstruction) -> bool:
 
 
 def _block(
-    at: int, block: Block, told: Sequence[OutlinedInstruction], live: Mapping[int, int], loops: Mapping[str, Loop]
+    at: int, block: Block, outlined: Sequence[OutlinedInstruction], live: Mapping[int, int], loops: Mapping[str, Loop]
 ) -> OutlinedBlock:
-    code = tuple(told[place] for place in block.places)
+    code = tuple(outlined[place] for place in block.places)
     known = [live[address] for one in code if (address := _address(one.instruction)) in live]
     around = sorted(
         (name for name, loop in loops.items() if at in loop.blocks), key=lambda name: -len(loops[name].blocks)

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gdnbench.errors import GpuNotFoundError, UsageError
+from gdnbench.errors import GpuNotFoundError, MachineError, UsageError
 from gdnbench.model.gpu import CPU, Gpu, Precision
+from gdnbench.process.events import NoteMade, Observer
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 # FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
 # CUDA programming guide's table of arithmetic throughput. NVML counts cores, not SMs.
@@ -314,3 +318,54 @@ def near_cores(gpus: Sequence[Gpu]) -> tuple[Cores, ...]:
         )
         for each in masks
     )
+
+
+_FOR_EVERY_USER = 0o666  # `filelock` opens the file for writing, so every user needs that permission
+
+
+@contextmanager
+def gpu_lock(gpu: Gpu | None, on_wait: Callable[[], None]) -> Iterator[None]:
+    """Holds the GPU, or the CPU for None, against every gdnbench process of every user of this machine.
+
+    The operating system releases the lock when the process ends, however it ends. The file stays. `on_wait` is called
+    once, before waiting, if another process holds the GPU. MachineError is raised if the lock file cannot be opened.
+    """
+    from filelock import FileLock
+
+    # FileLock follows no link that someone left in the file's place, and does not remove the file.
+    lock = FileLock(_lock_file(gpu), mode=_FOR_EVERY_USER)
+    if not _acquire(lock, wait=False):
+        on_wait()
+        _acquire(lock, wait=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _acquire(lock: BaseFileLock, *, wait: bool) -> bool:
+    from filelock import Timeout
+
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        return False
+    except OSError as error:
+        raise MachineError(
+            f"The lock file {lock.lock_file} cannot be opened: {error.strerror}.",
+            "Remove it, or point TMPDIR elsewhere.",
+        ) from error
+    return True
+
+
+def _lock_file(gpu: Gpu | None) -> Path:
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"gdnbench-{gpu.uuid if gpu else 'cpu'}.lock"
+
+
+@contextmanager
+def alone_on(gpu: Gpu | None, observer: Observer) -> Iterator[None]:
+    """As `gpu_lock`, with a note for the user where it has to wait."""
+    with gpu_lock(gpu, lambda: observer(NoteMade("another gdnbench is measuring here; waiting for it to finish"))):
+        yield

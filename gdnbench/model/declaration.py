@@ -122,7 +122,7 @@ CAUSES = (
     "narrow_loads",
     "lowered_clock",
 )
-"""The names of the rules in `gdnbench/diagnose/rules/` to which a hint may belong."""
+"""The names of the rules in `gdnbench/diagnose/gather.py` to which a hint may belong."""
 
 _LONGEST = 300  # characters: four lines of a terminal
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +18,7 @@ from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular, read_regular
+from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular, read_regular, unpack
 from gdnbench.store.schema import AxisSize, SmallCount
 
 T = TypeVar("T")
@@ -112,11 +109,10 @@ def read_content(path: Path, hint: str) -> bytes:
     try:
         content = read_regular(path, MOST_BYTES)
         if content.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-                content = packed.read(MOST_BYTES + 1)
-                if len(content) > MOST_BYTES:
-                    raise TooLargeError
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+            content = unpack(content, MOST_BYTES)
+            if len(content) > MOST_BYTES:
+                raise TooLargeError
+    except (OSError, ValueError) as error:
         raise _unreadable(path, error, hint) from error
     return content
 

@@ -170,9 +170,9 @@ def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = 
     GpuNotFoundError without the requested GPU; MachineError if the kernel needs a module that this Python lacks.
     """
     workload = parse_workload(find_op(catalog, op), axes, "a profile is of one")
-    _, asked = find_variant(catalog, op, label)
+    _, named = find_variant(catalog, op, label)
     chosen = select_gpu(gpu, list_gpus())
-    entry, variant = catalog.behind(asked, workload, chosen.slug if chosen else "")
+    entry, variant = catalog.behind(named, workload, chosen.slug if chosen else "")
     if need := entry.missing():
         raise MachineError(f"{variant.label} needs the module {need.module}", need.remedy)
     return Case(variant, workload)

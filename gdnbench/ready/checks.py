@@ -33,7 +33,7 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.op import DEFAULT_SUITE, VERIFY_SUITE, Op, Suite
 from gdnbench.model.status import Status
 from gdnbench.process.events import Observer
-from gdnbench.profile.sanitizer.check import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
+from gdnbench.profile.sanitizer import LIMIT_STEPS, PROGRAM, SanitizerCheck, SanitizerTool, need_sanitizer_on
 from gdnbench.verify import preflight
 from gdnbench.verify.preflight import Verification
 from gdnbench.wording import plural

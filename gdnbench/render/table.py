@@ -48,6 +48,8 @@ class Column(Generic[R]):
         fold: whether long cells go on in the next line; they are never cut.
         rest: whether it takes the room that others leave; longer cells are cut.
         most: the greatest width of a column that folds, in characters; 0 for any.
+        wraps: whether long cells go on in the next line, and words too long for it are cut.
+        bottom: whether its heading, where others have more lines, and its cells stand at the bottom.
     """
 
     keys: str
@@ -62,6 +64,8 @@ class Column(Generic[R]):
     fold: bool = False
     rest: bool = False
     most: int = 0
+    wraps: bool = False
+    bottom: bool = False
 
     def fields(self, row: R) -> dict[str, object]:
         """Returns the row's values by name, as CSV and JSON have them."""
@@ -143,6 +147,56 @@ def check_rows(checks: Iterable[tuple[Cell, Cell, Cell, str]]) -> Table[Sequence
         if remedy:
             rows.append(("", Text("→", justify="right"), Text(remedy, style="cyan")))
     return plain_rows(rows)
+
+
+TitledRow = tuple[str, Sequence[Cell]]
+"""A title and its cells; without cells it heads the rows below it."""
+
+
+def titled_table(
+    headings: Sequence[str],
+    rows: Sequence[TitledRow],
+    *,
+    fold: int = 0,
+    wrap: int = 0,
+    bottom: int = 0,
+    folds_titles: bool = False,
+    least: int = 1,
+    most: int = 0,
+) -> Table[TitledRow]:
+    """Returns a table of things side by side: a title a row, and a column a thing.
+
+    Args:
+        headings: of the columns; a blank one is of words, which stand at the left.
+        fold: number of first columns that fold, to `most` characters at the widest.
+        wrap: number of first columns that wrap.
+        bottom: number of first columns whose headings stand at the bottom.
+        least: characters of the column of titles, at least.
+    """
+
+    def cell(place: int) -> Callable[[TitledRow], Cell]:
+        return lambda row: row[1][place] if place < len(row[1]) else ""
+
+    titles: Column[TitledRow] = Column("", lambda row: row, " " * least, lambda row: row[0], fold=folds_titles)
+    columns = [
+        Column(
+            "",
+            cell(place),
+            head,
+            cell(place),
+            right=bool(head.strip()),
+            fold=place < fold,
+            most=most if place < fold else 0,
+            wraps=place < wrap,
+            bottom=place < bottom,
+        )
+        for place, head in enumerate(headings)
+    ]
+    return Table(
+        [titles, *columns],
+        rows,
+        style=lambda row: "" if row[1] else "bold",
+    )
 
 
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]

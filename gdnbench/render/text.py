@@ -56,11 +56,12 @@ class TextTable:
         rich.expand = any(column.rest for column, _ in cells)
         for column, _ in cells:
             rich.add_column(
-                Text(column.heading, style="bold"),
+                (NameText if column.fold else Text)(column.heading, style="bold"),
                 justify="right" if column.right else "left",
-                no_wrap=not column.fold,
+                no_wrap=not (column.fold or column.wraps),
                 overflow="fold" if column.fold else "ellipsis",
                 max_width=column.most or None,
+                vertical="bottom" if column.bottom else "top",
                 ratio=1 if column.rest else None,
             )
         for place, row in enumerate(self._table.rows):

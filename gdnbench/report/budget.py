@@ -88,11 +88,11 @@ def fit(head: Sequence[str], lines: Sequence[Line], budget: int) -> CounterView:
 
 
 def _view(head: Sequence[str], lines: Sequence[Line], most: int, dropped: Sequence[Line], budget: int) -> CounterView:
-    kept = [line for line in lines if line not in dropped]
-    is_whole = all(line.required or len(line.items) <= most for line in kept)
+    shown_lines = [line for line in lines if line not in dropped]
+    is_whole = all(line.required or len(line.items) <= most for line in shown_lines)
     names = tuple(line.name for line in lines if line in dropped)
     shown = [f"// {_shown(most, is_whole=is_whole, left_out=names)}"]
-    body = [line.text(most) for line in kept]
+    body = [line.text(most) for line in shown_lines]
     # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too low.
     tokens = estimate_tokens("\n".join([*head, token_line(MOST_TOKENS, budget), *shown, *body, ""]))
     text = "\n".join([*head, token_line(tokens, budget), *shown, *body])

@@ -9,9 +9,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from gdnbench.diagnose.evidence import Basis, Cause, Evidence, EvidenceLine
@@ -21,47 +20,40 @@ from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import format_serialized
 from gdnbench.origin import in_places, place_asked
 from gdnbench.profile.ncu.profile import estimated_speedups
-from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.render.console import plain_table
+from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import OTHER_CODE, other_code, time_text
-from gdnbench.report.counters import rule_text, value_text
+from gdnbench.report.ncu import rule_text, value_text
 
 
-def print_explained(
+def explained_answer(
     evidence: Evidence,
     findings: Sequence[Cause],
     of_launches: Sequence[Sequence[Cause]],
     results: Path,
     profiles: Path,
-    *,
-    json: bool,
-    csv: bool,
-) -> None:
-    """Prints the findings, most important first; `of_launches` has those of each launch of a kernel that makes several.
+) -> Answer:
+    """Returns the findings, most important first; `of_launches` has those of each of several launches.
 
     `results` and `profiles` are the folders for the proposed commands.
     """
     following = in_places(_next(evidence, findings, of_launches), results, profiles)
-    findings = [_placed(finding, results, profiles) for finding in findings]
-    launches = [
-        (launch, [_placed(finding, results, profiles) for finding in found])
-        for launch, found in zip(evidence.launches, of_launches, strict=True)
-    ]
-    if json:
-        several = {"launches": [_launch_document(*launch) for launch in launches]} if launches else {}
-        print_json(_findings_document(evidence, findings) | several | {"next": shlex.join(following)})
-    elif csv:
-        print_csv([row for each, found in [(evidence, findings), *launches] for row in _rows(each, found)])
-    else:
-        console = data_console()
-        _print_findings(console, evidence, findings)
-        for launch in launches:
-            _print_launch(console, *launch)
-        print_next(console, following)
 
+    def placed(found: Sequence[Cause]) -> list[Cause]:
+        experiments = (
+            replace(each.experiment, command=in_places(each.experiment.command, results, profiles)) for each in found
+        )
+        return [replace(each, experiment=experiment) for each, experiment in zip(found, experiments, strict=True)]
 
-def _placed(finding: Cause, results: Path, profiles: Path) -> Cause:
-    command = in_places(finding.experiment.command, results, profiles)
-    return replace(finding, experiment=replace(finding.experiment, command=command))
+    parts = [(evidence, placed(findings))]
+    parts += [(launch, placed(found)) for launch, found in zip(evidence.launches, of_launches, strict=True)]
+    launches = {"launches": [_launch_document(*part) for part in parts[1:]]} if parts[1:] else {}
+    return Answer(
+        [Table([Column("*", lambda row: row)], [row for part in parts for row in _rows(*part)])],
+        text=lambda width: [block for part in parts for block in _text(*part, min(width, _WIDEST))],
+        document=lambda: _findings_document(*parts[0]) | launches | {"next": shlex.join(following)},
+        next=following,
+    )
 
 
 def _next(evidence: Evidence, findings: Sequence[Cause], of_launches: Sequence[Sequence[Cause]]) -> tuple[str, ...]:
@@ -92,74 +84,59 @@ _CLOCKS = {
 }
 
 
-def _print_findings(console: Console, evidence: Evidence, findings: Sequence[Cause]) -> None:
-    """Prints the answer, top to bottom; commands stay in one line, so that they can be copied."""
-    console.print(Text(f"{evidence.label}  {evidence.workload}", style="bold"))
-    _print_known(console, evidence)
-    if evidence.launches:
-        _print_launch_times(console, evidence)
-    _print_causes(console, evidence, findings)
-    if not (findings or evidence.launches):
-        console.print(_NO_CAUSE)
-    console.print()
-
-
-def _print_launch(console: Console, launch: Evidence, findings: Sequence[Cause]) -> None:
-    times = launch.launch_times
-    share = f"  {times.share(launch.entry_name):.0%} of the launches' time" if times else ""
-    console.print(Text.assemble((launch.entry_name, "bold"), share))
-    _print_known(console, launch)
-    _print_causes(console, launch, findings)
-    if not findings:
-        console.print(_NO_CAUSE)
-    console.print()
-
-
-def _print_known(console: Console, evidence: Evidence) -> None:
-    room = min(console.width, _WIDEST)
-    for name, said in _known(evidence):
-        _print_prose(console, f"{name:<{_NAMES}}{said}", room, _NAMES, "" if name else "yellow")
+def _text(evidence: Evidence, findings: Sequence[Cause], room: int) -> Iterator[Block]:
+    """Yields a kernel's or a launch's answer, top to bottom; commands stay in one line, so that they can be copied."""
+    times = evidence.launch_times
+    if evidence.entry_name:
+        share = f"  {times.share(evidence.entry_name):.0%} of the launches' time" if times else ""
+        yield Note(Text.assemble((evidence.entry_name, "bold"), share))
+    else:
+        yield Note(f"{evidence.label}  {evidence.workload}", "title")
+    for name, text in _known(evidence):
+        yield from _prose(f"{name:<{_NAMES}}{text}", room, _NAMES, "" if name else "yellow")
     for warning in () if evidence.entry_name else evidence.warnings:
-        _print_prose(console, f"warning: {warning}", room, _NAMES, "yellow")
-
-
-def _print_launch_times(console: Console, evidence: Evidence) -> None:
-    room, times = min(console.width, _WIDEST), evidence.launch_times
-    if times is None:
-        names = ", ".join(launch.entry_name for launch in evidence.launches)
-        _print_prose(console, f"launches: {names}; nothing stored tells what share of the time each takes", room, 10)
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("launch", no_wrap=True)
-    table.add_column("µs", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    for launch in evidence.launches:
-        name = launch.entry_name
-        table.add_row(Text(name), time_text(times.times_us[name]), f"{times.share(name):.0%}")
-    table.add_row(Text("sum", style="dim"), time_text(times.total_us), "")
-    console.print(table)
-    said = f"{_CLOCKS[times.clock]}{_whose(times.code)}: {place_asked(times.path)}"
-    _print_prose(console, said, room, 0, "dim")
-
-
-def _print_causes(console: Console, evidence: Evidence, findings: Sequence[Cause]) -> None:
-    room, whose = min(console.width, _WIDEST), "its" if evidence.entry_name else "the"
+        yield from _prose(f"warning: {warning}", room, _NAMES, "yellow")
+    if evidence.launches:
+        yield from _launch_times(evidence, room)
+    whose = "its" if evidence.entry_name else "the"
     for place, finding in enumerate(findings, start=1):
         share = _SHARES[finding.basis].format(finding.share, whose) + _whose(evidence.code_of(finding.basis))
-        console.print()
-        console.print(Text.assemble((f"{place}. {finding.title}", "bold"), f"  ({share})"), soft_wrap=True)
-        console.print(Padding(_facts(finding.facts, room - _INDENT), (0, 0, 0, _INDENT), expand=False))
-        _print_prose(console, f"{'':{_INDENT}}{finding.meaning}", room, _INDENT)
+        yield Note("")
+        yield Note(Text.assemble((f"{place}. {finding.title}", "bold"), f"  ({share})"), whole=True)
+        yield Padding(_facts(finding.facts, room - _INDENT), (0, 0, 0, _INDENT), expand=False)
+        yield from _prose(f"{'':{_INDENT}}{finding.meaning}", room, _INDENT)
         command = shlex.join(finding.experiment.command)
-        console.print(Text.assemble(" " * _INDENT, ("try: ", "bold"), command), soft_wrap=True)
-        _print_prose(console, f"{'':{_TRY}}{finding.experiment.why}", room, _TRY, "dim")
+        yield Note(Text.assemble(" " * _INDENT, ("try: ", "bold"), command), whole=True)
+        yield from _prose(f"{'':{_TRY}}{finding.experiment.why}", room, _TRY, "dim")
         for hint in evidence.hints_on(finding.rule):
-            _print_prose(console, f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
+            yield from _prose(f"{'':{_INDENT}}for this op: {hint}", room, _INDENT)
+    if not (findings or evidence.launches):
+        yield Note(_NO_CAUSE)
+    yield Note("")
 
 
-def _print_prose(console: Console, text: str, room: int, indent: int, style: str = "") -> None:
+def _launch_times(evidence: Evidence, room: int) -> Iterator[Block]:
+    times = evidence.launch_times
+    names = [launch.entry_name for launch in evidence.launches]
+    if times is None:
+        unknown = "nothing stored tells what share of the time each takes"
+        yield from _prose(f"launches: {', '.join(names)}; {unknown}", room, 10)
+        return
+    rows = [(name, time_text(times.times_us[name]), f"{times.share(name):.0%}") for name in names]
+    rows.append(("sum", time_text(times.total_us), ""))
+    columns: list[Column[tuple[str, str, str]]] = [
+        Column("", lambda row: row, "launch", lambda row: Text(row[0], style="dim" if row is rows[-1] else "")),
+        Column("", lambda row: row[1], "µs", right=True),
+        Column("", lambda row: row[2], "share", right=True),
+    ]
+    yield Table(columns, rows)
+    source = f"{_CLOCKS[times.clock]}{_whose(times.code)}: {place_asked(times.path)}"
+    yield from _prose(source, room, 0, "dim")
+
+
+def _prose(text: str, room: int, indent: int, style: str = "") -> Iterator[Note]:
     for line in wrap(text, room, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False):
-        console.print(Text(line, style=style), soft_wrap=True)
+        yield Note(Text(line, style=style), whole=True)
 
 
 def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
@@ -201,8 +178,8 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _times(measured: RunTimes) -> str:
     floors = [(label, measured.times_us[label]) for label in (measured.copy, measured.empty) if label]
-    told = "".join(f"; {label} {time_text(time)}{_other(label, measured)}" for label, time in floors)
-    return f"{measured.run_id}: {time_text(measured.time_us)} µs{told}"
+    others = "".join(f"; {label} {time_text(time)}{_other(label, measured)}" for label, time in floors)
+    return f"{measured.run_id}: {time_text(measured.time_us)} µs{others}"
 
 
 def _other(label: str, measured: RunTimes) -> str:
@@ -219,8 +196,9 @@ def _whose(code: CodeState) -> str:
     return f", {OTHER_CODE}" if code is CodeState.CHANGED else ""
 
 
-def _facts(facts: Sequence[EvidenceLine], width: int) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0), width=width)
+def _facts(facts: Sequence[EvidenceLine], width: int) -> RichTable:
+    table = plain_table(header=False)
+    table.width = width
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(ratio=1)
@@ -292,16 +270,12 @@ def _finding(evidence: Evidence, finding: Cause) -> dict[str, Any]:
 
 
 def _rows(evidence: Evidence, findings: Sequence[Cause]) -> list[dict[str, Any]]:
-    return [row for place, finding in enumerate(findings, start=1) for row in _finding_rows(evidence, finding, place)]
-
-
-def _finding_rows(evidence: Evidence, finding: Cause, place: int) -> list[dict[str, Any]]:
     launch, times = evidence.entry_name, evidence.launch_times
-    told = {"entry": launch, "launch_share": times.share(launch) if times and launch else None}
+    share = times.share(launch) if times and launch else None
     return [
         {
             **_identity(evidence),
-            **(told if launch or evidence.launches else {}),
+            **({"entry": launch, "launch_share": share} if launch or evidence.launches else {}),
             "place": place,
             "rule": finding.rule,
             "title": finding.title,
@@ -314,5 +288,6 @@ def _finding_rows(evidence: Evidence, finding: Cause, place: int) -> list[dict[s
             "hints": " ".join(evidence.hints_on(finding.rule)),
             "warnings": "; ".join(evidence.warnings),
         }
+        for place, finding in enumerate(findings, start=1)
         for each in finding.facts
     ]

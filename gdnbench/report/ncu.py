@@ -1,51 +1,150 @@
-"""Prints `gdnbench ncu`: a column per GPU function, or the changes between two; as tables, JSON or CSV."""
+"""Prints `gdnbench ncu`: a column per GPU function, or the changes between two; its counters in few characters."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
-from pathlib import Path
+from itertools import chain, groupby
 from textwrap import wrap
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from gdnbench.catalog.catalog import op_named
 from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import CodeState
+from gdnbench.model.workload import Workload
 from gdnbench.profile.ncu.functions import (
     RELATIVE_FLOOR,
+    STALLS,
     CallSum,
     CounterChange,
     Function,
     FunctionDifference,
     with_sums,
 )
-from gdnbench.profile.ncu.profile import estimated_speedups
+from gdnbench.profile.ncu.profile import RuleResult, estimated_speedups
 from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
-from gdnbench.render.console import data_console, print_csv, print_json, print_next
-from gdnbench.render.units import CodeOf, other_code
-from gdnbench.report.counters import (
-    COLUMN_WIDTH,
-    NOT_A_TIME,
-    SUM,
-    change_text,
-    change_title,
-    heading,
-    quantity_text,
-    rule_text,
-    stall_reasons,
-    stall_text,
-    subject,
-    titled,
-    value_text,
-    workload_text,
+from gdnbench.render.table import Answer, Block, Column, Note, Table, TitledRow, titled_table
+from gdnbench.render.units import CodeOf, other_code, percent
+
+COLUMN_WIDTH = 11  # four columns with gaps and the titles make eighty
+_WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others stand beside the title
+_DECIMALS = {"µs": 2, "%": 1, "MHz": 0, "cycles": 2}  # ncu's clock ticks every 32 ns
+_PREFIXES = ("", "k", "M", "G", "T")
+_LEAST_SHARE = 0.01  # of a warp's time, below which a stall has no row
+_SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
+NOT_A_TIME = (
+    "ncu's duration is that of a replay by itself, after the caches were flushed: "
+    "compare it with other durations here, not with times of gdnbench run."
 )
+
+
+def titled(title: str, unit: str) -> str:
+    """Returns a quantity's title, with its unit if every cell has the same."""
+    return f"{title}, {unit}" if unit and unit not in _WITH_VALUE else title
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """Formats a value; a dash if the report lacks it, `nan` if ncu could not read it."""
+    if value is None:
+        return "-"
+    if math.isnan(value):
+        return "nan"
+    if unit in {"B", "B/s"}:
+        return _prefixed(value, unit)
+    if unit in _DECIMALS:
+        return f"{value:.{_DECIMALS[unit]}f}"
+    plain = f"{value:,.0f}" if value.is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+    return plain + ("x" if unit == "x" else "")
+
+
+def stall_text(cycles: float, total: float) -> str:
+    """Returns cycles per instruction and their share of all; empty for 0."""
+    return f"{cycles:.2f} {cycles / total:4.0%}" if cycles else ""
+
+
+def _prefixed(value: float, unit: str) -> str:
+    power = min(max(int(math.log10(value)) // 3, 0), len(_PREFIXES) - 1) if value >= 1 else 0
+    return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}"
+
+
+SUM = "(sum)"
+"""The heading of a kernel's sum over its functions."""
+
+
+def heading(column: Function | CallSum, everything: Sequence[Function]) -> list[str]:
+    """Returns narrow heading lines of a column: the kernel without its op, and what tells it from `everything`."""
+    function = column.functions[0] if isinstance(column, CallSum) else column
+    lines = [function.label.removeprefix(f"{function.profiles[0].op}-") or function.name]
+    siblings = [one for one in everything if one.path == function.path and one.label == function.label]
+    if function.label and len({one.name for one in siblings}) > 1:
+        lines.append(SUM if isinstance(column, CallSum) else function.name)
+    if len({one.workload for one in everything}) > 1 and function.workload:
+        lines.append(str(function.workload))
+    if len({one.gpu for one in everything}) > 1:
+        lines.append(function.gpu.removeprefix("NVIDIA "))
+    if any(_looks_like(function, one) for one in everything if one.path != function.path):
+        lines.append(function.path.name)
+    if len(function.profiles) > 1:
+        lines.append(f"{len(function.profiles)} launches")
+    return [part for line in lines for part in wrap(line, COLUMN_WIDTH)]
+
+
+def _looks_like(one: Function, other: Function) -> bool:
+    return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
+
+
+def quantity_text(column: Function | CallSum, quantity: NcuQuantity) -> str:
+    """Formats a quantity: a function's median over its launches, or a kernel's sum of its functions' medians."""
+    return value_text(column.median(quantity), quantity.unit)
+
+
+def rule_text(result: RuleResult) -> str:
+    """Formats one of NVIDIA's rules in a line: its estimated speedup, title, and the message's first sentence."""
+    sentence = _SENTENCE.match(result.message)
+    said = sentence.group() if sentence else result.message
+    return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
+
+
+def workload_text(workload: Workload | None) -> str:
+    """Returns a workload for a table's heading."""
+    return str(workload) if workload else "workload not told"
+
+
+def subject(function: Function) -> str:
+    """Describes a launch: `decode-v4 B=1 qk4_v8 on NVIDIA H200`."""
+    return f"{function.label or function.name} {workload_text(function.workload)} on {function.gpu or 'an unknown GPU'}"
+
+
+def change_title(change: CounterChange) -> str:
+    """Returns the changed quantity, with its unit if both sides share it."""
+    return change.title if change.unit == "cycles" else titled(change.title, change.unit)
+
+
+def change_text(change: CounterChange) -> str:
+    """Formats a change: in points for per cent, else as a share, or a factor if large."""
+    before, after = change.medians
+    if change.unit == "%":
+        return f"{after - before:+.1f} pt"
+    if math.isnan(change.ratio):
+        return "from none"
+    if change.ratio >= 2:
+        return f"{change.ratio:.3g}x"
+    return f"{'+' if change.ratio > 1 else '-'}{percent(abs(change.ratio - 1))}"
+
+
+def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
+    """Yields the stalls worth a row, in order of the first function's."""
+    found = [function.stalls() for function in functions]
+    for reason in dict.fromkeys(reason for stalls in found for reason in stalls):
+        if any(stalls.get(reason, 0.0) >= _LEAST_SHARE * sum(stalls.values()) for stalls in found if stalls):
+            yield reason
+
 
 _TITLE_WIDTH = 28
 _GAP = 2
@@ -54,41 +153,42 @@ _MOST_RULES = 3
 _STYLES = {"better": "green", "worse": "red", "": ""}
 
 
-def print_functions(functions: Sequence[Function], code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints functions side by side, and which of them are not of their kernels' current code."""
-    if json:
-        print_json([function_document(column, code_of) for column in with_sums(functions)])
-    elif csv:
-        print_csv([_row(column, code_of) for column in with_sums(functions)])
-    else:
-        console = data_console()
-        console.print(_tables(console, functions))
-        _print_end(console, functions, code_of, _after_table(functions))
+def functions_answer(functions: Sequence[Function], code_of: CodeOf) -> Answer:
+    """Returns functions side by side, and which of them are not of their kernels' current code."""
+    columns = with_sums(functions)
+    return Answer(
+        [Table([Column("*", lambda column: _row(column, code_of))], columns)],
+        text=lambda width: [*_functions_text(width, functions, columns), *_reports(functions, code_of)],
+        document=lambda: [function_document(column, code_of) for column in columns],
+        next=_after_table(functions),
+    )
 
 
-def print_differences(differences: Sequence[FunctionDifference], code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints the changes, pair by pair."""
-    if json:
-        print_json([difference_document(difference, code_of) for difference in differences])
-    elif csv:
-        print_csv([row for difference in differences for row in _difference_rows(difference, code_of)])
-    else:
-        console = data_console()
-        for difference in differences:
-            console.print(_difference(difference, named=len(differences) > 1))
-        functions = [one for difference in differences for one in (difference.before, difference.after)]
-        _print_end(console, functions, code_of, ["gdnbench", "ncu", "--import", *_paths(functions)])
+def differences_answer(differences: Sequence[FunctionDifference], code_of: CodeOf) -> Answer:
+    """Returns the changes, pair by pair."""
+    functions = [one for difference in differences for one in (difference.before, difference.after)]
+    rows = [row for difference in differences for row in _difference_rows(difference, code_of)]
+    texts = (_difference_text(difference, named=len(differences) > 1) for difference in differences)
+    return Answer(
+        [Table([Column("*", lambda row: row)], rows)],
+        text=lambda _width: [*chain.from_iterable(texts), *_reports(functions, code_of)],
+        document=lambda: [difference_document(difference, code_of) for difference in differences],
+        next=["gdnbench", "ncu", "--import", *_paths(functions)],
+    )
 
 
-def _print_end(console: Console, functions: Sequence[Function], code_of: CodeOf, command: Sequence[str]) -> None:
+def _reports(functions: Sequence[Function], code_of: CodeOf) -> Iterator[Block]:
     for path in _paths(functions):
-        console.print(Text(f"report: {path}", style="dim"), soft_wrap=True)
-        here = [one for one in functions if str(one.path) == path]
-        changed = [one.label for one in here if code_of(one.label, one.source) is CodeState.CHANGED]
-        for label in dict.fromkeys(changed):
-            console.print(Padding(Text(other_code(label), style="yellow"), (0, 0, 0, 8), expand=False))
-    if command:
-        print_next(console, command)
+        yield Note(f"report: {path}", "legend", whole=True)
+        for label in dict.fromkeys(
+            one.label for one in functions if str(one.path) == path and is_changed(one, code_of)
+        ):
+            yield Padding(Text(other_code(label), style="yellow"), (0, 0, 0, 8), expand=False)
+
+
+def is_changed(function: Function, code_of: CodeOf) -> bool:
+    """Whether a function is not of its kernel's current code."""
+    return code_of(function.label, function.source) is CodeState.CHANGED
 
 
 def _after_table(functions: Sequence[Function]) -> list[str]:
@@ -103,117 +203,94 @@ def _after_table(functions: Sequence[Function]) -> list[str]:
 
 
 def _paths(functions: Sequence[Function]) -> list[str]:
-    paths: dict[Path, None] = dict.fromkeys(function.path for function in functions)
-    return [str(path) for path in paths]
+    return list(dict.fromkeys(str(function.path) for function in functions))
 
 
-def _tables(console: Console, functions: Sequence[Function]) -> Group:
-    most = max(1, (console.width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
-    columns = with_sums(functions)
-    blocks = [columns[start : start + most] for start in range(0, len(columns), most)]
-    parts: list[RenderableType] = [Text(_headline(functions), style="bold")]
-    for number, block in enumerate(blocks):
-        parts += [*([Text("")] if number else []), _function_table(block, functions)]
-    return Group(*parts, *_rules(functions, console.width), *_legend(functions))
-
-
-def _headline(functions: Sequence[Function]) -> str:
+def _functions_text(
+    width: int, functions: Sequence[Function], columns: Sequence[Function | CallSum]
+) -> Iterator[Block]:
     first = functions[0]
-    ops = {function.profiles[0].op for function in functions}
-    parts = [next(iter(ops))] if len(ops) == 1 else []
-    parts += [workload_text(first.workload)] if len({one.workload for one in functions}) == 1 else []
-    parts += [first.gpu] if len({one.gpu for one in functions}) == 1 else []
-    return "  ".join(filter(None, parts)) or "as ncu sees it"
+    known = zip(*((one.profiles[0].op, one.workload, one.gpu) for one in functions), strict=True)
+    shared = (first.profiles[0].op, workload_text(first.workload), first.gpu)
+    parts = [text for text, values in zip(shared, known, strict=True) if text and len(set(values)) == 1]
+    yield Note("  ".join(parts) or "as ncu sees it", "title")
+    most = max(1, (width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
+    for start in range(0, len(columns), most):
+        if start:
+            yield Note("")
+        yield _function_table(columns[start : start + most], functions)
+    yield from _rules(functions, width)
+    stalls = first.stalls()
+    for reason, cycles in stalls.items():
+        if cycles >= _TELLING_SHARE * sum(stalls.values()) and reason in STALL_MEANINGS:
+            yield Note(f"{reason}: {STALL_MEANINGS[reason]}", "legend")
+    if any(isinstance(column, CallSum) for column in columns):
+        yield Note(f"{SUM}: of the launches of one call, each profiled by itself", "legend")
+    if any(len(function.profiles) > 1 for function in functions):
+        yield Note("of several launches: the median of each quantity", "legend")
+    yield Note(f"-: not in the report. {NOT_A_TIME}", "legend")
 
 
-def _function_table(block: Sequence[Function | CallSum], everything: Sequence[Function]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    table.add_column("", min_width=_TITLE_WIDTH - _GAP, no_wrap=True)
-    for function in block:
-        head = Text("\n".join(heading(function, everything)))
-        table.add_column(head, justify="right", overflow="fold", vertical="bottom", max_width=COLUMN_WIDTH)
+def _function_table(block: Sequence[Function | CallSum], everything: Sequence[Function]) -> Table[TitledRow]:
+    rows: list[TitledRow] = []
     for group, quantities in groupby(QUANTITIES, lambda quantity: quantity.group):
-        table.add_row(Text(group, style="bold"))
-        for quantity in quantities:
-            cells = [_cell(column, quantity) for column in block]
-            table.add_row(Text(f"  {titled(quantity.title, quantity.unit)}"), *cells)
-    _add_stalls(table, block, everything)
-    return table
+        rows.append((group, ()))
+        rows += [(f"  {titled(one.title, one.unit)}", [_cell(column, one) for column in block]) for one in quantities]
+    # The stalls of all functions, most of the first's first, so that every block has the same rows.
+    reasons = list(stall_reasons(everything))
+    found = [column.stalls() if isinstance(column, Function) else {} for column in block]
+    rows += [("a warp's cycles/instruction", ())] if reasons else []
+    for reason in reasons:
+        rows.append((f"  {reason}", [stall_text(each.get(reason, 0.0), sum(each.values())) for each in found]))
+    heads = ["\n".join(heading(column, everything)) for column in block]
+    return titled_table(heads, rows, fold=len(heads), bottom=len(heads), least=_TITLE_WIDTH - _GAP, most=COLUMN_WIDTH)
 
 
 def _cell(column: Function | CallSum, quantity: NcuQuantity) -> str:
     return "" if isinstance(column, CallSum) and quantity.key not in ADDITIVE else quantity_text(column, quantity)
 
 
-def _add_stalls(table: Table, block: Sequence[Function | CallSum], everything: Sequence[Function]) -> None:
-    """Adds rows of the stalls of all functions, most of the first's first, so that every block has the same rows."""
-    reasons = list(stall_reasons(everything))
-    if not reasons:
-        return
-    table.add_row(Text("a warp's cycles/instruction", style="bold"))
-    found = [column.stalls() if isinstance(column, Function) else {} for column in block]
-    for reason in reasons:
-        cells = [stall_text(stalls.get(reason, 0.0), sum(stalls.values())) for stalls in found]
-        table.add_row(Text(f"  {reason}"), *cells)
-
-
-def _rules(functions: Sequence[Function], width: int) -> Iterator[Text]:
+def _rules(functions: Sequence[Function], width: int) -> Iterator[Note]:
     """Yields the estimates of NVIDIA's rules per function, largest first; nothing if the reports hold none."""
     for function in functions:
         if results := estimated_speedups(function.profiles)[:_MOST_RULES]:
             name = " ".join(dict.fromkeys(filter(None, (function.label, function.name))))
-            yield Text(f"{name}: speedup at most, by NVIDIA's rules", style="bold")
+            yield Note(f"{name}: speedup at most, by NVIDIA's rules", "title")
             for result in results:
-                for line in wrap(f"  {rule_text(result)}", min(width, 80), subsequent_indent=" " * 8):
-                    yield Text(line)
+                yield from map(Note, wrap(f"  {rule_text(result)}", min(width, 80), subsequent_indent=" " * 8))
 
 
-def _legend(functions: Sequence[Function]) -> Iterator[Text]:
-    first = functions[0].stalls()
-    for reason, cycles in first.items():
-        if cycles >= _TELLING_SHARE * sum(first.values()) and reason in STALL_MEANINGS:
-            yield Text(f"{reason}: {STALL_MEANINGS[reason]}", style="dim")
-    if any(isinstance(column, CallSum) for column in with_sums(functions)):
-        yield Text(f"{SUM}: of the launches of one call, each profiled by itself", style="dim")
-    if any(len(function.profiles) > 1 for function in functions):
-        yield Text("of several launches: the median of each quantity", style="dim")
-    yield Text(f"-: not in the report. {NOT_A_TIME}", style="dim")
-
-
-def _difference(difference: FunctionDifference, *, named: bool) -> Group:
-    """Describes one pair: what changed by more than its launches spread, by mechanism; `named` adds the function."""
+def _difference_text(difference: FunctionDifference, *, named: bool) -> Iterator[Block]:
+    """Yields what changed in a pair by more than its launches spread; `named` adds the function."""
     which = f"{difference.after.name}: " if named else ""
-    title = Text(f"{which}{subject(difference.before)}  ->  {subject(difference.after)}", style="bold")
-    if not difference.changes:
-        return Group(title, Text(f"  nothing moved, of {difference.compared} quantities"), *_notes(difference))
-    return Group(title, _difference_table(difference), *_notes(difference))
-
-
-def _difference_table(difference: FunctionDifference) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("", min_width=_TITLE_WIDTH - 2, no_wrap=True)
-    sides = (difference.before, difference.after)
-    for function in sides:
-        table.add_column(Text("\n".join(heading(function, sides))), justify="right", vertical="bottom")
-    table.add_column("change", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for group, changes in groupby(difference.changes, lambda change: change.group):
-        table.add_row(Text("stalls, cycles/instruction" if group == "stalls" else group, style="bold"))
-        for change in changes:
-            before, after = (value_text(value, change.unit) for value in change.medians)
-            verdict = Text(change.verdict, style=_STYLES[change.verdict])
-            table.add_row(Text(f"  {change_title(change)}"), before, after, change_text(change), verdict)
-    return table
-
-
-def _notes(difference: FunctionDifference) -> list[Text]:
+    yield Note(f"{which}{subject(difference.before)}  ->  {subject(difference.after)}", "title")
+    if difference.changes:
+        yield _difference_table(difference)
+    else:
+        yield Note(f"  nothing moved, of {difference.compared} quantities")
     shown, floor = f"shown: {len(difference.changes)} of {difference.compared} quantities", f"{RELATIVE_FLOOR:.0%}"
     if difference.has_spread:
         before, after = len(difference.before.profiles), len(difference.after.profiles)
-        rule = f"{shown}, which moved by more than {before} and {after} launches spread, and by {floor} or more."
+        yield Note(
+            f"{shown}, which moved by more than {before} and {after} launches spread, and by {floor} or more.", "legend"
+        )
     else:
-        rule = f"{shown}, which moved by {floor} or more; their spread is not known: --repeat 3 measures it."
-    return [Text(line, style="dim") for line in (rule, "better, worse: all else equal.", NOT_A_TIME)]
+        unknown = "their spread is not known: --repeat 3 measures it."
+        yield Note(f"{shown}, which moved by {floor} or more; {unknown}", "legend")
+    yield from (Note(line, "legend") for line in ("better, worse: all else equal.", NOT_A_TIME))
+
+
+def _difference_table(difference: FunctionDifference) -> Table[TitledRow]:
+    sides = (difference.before, difference.after)
+    rows: list[TitledRow] = []
+    for group, changes in groupby(difference.changes, lambda change: change.group):
+        rows.append(("stalls, cycles/instruction" if group == STALLS else group, ()))
+        for change in changes:
+            before, after = (value_text(value, change.unit) for value in change.medians)
+            verdict = Text(change.verdict, style=_STYLES[change.verdict])
+            rows.append((f"  {change_title(change)}", (before, after, change_text(change), verdict)))
+    heads = ["\n".join(heading(function, sides)) for function in sides]
+    return titled_table([*heads, "change", " "], rows, wrap=2, bottom=2, least=_TITLE_WIDTH - _GAP)
 
 
 def _no_axes(op: str) -> dict[str, None]:
@@ -288,8 +365,10 @@ def difference_document(difference: FunctionDifference, code_of: CodeOf) -> dict
 
 def _difference_rows(difference: FunctionDifference, code_of: CodeOf) -> list[dict[str, Any]]:
     sides = {"before": difference.before, "after": difference.after}
-    told = {f"{key}_{side}": value for side, one in sides.items() for key, value in _identity(one, code_of).items()}
-    return [{**_change(change), **told} for change in difference.changes]
+    identities = {
+        f"{key}_{side}": value for side, one in sides.items() for key, value in _identity(one, code_of).items()
+    }
+    return [{**_change(change), **identities} for change in difference.changes]
 
 
 def _change(change: CounterChange) -> dict[str, Any]:

@@ -1,19 +1,229 @@
-"""Prints a recording of Proton, or a trace alone: shares of scopes and the kernel's times, as text, JSON or CSV."""
+"""Prints `gdnbench proton`: where the time inside a kernel goes, by its stamps or by Proton's trace of it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from operator import attrgetter
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from gdnbench.model.case import CodeState
-from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
-from gdnbench.render.console import data_console, print_csv, print_json, print_next
+from gdnbench.model.workload import Workload
+from gdnbench.origin import place_asked, profiles_option
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, PhaseProfile, PhaseRow, analyse
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
+from gdnbench.profile.stamps import StampedKernel, Stamps
+from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import CodeOf, other_code, percent, time_text
-from gdnbench.report.phases import breakdown_rows, breakdown_table
+from gdnbench.wording import plural, spans_text
+
+_DURATIONS = {
+    "avg": ("average", 0),
+    "min": ("minimum", 4),
+    "p95": ("p95", 1),
+    "max": ("maximum", 2),
+    "spread": ("spread", 3),
+}
+"""By heading: the field of `PhaseRow`, and in which order it goes where there is no room; 0 stays."""
+
+
+def breakdown_table(breakdown: Breakdown, heading: str) -> Table[PhaseRow]:
+    """Returns a row per phase, for the time between phases, and for the total; `heading` names the phases, `scope`."""
+    unit, decimals = ("us", 3) if breakdown.unit == "µs" else (breakdown.unit, 0)
+
+    def duration(title: str, name: str, drop: int) -> Column[PhaseRow]:
+        head = f"{title} {breakdown.unit}" if title == "avg" else title
+        show = attrgetter(name)
+        return Column(f"{title}_{unit}", show, head, lambda row: f"{show(row):.{decimals}f}", drop, right=True)
+
+    columns: list[Column[PhaseRow]] = [
+        Column("name", lambda row: row.name, heading, lambda row: f"{'  ' * (row.name in breakdown.nested)}{row.name}"),
+        Column("share", lambda row: row.share, "share", lambda row: percent(row.share), right=True),
+        *(duration(title, *field) for title, field in _DURATIONS.items()),
+    ]
+    return Table(columns, breakdown.rows(), style=lambda row: {BETWEEN: "dim", WHOLE: "bold"}.get(row.name, ""))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> Sequence[Table[Any]]:
+    return [Table([Column("*", lambda row: row)], rows)]
+
+
+_LEGEND = (
+    "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
+    "percentile; (between): after the last mark"
+)
+_LEGEND_OF_ROLES = (
+    "of a role's warps of all launches; spread: between the warps of a launch,\n"
+    "5th to 95th percentile; (between): after the last mark"
+)
+_SUM_LEGEND = (
+    "span: from a launch's first warp's begin to its last one's end, while it is\n"
+    "stamped; what lies between launches is in none"
+)
+BENDING = 0.25
+"""Overhead of stamping, as a share of the kernel's time, above which shares are only approximate."""
+
+
+@dataclass(frozen=True)
+class _StampedLaunch:
+    """A file of stamps, analysed."""
+
+    path: Path
+    kernel: StampedKernel
+    profile: PhaseProfile
+    code: CodeState
+
+    @property
+    def warnings(self) -> list[str]:
+        kernel, profile = self.kernel, self.profile
+        found = [other_code(kernel.label)] if self.code is CodeState.CHANGED else []
+        launches = profile.breakdown.launches
+        if launches < kernel.asked:
+            found.append(f"{kernel.asked} launches were asked for, and the stamps of {launches} fit in memory")
+        if profile.unpassed and not kernel.entry:  # phases of another launch are declared with this one's
+            found.append(f"no warp passed {', '.join(profile.unpassed)}")
+        if profile.crossed:
+            order = f"the clock at the end of {', '.join(profile.crossed)} was read before that at its beginning"
+            found.append(f"{order}: only the sum with the phases beside it is right")
+        if profile.silent:
+            found.append(f"warps that wrote no stamps in some launch, and are left out: {profile.silent}")
+        if kernel.stamped_spill_bytes:
+            found.append(f"the stamped kernel has {kernel.stamped_spill_bytes} B a thread in local memory")
+        if profile.overhead.share > BENDING:
+            found.append("stamping bends this kernel: its shares are a rough guide")
+        return found
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What JSON and CSV have of the launch as a whole."""
+        profile = self.profile
+        return {
+            "launches": profile.breakdown.launches,
+            "warps": profile.breakdown.warps,
+            **asdict(profile.timeline),
+            **asdict(profile.overhead),
+            "overhead": profile.overhead.share,
+        }
+
+
+def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path) -> Answer:
+    """Returns what files of stamps tell; raises ProfilerError if the stamps tell nothing."""
+    launches = [
+        _StampedLaunch(path, stamps.about, analyse(stamps), code_of(stamps.about.label, stamps.about.source))
+        for path, stamps in found.items()
+    ]
+    kernel = launches[0].kernel
+    return Answer(
+        _csv([row for launch in launches for row in _stamp_rows(launch)]),
+        text=lambda _width: _stamps_text(launches),
+        document=lambda: [_stamp_document(launch) for launch in launches],
+        next=["gdnbench", "ncu", kernel.label, *kernel.workload.options, *profiles_option(profiles)],
+    )
+
+
+def _stamps_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
+    calls: dict[tuple[str, Workload, str, str], dict[str, _StampedLaunch]] = {}
+    for launch in launches:
+        yield from _launch_text(launch)
+        yield Note("")
+        kernel = launch.kernel
+        if kernel.entry:
+            call = calls.setdefault((kernel.label, kernel.workload, kernel.gpu, kernel.source), {})
+            call[kernel.entry] = launch
+    for several in calls.values():
+        if len(several) > 1:
+            yield from _sum_text(list(several.values()))
+            yield Note("")
+
+
+def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
+    kernel, profile = launch.kernel, launch.profile
+    yield Note(f"{kernel.title}  {kernel.workload}  on {kernel.gpu}", "title")
+    cold = "cold L2 before each call" if kernel.entry else "cold L2"
+    yield Note(f"{profile.breakdown.launches} launches of {profile.breakdown.warps} warps, {cold}", "legend")
+    several = len(profile.roles) > 1
+    for role in profile.roles:
+        if several and role.places:
+            warps = f"{_places_text(role.places, kernel.block_warps)}, {role.breakdown.warps} in all"
+            yield Note(warps, "title")
+        elif several:
+            yield Note(plural(role.breakdown.warps, "warp"), "title")
+        yield breakdown_table(role.breakdown, "phase")
+    yield Note(_LEGEND_OF_ROLES if several else _LEGEND, "legend")
+    line, cost = profile.timeline, profile.overhead
+    yield Note(f"launch: {time_text(line.span_us)} µs from the first warp's begin to the last one's end,")
+    yield Note(f"  begins {time_text(line.skew_us)} µs apart (medians; the global timer steps by {line.step_ns} ns)")
+    yield Note(f"SM clock: {line.sm_mhz:.0f} MHz, from each warp's cycles and nanoseconds")
+    change = f"costs {percent(cost.share)}" if cost.share >= 0 else f"saves {percent(-cost.share)}"
+    times = f"stamped {time_text(cost.stamped_us)} µs, plain {time_text(cost.plain_us)} µs"
+    of_calls = ", of whole calls" if kernel.entry else ""
+    yield Note(f"{times}{of_calls}: stamping {change}; registers {kernel.registers} to {kernel.stamped_registers}")
+    if profile.unmarked:
+        yield Note(f"without marks: {_places_text(profile.unmarked, kernel.block_warps)}")
+    yield from (Note(warning, "warning") for warning in launch.warnings)
+    yield Note(f"stored in {place_asked(launch.path)}", "legend", whole=True)
+
+
+def _places_text(places: Sequence[int], block_warps: int) -> str:
+    return f"{'warp' if len(places) == 1 else 'warps'} {spans_text(places)} of each block's {block_warps}"
+
+
+def _sum_text(launches: Sequence[_StampedLaunch]) -> Iterator[Block]:
+    """Yields each launch's time and their sum, and the phases that none of them passed."""
+    kernel, total_us = launches[0].kernel, sum(launch.profile.timeline.span_us for launch in launches)
+    spans = [(launch.kernel.entry, launch.profile.timeline.span_us) for launch in launches]
+    columns: list[Column[tuple[str, float]]] = [
+        Column("", lambda row: row[0], "launch"),
+        Column("", lambda row: row[1], "span µs", lambda row: time_text(row[1]), right=True),
+        Column("", lambda row: row[1] / total_us, "share", lambda row: percent(row[1] / total_us), right=True),
+    ]
+    yield Note(f"{kernel.label}  {kernel.workload}  on {kernel.gpu}", "title")
+    last = ("sum", total_us)
+    yield Table(columns, [*spans, last], style=lambda row: "bold" if row is last else "")
+    yield Note(_SUM_LEGEND, "legend")
+    unpassed = [name for name in kernel.phases if all(name in launch.profile.unpassed for launch in launches)]
+    if unpassed:
+        yield Note(f"no warp of these launches passed {', '.join(unpassed)}", "warning")
+
+
+def _stamp_document(launch: _StampedLaunch) -> dict[str, Any]:
+    kernel, profile = launch.kernel, launch.profile
+    return {
+        **kernel.to_dict(),
+        "code": launch.code,
+        "shape": kernel.workload.cells,
+        **launch.common,
+        "phases": breakdown_table(profile.breakdown, "").records(),
+        "roles": [
+            {
+                "places": role.places,
+                "warps": role.breakdown.warps,
+                "phases": breakdown_table(role.breakdown, "").records(),
+            }
+            for role in profile.roles
+        ],
+        "unpassed": profile.unpassed,
+        "crossed": profile.crossed,
+        "unmarked_places": profile.unmarked,
+        "silent_warps": profile.silent,
+        "warnings": launch.warnings,
+        "file": launch.path,
+    }
+
+
+def _stamp_rows(launch: _StampedLaunch) -> list[dict[str, Any]]:
+    """Returns a row per phase of each role, for CSV; the role is the numbers of its warps in a block."""
+    kernel = launch.kernel
+    subject = {"op": kernel.op, "label": kernel.label, "entry": kernel.entry, **kernel.workload.cells}
+    subject |= {"gpu": kernel.gpu, "source": kernel.source, "code": launch.code.value}
+    return [
+        {**subject, "role": spans_text(role.places), **row, **launch.common, "warps": role.breakdown.warps}
+        for role in launch.profile.roles
+        for row in breakdown_table(role.breakdown, "").records()
+    ]
+
 
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
 _NO_SCOPES = {
@@ -21,71 +231,47 @@ _NO_SCOPES = {
     "torch": "reached through Python, so its times are those of whole launches",
 }
 _SEVERAL = "of {} launches, so their times are told and no scopes: those are traced in kernels of one launch"
+_NAME_WIDTH = 40  # of a GPU function; names of C++ templates exceed a line
 SUM = "(sum)"
 """The name of all functions of a call together."""
 
 
-def print_profile(profile: ProtonProfile, code_of: CodeOf, *, json: bool, csv: bool) -> None:
-    """Prints a recording, or a trace alone, and whether it is of the kernel's current code."""
-    code = code_of(profile.origin.label, profile.origin.source)
-    if json:
-        print_json(_document(profile, code))
-    elif csv:
-        print_csv(_rows(profile, code))
-    else:
-        _print_tables(data_console(), profile, code)
+def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
+    """Returns what a recording tells, or a trace alone, and whether it is of the kernel's current code."""
+    code, recording = code_of(profile.origin.label, profile.origin.source), profile.recording
+    following = ["gdnbench", "proton", "--import", str(profile.path), "--csv"]
+    if recording:
+        following = ["gdnbench", "ncu", recording.case.variant.label, *recording.case.workload.options]
+    return Answer(
+        _csv(_trace_rows(profile, code)),
+        text=lambda _width: _trace_text(profile, code),
+        document=lambda: _trace_document(profile, code),
+        next=following,
+    )
 
 
-def _print_tables(console: Console, profile: ProtonProfile, code: CodeState) -> None:
+def _trace_text(profile: ProtonProfile, code: CodeState) -> Iterator[Block]:
     recording, breakdown = profile.recording, profile.breakdown
-    heading = Text(_title(recording) if recording else str(profile.path), style="bold")
-    console.print(heading, soft_wrap=recording is None)  # a path is to be copied
+    if recording:
+        case = recording.case
+        params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
+        yield Note(f"{case.label}  {case.workload}{params}  on {recording.gpu}", "title")
+    else:
+        yield Note(str(profile.path), "title", whole=True)
     if breakdown:
-        console.print(Text(_counts(profile), style="dim"))
-        console.print(breakdown_table(breakdown, "scope"))
-        console.print(Text(_ASYNCHRONOUS, style="dim"))
-    for line in _time_lines(recording) if recording else ():
-        console.print(Text(line))
-    for warning in _warnings(profile, code):
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        clock = f", cold L2, {recording.clock_mhz:.0f} MHz" if recording and recording.clock_mhz else ""
+        counts = f"{breakdown.launches} launches of {breakdown.warps} warps{clock}"
+        yield Note(f"{counts}; spread: among a launch's warps", "legend")
+        yield breakdown_table(breakdown, "scope")
+        yield Note(_ASYNCHRONOUS, "legend")
+    yield from map(Note, _time_lines(recording) if recording else ())
+    changed = [other_code(profile.origin.label)] if code is CodeState.CHANGED else []
+    yield from (Note(warning, "warning") for warning in (*changed, *(recording.notes if recording else ())))
     if recording and not breakdown:
         entries = recording.entries
-        console.print(Text(_SEVERAL.format(len(entries)) if entries else _NO_SCOPES[recording.language]))
+        yield Note(_SEVERAL.format(len(entries)) if entries else _NO_SCOPES[recording.language])
     if profile.trace:
-        console.print(
-            Text(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", style="dim"), soft_wrap=True
-        )
-    print_next(console, _next(profile))
-
-
-def _next(profile: ProtonProfile) -> list[str]:
-    if profile.recording is None:
-        return ["gdnbench", "proton", "--import", str(profile.path), "--csv"]
-    case = profile.recording.case
-    return ["gdnbench", "ncu", case.variant.label, *case.workload.options]
-
-
-_NAME_WIDTH = 40  # of a GPU function; names of C++ templates exceed a line
-
-
-def _warnings(profile: ProtonProfile, code: CodeState) -> list[str]:
-    changed = [other_code(profile.origin.label)] if code is CodeState.CHANGED else []
-    return [*changed, *(profile.recording.notes if profile.recording else ())]
-
-
-def _title(recording: Recording) -> str:
-    case = recording.case
-    params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
-    return f"{case.label}  {case.workload}{params}  on {recording.gpu}"
-
-
-def _counts(profile: ProtonProfile) -> str:
-    breakdown, recording = profile.breakdown, profile.recording
-    assert breakdown
-    text = f"{breakdown.launches} launches of {breakdown.warps} warps"
-    if recording and recording.clock_mhz:
-        text += f", cold L2, {recording.clock_mhz:.0f} MHz"
-    return f"{text}; spread: among a launch's warps"
+        yield Note(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", "legend", whole=True)
 
 
 def _time_lines(recording: Recording) -> list[str]:
@@ -95,58 +281,51 @@ def _time_lines(recording: Recording) -> list[str]:
         traced = median(recording.times_us[INSTRUMENTED])
         more = f"{'+' if traced >= plain else '-'}{percent(abs(traced / plain - 1))}"
         line += f", instrumented {time_text(traced)} µs ({more})"
-    times = _cupti_times(recording).items()
-    return [line, *(f"on the GPU by CUPTI, cold: {time_text(median(us))} µs  {_short(name)}" for name, us in times)]
+    names = {name: name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…" for name in _cupti_us(recording)}
+    times = _cupti_us(recording).items()
+    return [line, *(f"on the GPU by CUPTI, cold: {time_text(median(us))} µs  {names[name]}" for name, us in times)]
 
 
-def _cupti_times(recording: Recording) -> dict[str, list[float]]:
+def _cupti_us(recording: Recording) -> dict[str, list[float]]:
     call_us = recording.call_us
     return {**recording.cupti_us, **({SUM: call_us} if call_us else {})}
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-
-
-def _document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
+def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
     """Returns a profile for JSON: scopes in µs, or cycles if the clock is unknown; times of launches in µs."""
     recording, breakdown = profile.recording, profile.breakdown
+    samples = ("times_us", "cupti_us")  # they stay in the file
     return {
         "file": str(profile.path),
         "source": profile.origin.source,
         "code": code,
         "trace": str(profile.trace) if profile.trace else None,
-        "recording": _without_samples(recording) if recording else None,
+        "recording": {key: value for key, value in recording.to_dict().items() if key not in samples}
+        if recording
+        else None,
         "kernel": _kernel_times(recording) if recording else [],
         "launches": breakdown.launches if breakdown else 0,
         "warps": breakdown.warps if breakdown else 0,
-        "scopes": breakdown_rows(breakdown) if breakdown else [],
+        "scopes": breakdown_table(breakdown, "").records() if breakdown else [],
     }
 
 
-def _without_samples(recording: Recording) -> dict[str, Any]:
-    """Returns the recording without its single times, which stay in the file."""
-    document = {**asdict(recording), "case": recording.case.to_dict()}
-    return {name: value for name, value in document.items() if name not in ("times_us", "cupti_us")}
-
-
-def _rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
+def _trace_rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
     recording = profile.recording
-    of: dict[str, Any] = {"file": str(profile.path)}
+    subject: dict[str, Any] = {"file": str(profile.path)}
     if recording:
-        case = recording.case
-        of = {"kernel": case.label, **case.workload.cells, "gpu": recording.gpu}
-    of |= {"source": profile.origin.source, "code": code.value}
-    scopes = breakdown_rows(profile.breakdown) if profile.breakdown else []
+        subject = {"kernel": recording.case.label, **recording.case.workload.cells, "gpu": recording.gpu}
+    subject |= {"source": profile.origin.source, "code": code.value}
+    scopes = breakdown_table(profile.breakdown, "").records() if profile.breakdown else []
     times = _kernel_times(recording) if recording else []
-    return [*({**of, "kind": "scope", **row} for row in scopes), *({**of, **row} for row in times)]
+    return [*({**subject, "kind": "scope", **row} for row in scopes), *({**subject, **row} for row in times)]
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
     """Returns times of whole launches in microseconds; `kind` is the clock, `events` or `cupti`."""
-    events = [_time_row("events", name, times) for name, times in recording.times_us.items()]
-    return [*events, *(_time_row("cupti", name, times) for name, times in _cupti_times(recording).items())]
-
-
-def _time_row(kind: str, name: str, times: list[float]) -> dict[str, Any]:
-    return {"kind": kind, "name": name, "median_us": median(times), "min_us": min(times), "max_us": max(times)}
+    clocks = {"events": recording.times_us, "cupti": _cupti_us(recording)}
+    return [
+        {"kind": kind, "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
+        for kind, times_us in clocks.items()
+        for name, us in times_us.items()
+    ]

@@ -16,8 +16,7 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import slug_of
 from gdnbench.catalog.select import broken_kernel
 from gdnbench.diagnose.evidence import Evidence
-from gdnbench.diagnose.gather import Question, gather
-from gdnbench.diagnose.rules import rank
+from gdnbench.diagnose.gather import Question, gather, rank
 from gdnbench.errors import GdnbenchError
 from gdnbench.measure.plan import Plan
 from gdnbench.measure.run import Finished, Session

@@ -19,7 +19,9 @@ from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.codec import convert
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel
+from gdnbench.model.op import Op
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.wording import did_you_mean
 
@@ -145,6 +147,19 @@ class StepSettings:
             rounds=rounds,
             **others,
         )
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What is measured; `op` is None, and `cases` is empty, for launches alone."""
+
+    catalog: Catalog
+    op: Op | None
+    gpu: Gpu
+    cases: tuple[StepCase, ...]
+    settings: StepSettings
+    command: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True)

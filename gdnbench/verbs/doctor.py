@@ -21,8 +21,8 @@ from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, sizes
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
-    from gdnbench.calibrate.plan import CalibrationSubject
-    from gdnbench.doctor.check import MachineCheck
+    from gdnbench.calibrate.measure import CalibrationSubject
+    from gdnbench.doctor.software import MachineCheck
     from gdnbench.store.calibration import Calibration, EqualRates, PlantedRates
 
 
@@ -105,8 +105,7 @@ def checks_table(checks: Sequence[MachineCheck]) -> Table[Any]:
 def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     """Calibrates, by the verb's parameters; gives the exit code."""
     from gdnbench.analyse.exit_code import exit_code_of_statuses
-    from gdnbench.calibrate.measure import calibrate
-    from gdnbench.calibrate.plan import choose_subject
+    from gdnbench.calibrate.measure import calibrate, choose_subject
     from gdnbench.errors import MachineError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.verbs.progress import watch
@@ -129,7 +128,7 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
 
 def _plan_line(subject: CalibrationSubject) -> str:
     """Describes the measurement and its longest duration."""
-    from gdnbench.calibrate.plan import EQUAL, TARGETS
+    from gdnbench.calibrate.measure import EQUAL, TARGETS
 
     settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))
     return (

@@ -46,9 +46,9 @@ def explain(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
-    from gdnbench.diagnose.gather import Question, gather
-    from gdnbench.diagnose.rules import rank
-    from gdnbench.report.explain import print_explained
+    from gdnbench.diagnose.gather import Question, gather, rank
+    from gdnbench.render.output import print_answer
+    from gdnbench.report.explain import explained_answer
     from gdnbench.verbs.progress import watch
 
     label = one_term(kernels, kernel, "gdnbench explain decode-v4")
@@ -57,4 +57,5 @@ def explain(
     with watch(quiet=quiet) as observer:
         evidence = gather(catalog, question, observer)
     of_launches = [rank(launch) for launch in evidence.launches]
-    print_explained(evidence, rank(evidence), of_launches, results, profiles, json=json, csv=csv)
+    answer = explained_answer(evidence, rank(evidence), of_launches, results, profiles)
+    print_answer(answer, json=json, csv=csv)

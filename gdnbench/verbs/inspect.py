@@ -76,18 +76,19 @@ def inspect(
     from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import parse_near_default
     from gdnbench.inspect.compiled import build_subjects, choose_archs, choose_subjects, fitting_archs, gpu_size_of
-    from gdnbench.inspect.difference import BuildPair, find_counterparts, is_revision
-    from gdnbench.inspect.quantities import exit_code, find_violations, parse_rules
+    from gdnbench.inspect.quantities import (
+        BuildPair,
+        exit_code,
+        find_counterparts,
+        find_violations,
+        is_revision,
+        parse_rules,
+    )
     from gdnbench.machine.gpus import list_gpus
     from gdnbench.report.budget import DEFAULT_BUDGET
-    from gdnbench.report.inspect.for_model import print_for_model
-    from gdnbench.report.inspect.output import (
-        print_changed,
-        print_inspected,
-        print_loops,
-        print_schedule_pairs,
-        print_schedules,
-    )
+    from gdnbench.report.inspect import print_changed, print_inspected
+    from gdnbench.report.outline import print_for_model, print_loops
+    from gdnbench.report.schedule import print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
     _check_form(sass, schedule, loops, for_model, diff, csv, budget)

@@ -93,11 +93,12 @@ def ncu(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
-    from gdnbench.profile.ncu.collect import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
+    from gdnbench.profile.ncu.report import NcuRequest, find_pair, find_sources, named_kernels, open_sources
+    from gdnbench.render.output import print_answer
     from gdnbench.report.budget import DEFAULT_BUDGET
-    from gdnbench.report.ncu import print_differences, print_functions
-    from gdnbench.report.ncu_for_model.pair import print_differences_for_model, print_functions_for_model
+    from gdnbench.report.ncu import differences_answer, functions_answer
+    from gdnbench.report.ncu_for_model import differences_view, functions_view
     from gdnbench.verbs.progress import watch
 
     _check_form(for_model, csv, budget)
@@ -128,14 +129,16 @@ def ncu(
     functions = [function for column in columns for function in column]
     if diff:
         differences = compare_functions(columns[0], columns[1])
-        if for_model:
-            print_differences_for_model(differences, catalog.code_state, most, json=json)
-        else:
-            print_differences(differences, catalog.code_state, json=json, csv=csv)
+        answer = (
+            differences_view(differences, catalog.code_state, most)
+            if for_model
+            else differences_answer(differences, catalog.code_state)
+        )
     elif for_model:
-        print_functions_for_model(functions, catalog.code_state, most, json=json)
+        answer = functions_view(functions, catalog.code_state, most)
     else:
-        print_functions(functions, catalog.code_state, json=json, csv=csv)
+        answer = functions_answer(functions, catalog.code_state)
+    print_answer(answer, json=json, csv=csv)
     check_read(functions)
 
 
@@ -152,9 +155,9 @@ def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
 def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> None:
     """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
     from gdnbench.catalog.select import resolve_op
-    from gdnbench.machine.lock import alone_on
+    from gdnbench.machine.gpus import alone_on
     from gdnbench.origin import place_asked
-    from gdnbench.profile.nsys import find_nsys, record_timeline
+    from gdnbench.profile.ncu.command import find_nsys, record_timeline
     from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
     from gdnbench.render.console import print_json
     from gdnbench.verbs.progress import watch

@@ -70,8 +70,8 @@ def step(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.step.measure import StepPlan, measure_plan
-    from gdnbench.step.plan import L2, StepSettings, Way, cases_asked, make_cases, parse_names
+    from gdnbench.step.measure import measure_plan
+    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, cases_asked, make_cases, parse_names
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_step import print_step
 

@@ -111,7 +111,7 @@ def verify(
         raise typer.Exit(_check_ready(name, ctx.params))
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
-    from gdnbench.profile.sanitizer.check import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
+    from gdnbench.profile.sanitizer import LIMIT_STEPS, SanitizerCheck, need_sanitizer_on
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.verify_tables import print_verdicts
     from gdnbench.verify.preflight import verify_variants

@@ -146,8 +146,8 @@ class _Loop:
 
     def _print_difference(self) -> None:
         """Of the machine code of the last two turns that built."""
-        from gdnbench.inspect.difference import BuildPair
-        from gdnbench.report.inspect.output import print_changed
+        from gdnbench.inspect.quantities import BuildPair
+        from gdnbench.report.inspect import print_changed
 
         built = [turn for turn in self.turns.done if turn.is_built]
         if len(built) < 2:
@@ -155,8 +155,8 @@ class _Loop:
             return
         before, after = (turn.builds for turn in built[-2:])
         pairs = [BuildPair(one, other) for one, other in zip(before, after, strict=False)]
-        print_changed(pairs, (), sass=True, json=False, csv=False)
-        print_changed(pairs, (), sass=False, json=False, csv=False)
+        print_changed(pairs, (), sass=True)
+        print_changed(pairs, (), sass=False)
 
     def _open_source(self) -> None:
         """In the user's editor, where the last turn's error or its first late load is."""

@@ -141,44 +141,23 @@ class NcuReport:
 
 @dataclass(frozen=True)
 class Counter:
-    """A quantity that is one metric: the first of these names in a report."""
+    """A quantity of metrics: the first of `names` in a report, or their `sum`, or the `ratio` of two."""
 
     names: tuple[str, ...]
     scale: float = 1.0
+    of: Literal["first", "sum", "ratio"] = "first"
 
     def __call__(self, profile: LaunchProfile) -> float | None:
-        """Returns the value, None if the report lacks it, or NaN if ncu could not read it."""
-        value = profile.number(*self.names)
-        return None if value is None else value * self.scale
-
-
-@dataclass(frozen=True)
-class CounterSum:
-    """A quantity that is the sum of several metrics."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, profile: LaunchProfile) -> float | None:
-        """Returns the sum, None if the report lacks a metric, or NaN if ncu could not read one."""
-        values = [profile.number(name) for name in self.names]
-        return None if any(value is None for value in values) else sum(value for value in values if value is not None)
-
-
-@dataclass(frozen=True)
-class CounterRatio:
-    """A quantity that is the first metric over the second."""
-
-    names: tuple[str, str]
-
-    def __call__(self, profile: LaunchProfile) -> float | None:
-        """Returns the ratio, None if a metric is missing or the second is 0, or NaN if ncu could not read one."""
-        numerator, denominator = (profile.number(name) for name in self.names)
-        return numerator / denominator if numerator is not None and denominator else None
-
-
-def counter(*names: str, scale: float = 1.0) -> Counter:
-    """Returns a quantity of one metric; the names are those of different ncu versions."""
-    return Counter(names, scale)
+        """Returns the value; None if the report lacks a metric, or the divisor is 0; NaN if ncu could not read one."""
+        if self.of == "first":
+            value = profile.number(*self.names)
+            return None if value is None else value * self.scale
+        values = [value for name in self.names if (value := profile.number(name)) is not None]
+        if len(values) < len(self.names):
+            return None
+        if self.of == "sum":
+            return sum(values)
+        return values[0] / values[1] if values[1] else None
 
 
 _SCHEMA = 1
@@ -242,22 +221,22 @@ def write_rules(path: Path, profiles: Sequence[LaunchProfile]) -> None:
         if one.rules
     ]
     if launches:
-        beside = _rules_path(path)
-        temporary = beside.with_name(f".new-{beside.name}")
+        rules_path = _rules_path(path)
+        temporary = rules_path.with_name(f".new-{rules_path.name}")
         document = {"schema": _SCHEMA, "launches": launches}
         temporary.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        temporary.replace(beside)
+        temporary.replace(rules_path)
 
 
 def add_rules(profiles: tuple[LaunchProfile, ...], path: Path) -> tuple[LaunchProfile, ...]:
     """Adds the rules' results stored beside a `.csv` file of profiles, if any; raises ReportFormatError if invalid."""
-    beside = _rules_path(path)
-    if not beside.exists():
+    rules_path = _rules_path(path)
+    if not rules_path.exists():
         return profiles
     try:
-        launches = decode_document(read_content(beside, _DAMAGED), _RulesDocument, _SCHEMA).launches
+        launches = decode_document(read_content(rules_path, _DAMAGED), _RulesDocument, _SCHEMA).launches
     except SchemaError as error:
-        raise ReportFormatError(f"{beside}: {error}", _DAMAGED) from error
+        raise ReportFormatError(f"{rules_path}: {error}", _DAMAGED) from error
     found = {(one.kernel, one.function, one.launch, one.source): one.rules for one in launches}
     return tuple(
         replace(one, rules=found.get((one.label, one.function, one.launch, one.source), ())) for one in profiles

@@ -11,10 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from gdnbench.profile.ncu.profile import Counter, CounterRatio, CounterSum, LaunchProfile, Value, counter
+from gdnbench.profile.ncu.profile import Counter, LaunchProfile, Value
 
 Better = Literal["lower", "higher", ""]
-Read = Counter | CounterSum | CounterRatio
 
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 
@@ -48,164 +47,93 @@ class NcuQuantity:
     title: str
     unit: str
     group: str
-    read: Read
+    read: Counter
     better: Better = ""
 
 
+def _group(group: str, *rows: tuple[str, str, str, Counter | str, Better]) -> tuple[NcuQuantity, ...]:
+    """Makes a group's quantities of key, title, unit, counter and better direction."""
+    return tuple(
+        NcuQuantity(key, title, unit, group, Counter((read,)) if isinstance(read, str) else read, better)
+        for key, title, unit, read, better in rows
+    )
+
+
+_BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_PIPE = "sm__inst_executed_pipe_{}.avg.pct_of_peak_sustained_active"
+# The GPC's cycles, as in ncu's "Elapsed Cycles" and "SM Frequency": the SMs' begin and end are less sharp, which in a
+# launch of 3 µs reads the clock 5 % too high.
+_CYCLES = Counter(("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"))
+_FREQUENCY = Counter(("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second"), scale=1e-6)
 # In sectors, whatever unit the report names: 2025.3 writes "byte".
 _EXCESS = ("derived__memory_l2_theoretical_sectors_global_excessive", "memory_l2_theoretical_sectors_global_excessive")
-_SECTORS = "memory_l2_theoretical_sectors_global"
-_BYTES_PER_SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
+_CONFLICTS = ("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive")
+_SHARED = Counter(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"), of="sum")
+_SPILLS = Counter(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"), of="sum")
+_BANDWIDTH = Counter(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second"), of="sum")
+_IMBALANCE = Counter(("sm__cycles_active.max", "sm__cycles_active.avg"), of="ratio")
+
 QUANTITIES: tuple[NcuQuantity, ...] = (
-    NcuQuantity("duration_us", "duration", "µs", "time", counter("gpu__time_duration.sum", scale=1e-3), "lower"),
-    # The GPC's cycles, as in ncu's "Elapsed Cycles" and "SM Frequency": the SMs' begin and end are less sharp, which in
-    # a launch of 3 µs reads the clock 5 % too high.
-    NcuQuantity("cycles", "cycles", "", "time", counter("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"), "lower"),
-    NcuQuantity(
-        "sm_mhz",
-        "SM clock",
-        "MHz",
+    *_group(
         "time",
-        counter("gpc__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second", scale=1e-6),
+        ("duration_us", "duration", "µs", Counter(("gpu__time_duration.sum",), scale=0.001), "lower"),
+        ("cycles", "cycles", "", _CYCLES, "lower"),
+        ("sm_mhz", "SM clock", "MHz", _FREQUENCY, ""),
     ),
-    NcuQuantity("grid_blocks", "grid", "blocks", "launch", counter("launch__grid_size")),
-    NcuQuantity("block_threads", "block", "threads", "launch", counter("launch__block_size")),
-    NcuQuantity("registers", "registers", "per thread", "launch", counter("launch__registers_per_thread")),
-    NcuQuantity(
-        "shared_bytes",
-        "shared memory",
-        "B",
+    *_group(
         "launch",
-        CounterSum(("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic")),
+        ("grid_blocks", "grid", "blocks", "launch__grid_size", ""),
+        ("block_threads", "block", "threads", "launch__block_size", ""),
+        ("registers", "registers", "per thread", "launch__registers_per_thread", ""),
+        ("shared_bytes", "shared memory", "B", _SHARED, ""),
+        ("spill_requests", "spills to local memory", "", _SPILLS, "lower"),
+        ("waves", "waves per SM", "", "launch__waves_per_multiprocessor", ""),
+        ("sms", "SMs", "", "launch__sm_count", ""),
     ),
-    NcuQuantity(
-        "spill_requests",
-        "spills to local memory",
-        "",
-        "launch",
-        CounterSum(("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")),
-        "lower",
-    ),
-    NcuQuantity("waves", "waves per SM", "", "launch", counter("launch__waves_per_multiprocessor")),
-    NcuQuantity("sms", "SMs", "", "launch", counter("launch__sm_count")),
-    NcuQuantity(
-        "occupancy_limit_pct", "theoretical occupancy", "%", "warps", counter("sm__maximum_warps_per_active_cycle_pct")
-    ),
-    NcuQuantity(
-        "occupancy_pct",
-        "achieved occupancy",
-        "%",
+    *_group(
         "warps",
-        counter("sm__warps_active.avg.pct_of_peak_sustained_active"),
-        "higher",
+        ("occupancy_limit_pct", "theoretical occupancy", "%", "sm__maximum_warps_per_active_cycle_pct", ""),
+        ("occupancy_pct", "achieved occupancy", "%", "sm__warps_active.avg.pct_of_peak_sustained_active", "higher"),
+        ("active_warps", "active warps/scheduler", "", "smsp__warps_active.avg.per_cycle_active", "higher"),
+        ("eligible_warps", "eligible warps/scheduler", "", "smsp__warps_eligible.avg.per_cycle_active", "higher"),
+        ("sm_imbalance", "busiest SM, of the average", "x", _IMBALANCE, "lower"),
     ),
-    NcuQuantity(
-        "active_warps",
-        "active warps/scheduler",
-        "",
-        "warps",
-        counter("smsp__warps_active.avg.per_cycle_active"),
-        "higher",
-    ),
-    NcuQuantity(
-        "eligible_warps",
-        "eligible warps/scheduler",
-        "",
-        "warps",
-        counter("smsp__warps_eligible.avg.per_cycle_active"),
-        "higher",
-    ),
-    NcuQuantity(
-        "sm_imbalance",
-        "busiest SM, of the average",
-        "x",
-        "warps",
-        CounterRatio(("sm__cycles_active.max", "sm__cycles_active.avg")),
-        "lower",
-    ),
-    NcuQuantity(
-        "issue_active_pct",
-        "issue slots used",
-        "%",
+    *_group(
         "instructions",
-        counter("smsp__issue_active.avg.per_cycle_active", scale=100),
-        "higher",
+        (
+            "issue_active_pct",
+            "issue slots used",
+            "%",
+            Counter(("smsp__issue_active.avg.per_cycle_active",), scale=100),
+            "higher",
+        ),
+        ("ipc", "IPC, active cycles", "", "sm__inst_executed.avg.per_cycle_active", "higher"),
+        ("instructions", "warp instructions", "", "smsp__inst_executed.sum", "lower"),
     ),
-    NcuQuantity(
-        "ipc", "IPC, active cycles", "", "instructions", counter("sm__inst_executed.avg.per_cycle_active"), "higher"
-    ),
-    NcuQuantity("instructions", "warp instructions", "", "instructions", counter("smsp__inst_executed.sum"), "lower"),
-    NcuQuantity("l1_hit_pct", "L1 hit rate", "%", "memory", counter("l1tex__t_sector_hit_rate.pct"), "higher"),
-    NcuQuantity("l2_hit_pct", "L2 hit rate", "%", "memory", counter("lts__t_sector_hit_rate.pct"), "higher"),
-    NcuQuantity(
-        "load_bytes_per_sector",
-        "bytes used/sector, loads",
-        "",
+    *_group(
         "memory",
-        counter(_BYTES_PER_SECTOR.format("ld")),
-        "higher",
+        ("l1_hit_pct", "L1 hit rate", "%", "l1tex__t_sector_hit_rate.pct", "higher"),
+        ("l2_hit_pct", "L2 hit rate", "%", "lts__t_sector_hit_rate.pct", "higher"),
+        ("load_bytes_per_sector", "bytes used/sector, loads", "", _BYTES_PER_SECTOR.format("ld"), "higher"),
+        ("store_bytes_per_sector", "bytes used/sector, stores", "", _BYTES_PER_SECTOR.format("st"), "higher"),
+        ("global_sectors", "sectors to L2", "", "memory_l2_theoretical_sectors_global", "lower"),
+        ("excess_sectors", "excess sectors", "", Counter(_EXCESS), "lower"),
+        ("dram_read_bytes", "DRAM read", "B", "dram__bytes_read.sum", "lower"),
+        ("dram_write_bytes", "DRAM written", "B", "dram__bytes_write.sum", "lower"),
+        ("dram_bytes_per_s", "DRAM bandwidth", "B/s", _BANDWIDTH, "higher"),
+        ("dram_pct", "DRAM, of its peak", "%", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "higher"),
+        ("l2_pct", "L2, of its peak", "%", "lts__throughput.avg.pct_of_peak_sustained_elapsed", ""),
+        ("l1_pct", "L1, of its peak", "%", "l1tex__throughput.avg.pct_of_peak_sustained_active", ""),
+        ("shared_wavefronts", "shared wavefronts", "", "memory_l1_wavefronts_shared", "lower"),
+        ("excess_wavefronts", "of bank conflicts", "", Counter(_CONFLICTS), "lower"),
     ),
-    NcuQuantity(
-        "store_bytes_per_sector",
-        "bytes used/sector, stores",
-        "",
-        "memory",
-        counter(_BYTES_PER_SECTOR.format("st")),
-        "higher",
-    ),
-    NcuQuantity("global_sectors", "sectors to L2", "", "memory", counter(_SECTORS), "lower"),
-    NcuQuantity("excess_sectors", "excess sectors", "", "memory", counter(*_EXCESS), "lower"),
-    NcuQuantity("dram_read_bytes", "DRAM read", "B", "memory", counter("dram__bytes_read.sum"), "lower"),
-    NcuQuantity("dram_write_bytes", "DRAM written", "B", "memory", counter("dram__bytes_write.sum"), "lower"),
-    NcuQuantity(
-        "dram_bytes_per_s",
-        "DRAM bandwidth",
-        "B/s",
-        "memory",
-        CounterSum(("dram__bytes_read.sum.per_second", "dram__bytes_write.sum.per_second")),
-        "higher",
-    ),
-    NcuQuantity(
-        "dram_pct",
-        "DRAM, of its peak",
-        "%",
-        "memory",
-        counter("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
-        "higher",
-    ),
-    NcuQuantity(
-        "l2_pct", "L2, of its peak", "%", "memory", counter("lts__throughput.avg.pct_of_peak_sustained_elapsed")
-    ),
-    NcuQuantity(
-        "l1_pct", "L1, of its peak", "%", "memory", counter("l1tex__throughput.avg.pct_of_peak_sustained_active")
-    ),
-    NcuQuantity(
-        "shared_wavefronts", "shared wavefronts", "", "memory", counter("memory_l1_wavefronts_shared"), "lower"
-    ),
-    NcuQuantity(
-        "excess_wavefronts",
-        "of bank conflicts",
-        "",
-        "memory",
-        counter("derived__memory_l1_wavefronts_shared_excessive", "memory_l1_wavefronts_shared_excessive"),
-        "lower",
-    ),
-    NcuQuantity("sm_pct", "SM, of its peak", "%", "pipes", counter("sm__throughput.avg.pct_of_peak_sustained_elapsed")),
-    NcuQuantity("fma_pct", "FMA", "%", "pipes", counter("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active")),
-    NcuQuantity("alu_pct", "ALU", "%", "pipes", counter("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active")),
-    NcuQuantity(
-        "xu_pct",
-        "XU (MUFU, conversions)",
-        "%",
+    *_group(
         "pipes",
-        counter("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
-    ),
-    NcuQuantity(
-        "lsu_pct",
-        "LSU (loads, shuffles)",
-        "%",
-        "pipes",
-        counter("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active"),
+        ("sm_pct", "SM, of its peak", "%", "sm__throughput.avg.pct_of_peak_sustained_elapsed", ""),
+        ("fma_pct", "FMA", "%", _PIPE.format("fma"), ""),
+        ("alu_pct", "ALU", "%", _PIPE.format("alu"), ""),
+        ("xu_pct", "XU (MUFU, conversions)", "%", _PIPE.format("xu"), ""),
+        ("lsu_pct", "LSU (loads, shuffles)", "%", _PIPE.format("lsu"), ""),
     ),
 )
 

@@ -35,19 +35,19 @@ def decimal_mark(texts: Iterable[str]) -> DecimalMark:
     Three digits behind a mark may be a group or decimals; any other number of digits, or two marks, decide. Raises
     ValueError if numbers decide for both marks, or one has a dot before three digits and none decides.
     """
-    told: dict[DecimalMark, str] = {}
+    decided: dict[DecimalMark, str] = {}
     unsure = ""
     for text in texts:
         number = text.translate(_SPACES)
         for mark in (found for found in _marks() if _tells(number, found)):
-            told.setdefault(mark, text)
+            decided.setdefault(mark, text)
         if re.fullmatch(r"[-+]?\d{1,3}\.\d{3}", number):
             unsure = unsure or text
-    if len(told) > 1:
-        raise ValueError(f"its numbers are of two locales: {told['.']} and {told[',']}")
-    if unsure and not told:
+    if len(decided) > 1:
+        raise ValueError(f"its numbers are of two locales: {decided['.']} and {decided[',']}")
+    if unsure and not decided:
         raise ValueError(f"its numbers do not tell whether {unsure} is more than a thousand")
-    return next(iter(told), ".")
+    return next(iter(decided), ".")
 
 
 def _marks() -> tuple[DecimalMark, DecimalMark]:

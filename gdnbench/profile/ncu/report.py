@@ -10,19 +10,25 @@ import math
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from gdnbench.doctor.check import version_numbers
-from gdnbench.doctor.software import find_ncu
-from gdnbench.errors import ReportFormatError
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.select import select_variants
+from gdnbench.doctor.software import find_ncu, version_numbers
+from gdnbench.errors import ReportFormatError, UsageError
+from gdnbench.machine.gpus import alone_on
+from gdnbench.model.case import Case
+from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import PYTHON
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
-from gdnbench.profile.files import check_file, read_text
-from gdnbench.profile.ncu.command import no_ncu
+from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
+from gdnbench.profile.ncu.command import failure_of, ncu_command, need_ncu, no_ncu
 from gdnbench.profile.ncu.profile import (
     GPU_NAME,
     LaunchProfile,
@@ -35,7 +41,17 @@ from gdnbench.profile.ncu.profile import (
 )
 from gdnbench.profile.ncu.raw_page import export_page, is_page, parse_page
 from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
-from gdnbench.profile.process import DOMAIN, NvtxRange, parse_range_name, run_command
+from gdnbench.profile.process import (
+    DOMAIN,
+    Instrumentation,
+    NvtxRange,
+    choose_case,
+    choose_gpu,
+    make_assignment,
+    parse_range_name,
+    run_command,
+    run_worker,
+)
 
 _STORED = (".csv", ".csv.gz")
 _LIMIT_S = 120.0  # a report of torch's kernels, 46 MB, takes a few seconds
@@ -46,11 +62,6 @@ class _Exit(IntEnum):
     READ = 0
     NO_REPORT = 2
     NO_MODULE = 3
-
-
-def load_report(path: Path, ncu: Path | None) -> NcuReport:
-    """Reads a report, or stored profiles; raises as `read_any`."""
-    return NcuReport(path, read_any(path, ncu))
 
 
 def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
@@ -142,9 +153,9 @@ def _import() -> ModuleType | None:
 
 def _extras(ncu: Path | None, installed: Path) -> list[Path]:
     """Returns the folders that hold ncu's module: beside ncu, then the newest first; newer ones read older reports."""
-    beside = list(ncu.resolve().parents[:2]) if ncu else []
+    near = list(ncu.resolve().parents[:2]) if ncu else []
     versions = sorted(installed.glob("*"), key=lambda path: version_numbers(path.name), reverse=True)
-    folders = [top / "extras" / "python" for top in (*beside, *versions)]
+    folders = [top / "extras" / "python" for top in (*near, *versions)]
     return [folder for folder in folders if (folder / "ncu_report.py").is_file()]
 
 
@@ -214,6 +225,110 @@ def _value_of(reader: ModuleType, metric: Any) -> Value | None:
         return str(metric.as_string())
     value = metric.as_double()
     return float(value) if value is not None else math.nan
+
+
+_ELSEWHERE = "read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep"
+_SUFFIXES = (".ncu-rep", ".csv", ".csv.gz")
+
+ReportSource = Case | Path
+
+
+@dataclass(frozen=True)
+class NcuRequest:
+    """How to look up kernels by name, and how to profile them.
+
+    Attributes:
+        op: the kernels' op; may be empty if only files are named.
+        axes: as `--shape` takes them.
+        gpu: as `--gpu` takes it.
+        ncu: path of ncu; None to search for it.
+        repeat: launches to profile of each kernel.
+        limit_s: time limit for one kernel.
+    """
+
+    catalog: Catalog
+    op: str
+    axes: str
+    gpu: str
+    ncu: Path | None
+    profiles: Path
+    repeat: int
+    seed: int
+    limit_s: float
+
+
+def named_kernels(names: Sequence[str], *, stored: bool) -> list[str]:
+    """Returns the names that are not files: see `find_sources`."""
+    return [name for name in names if name and not (stored or name.endswith(_SUFFIXES))]
+
+
+def find_sources(request: NcuRequest, names: Sequence[str], *, stored: bool) -> tuple[ReportSource, ...]:
+    """Resolves names: one with a report's suffix is a file, any other a kernel; with `stored` all are files.
+
+    Raises UnknownNameError for an unknown kernel, op or layout; UsageError for several workloads; GpuNotFoundError
+    without the requested GPU; MachineError for a kernel whose module this Python lacks.
+    """
+    kernels = named_kernels(names, stored=stored)
+    sources: dict[ReportSource, None] = {}
+    for name in names:
+        sources.update(dict.fromkeys(_cases(request, name)) if name in kernels else {Path(name): None})
+    return tuple(sources)
+
+
+def find_pair(
+    request: NcuRequest, names: Sequence[str], other: str, *, stored: bool
+) -> tuple[ReportSource, ReportSource]:
+    """Returns the two sources to compare; raises UsageError if a side is not exactly one, and as `find_sources`."""
+    sides = find_sources(request, names, stored=stored), find_sources(request, [other], stored=False)
+    for side in sides:
+        if len(side) != 1:
+            names_of_side = " ".join(names) if side is sides[0] else other
+            raise UsageError(
+                f"{names_of_side}: {len(side)} were named, and --diff compares one with one", "name each in full"
+            )
+    return sides[0][0], sides[1][0]
+
+
+def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer: Observer) -> tuple[NcuReport, ...]:
+    """Reads the files, then profiles the kernels; returns a report for each source, in order.
+
+    A kernel that is named twice is profiled twice. Raises MachineError if a kernel is to be profiled without a GPU or
+    ncu; ProfilerError if a file is not a report, or profiling fails.
+    """
+    found = {source: NcuReport(source, read_any(source, request.ncu)) for source in sources if isinstance(source, Path)}
+    cases = [source for source in sources if isinstance(source, Case)]
+    collected = iter(_profile_cases(request, cases, observer) if cases else ())
+    return tuple(found[source] if isinstance(source, Path) else next(collected) for source in sources)
+
+
+def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
+    labels = [variant.label for variant in select_variants(request.catalog, request.op, name)]
+    return tuple(choose_case(request.catalog, request.op, one, axes=request.axes, gpu=request.gpu) for one in labels)
+
+
+def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
+    """Profiles kernels one after another; the reports of those before a failing one stay."""
+    gpu, ncu = choose_gpu(request.gpu, "profiling", _ELSEWHERE), need_ncu(request.ncu)
+    with alone_on(gpu, observer):
+        observer(PhaseBegun("profile", len(cases)))
+        return tuple(_profile_case(request, case, gpu, ncu, observer) for case in cases)
+
+
+def _profile_case(request: NcuRequest, case: Case, gpu: Gpu, ncu: Path, observer: Observer) -> NcuReport:
+    observer(StepChanged(f"{case.label} {case.workload}"))
+    folder = make_folder(request.profiles, "ncu", case.label)
+    stem = unused_name(folder, case, gpu.slug, ".ncu-rep")
+    path = folder / f"{stem}.ncu-rep"
+    task = make_assignment(request.catalog, case, Instrumentation.LAUNCH, seed=request.seed, launches=request.repeat)
+    ended = run_worker(task, gpu, limit_s=request.limit_s, wrapper=ncu_command(ncu, path))
+    if ended.returncode or not path.is_file():
+        raise failure_of(ended)
+    # Some versions of ncu's module do not read the case from the NVTX range.
+    known: dict[str, Any] = {"label": case.label, "op": task.op, "workload": case.workload, "source": task.source}
+    profiles = tuple(replace(profile, **known) for profile in read_any(path, ncu))
+    write_profiles(folder / f"{stem}.csv", profiles)
+    observer(UnitDone())
+    return NcuReport(path, profiles)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,10 @@ import csv
 import gzip
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -74,7 +73,8 @@ def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
         raise ValueError("two profiles of one launch")
     write_rules(path, profiles)
     temporary = path.with_name(f".new-{path.name}")  # keeps the suffix, which decides on compression
-    with _open_new(temporary) as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(temporary, "wt", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((*_WHAT, *axes, *_WHERE, *_METRIC))
         for cells, profile in zip(launches, profiles, strict=True):
@@ -127,17 +127,6 @@ def find_profiles(
             return found
         newest = newest or found
     return newest
-
-
-@contextmanager
-def _open_new(path: Path) -> Iterator[TextIO]:
-    """Opens a text file for writing, compressed if its name ends in `.gz`."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
-            yield file
-    else:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            yield file
 
 
 def _launch_cells(profile: LaunchProfile, axes: Sequence[str]) -> tuple[str | int, ...]:

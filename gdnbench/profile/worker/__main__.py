@@ -30,7 +30,7 @@ def _work(task: ProfileTask) -> None:
 
             launch_in_ranges(task)
         case Instrumentation.PHASES:
-            from gdnbench.profile.worker.phases import stamp_phases
+            from gdnbench.profile.worker.case import stamp_phases
 
             stamp_phases(task)
         case Instrumentation.PROTON:
@@ -38,7 +38,7 @@ def _work(task: ProfileTask) -> None:
 
             trace_scopes(task)
         case Instrumentation.NOTHING:
-            from gdnbench.profile.worker.phases import launch_untouched
+            from gdnbench.profile.worker.case import launch_untouched
 
             launch_untouched(task)
 

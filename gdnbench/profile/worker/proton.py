@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from msgspec import structs
 
 from gdnbench.codegen.triton import compile_triton, constants_of, load_function, options
 from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.launch.bind import bind_compiled
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.profile.process import ProfileTask
-from gdnbench.profile.proton.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording
-from gdnbench.profile.proton.trace import kernel_durations_us, write_trace
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording, kernel_durations_us, write_trace
 from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
 from gdnbench.workers.cold import L2Flush, raise_clock
 
@@ -177,7 +177,7 @@ def trace_scopes(task: ProfileTask) -> None:
     recording = Recording(
         op=task.op,
         case=placed.case,
-        language=placed.entry.kernel.language,
+        language="triton" if isinstance(placed.entry.kernel, TritonKernel) else "torch",
         gpu=torch.cuda.get_device_name(),
         triton=triton.__version__,
         times_us=times_us,
@@ -214,7 +214,7 @@ def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
 def _with_trace(recording: Recording, traced: Instrumented | None, launches: int) -> Recording:
     if traced is None:
         return recording
-    return replace(
+    return structs.replace(
         recording,
         trace=traced.trace.name,
         mode=MODE,

@@ -17,8 +17,8 @@ from cuda.core import launch as enqueue
 
 from gdnbench.errors import GdnbenchError
 from gdnbench.model.status import Status
-from gdnbench.step.native.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask
+from gdnbench.step.worker.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
 from gdnbench.workers.activities import COPY, FILL, Activity, choose_recorder
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, raise_clock

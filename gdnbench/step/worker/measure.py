@@ -18,10 +18,19 @@ from gdnbench.launch import load_numerics
 from gdnbench.model.case import Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.step.native.loop import CLoop, NoCompilerError
 from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
-from gdnbench.step.worker.layers import Chain, Layers, NotLaunchedError, StandIn, WrongError, most_set_aside, set_aside
-from gdnbench.step.worker.paths import Enqueue, make_path
+from gdnbench.step.worker.layers import (
+    Chain,
+    Enqueue,
+    Layers,
+    NotLaunchedError,
+    StandIn,
+    WrongError,
+    make_path,
+    most_set_aside,
+    set_aside,
+)
+from gdnbench.step.worker.loop import CLoop, NoCompilerError
 from gdnbench.store.journal import EventChannel, Examined, Sampled, Started, StepBegun
 from gdnbench.workers.activities import (
     CASE,
@@ -122,8 +131,8 @@ class _Steps:
         self._channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
         raise_clock()
         gc.disable()
-        for position, asked in enumerate(self._task.order):
-            ids = [id_ for id_ in asked if id_ in self._ready]
+        for position, requested in enumerate(self._task.order):
+            ids = [id_ for id_ in requested if id_ in self._ready]
             number = 0 if position == 0 else self._task.first_round + position - 1
             for id_ in ids:
                 with self._on(self._ready[id_].case, "measure"):
@@ -132,9 +141,9 @@ class _Steps:
 
     def record(self) -> None:
         """Records the kernels' own times in as many rounds; last, since CUPTI may slow launches once it has been on."""
-        for position, asked in enumerate(self._task.order):
+        for position, requested in enumerate(self._task.order):
             number = 0 if position == 0 else self._task.first_round + position - 1
-            self._record([id_ for id_ in asked if id_ in self._ready], number)
+            self._record([id_ for id_ in requested if id_ in self._ready], number)
 
     def check_all(self) -> None:
         """Checks that every chain is still right."""

@@ -26,7 +26,7 @@ from gdnbench.report.charts import theme
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
-from gdnbench.report.counters import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
+from gdnbench.report.ncu import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
 from gdnbench.verbs.html.content import (
     HtmlChart,
     HtmlPart,

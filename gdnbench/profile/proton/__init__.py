@@ -1,1 +1,0 @@
-"""Proton, Triton's profiler: times the scopes inside a Triton kernel."""

@@ -1,0 +1,215 @@
+"""Records of a stamped kernel's warps, and the file that stores them: `profiles/phases/<kernel>/<run>.npz`."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from gdnbench.codec import Text, Word
+from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
+from gdnbench.model.workload import Workload
+from gdnbench.profile import files
+from gdnbench.profile.files import (
+    LONGEST_LAUNCH_US,
+    SHORTEST_LAUNCH_US,
+    SizeFields,
+    SourceHash,
+    decode_document,
+    read_content,
+    stored_workload,
+)
+from gdnbench.stats import FloatArray
+from gdnbench.store.schema import SmallCount
+
+WordArray = npt.NDArray[np.uint32]
+
+# The 32-bit words of a warp's record, as phases.cuh writes it; the cycles of each phase follow.
+BEGIN_NS, END_NS, SM, TOTAL = range(4)
+HEAD = 4
+UNWRITTEN = 0xFFFF_FFFF
+"""Every word of a record before its warp writes it; an SM number is always smaller."""
+
+_SCHEMA = 1
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HINT = "give --import an .npz file that `gdnbench proton` wrote"
+
+
+@dataclass(frozen=True)
+class StampedKernel:
+    """The kernel that was stamped.
+
+    Attributes:
+        gpu: the GPU's name, `NVIDIA H200`.
+        arch: `sm_90`.
+        phases: names, in declaration order.
+        asked: requested launches.
+        registers: per thread of the plain kernel.
+        stamped_registers: per thread of the stamped kernel.
+        stamped_spill_bytes: local memory per thread of the stamped kernel.
+        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
+        entry: the stamped launch of a kernel with several; empty for a kernel of one.
+        block_warps: warps of a block; 0 in files from before gdnbench recorded it.
+    """
+
+    op: str
+    label: str
+    workload: Workload
+    gpu: str
+    arch: str
+    phases: tuple[str, ...]
+    asked: int
+    registers: int
+    stamped_registers: int
+    stamped_spill_bytes: int
+    source: str = ""
+    entry: str = ""
+    block_warps: int = 0
+
+    @property
+    def title(self) -> str:
+        """The kernel's name in tables, with the launch if it has several."""
+        return f"{self.label}/{self.entry}" if self.entry else self.label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON holds them; the workload's sizes keep their older key `shape`."""
+        values = {**vars(self), "workload": self.workload.sizes}
+        fields = {"shape" if name == "workload" else name: value for name, value in values.items()}
+        return fields | self.workload.place
+
+
+class _StampedKernelFields(msgspec.Struct, frozen=True):
+    """A stamped kernel as files hold it, with ranges."""
+
+    op: Word
+    label: Word
+    shape: SizeFields
+    gpu: Text
+    arch: Text
+    phases: Annotated[tuple[Text, ...], Meta(min_length=1)]
+    asked: SmallCount
+    registers: SmallCount
+    stamped_registers: SmallCount
+    stamped_spill_bytes: SmallCount
+    source: SourceHash = ""
+    entry: Text = ""
+    block_warps: SmallCount = 0
+    profile: Text = ""
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """The records of each warp of each launch, and the times that show the overhead.
+
+    Attributes:
+        records: an array [launches, warps, 4 + phases] of 32-bit words.
+        plain_us: cold times of the plain kernel, an array [samples], microseconds.
+        stamped_us: cold times of the stamped kernel, interleaved with those.
+    """
+
+    about: StampedKernel
+    records: WordArray = field(repr=False)
+    plain_us: FloatArray = field(repr=False)
+    stamped_us: FloatArray = field(repr=False)
+
+    def write(self, path: Path) -> None:
+        """Writes the file atomically."""
+        about = {"schema": _SCHEMA, **self.about.to_dict()}
+        temporary = path.with_name(path.name + ".new")
+        with temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                about=np.array(json.dumps(about)),
+                records=self.records,
+                plain_us=self.plain_us,
+                stamped_us=self.stamped_us,
+            )
+        temporary.replace(path)
+
+
+def read_stamps(path: Path) -> Stamps:
+    """Reads a file of stamps; raises ReportFormatError if it is invalid, ProfilerError if it holds no launch."""
+    content = read_content(path, _HINT)
+    try:
+        about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
+        stamps = Stamps(_about_of(about), records, _times("plain_us", plain_us), _times("stamped_us", stamped_us))
+        _check_records(records, stamps.about)
+    except (ValueError, ShapeError) as error:
+        raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error
+    if not records.size:
+        raise ProfilerError(f"{path} holds no launch", "stamp the kernel again with `gdnbench proton`")
+    return stamps
+
+
+def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
+    if array.dtype.kind != "U" or array.ndim:
+        raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
+    document = str(array[()])
+    fields = decode_document(document, _StampedKernelFields, _SCHEMA)
+    values = msgspec.structs.asdict(fields)
+    workload = stored_workload(values.pop("shape"), fields.op, values.pop("profile"))
+    return StampedKernel(workload=workload, **values)
+
+
+def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
+    """Checks cold times: at least one, none of them zero."""
+    if array.dtype != np.float64 or array.ndim != 1 or not array.size:
+        raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
+    is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN
+    if not is_time.all():
+        raise ValueError(f"{name} holds {array[~is_time][0]}, which is no time")
+    return array
+
+
+def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
+    if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + len(about.phases):
+        raise ValueError(f"records are {records.dtype} of {records.shape}, for {len(about.phases)} phases")
+
+
+def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """Returns the named arrays of an `.npz` file; refuses pickled ones, and sizes that the file does not hold.
+
+    `numpy.load` trusts a header: one that declares a terabyte allocates it. Raises ValueError naming the array that is
+    missing, damaged, pickled or of another size than it declares.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return [_member(archive, name) for name in names]
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"it is no .npz, or damaged: {error}") from error
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    try:
+        member = archive.getinfo(f"{name}.npy")
+    except KeyError as error:
+        raise ValueError(f"it lacks {name}") from error
+    if member.file_size > files.MOST_BYTES:
+        raise ValueError(f"{name} declares {member.file_size} bytes")
+    try:
+        return _array(archive.read(member))
+    except Exception as error:  # zipfile and NumPy raise various types for a damaged or pickled member
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _array(content: bytes) -> npt.NDArray[Any]:
+    stream = io.BytesIO(content)
+    shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+    held = len(content) - stream.tell()
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != held:
+        raise ValueError(f"it declares {shape} of {dtype}, and holds {held} bytes")
+    stream.seek(0)
+    array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array

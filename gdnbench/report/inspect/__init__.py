@@ -1,1 +1,0 @@
-"""Prints compiled kernels and their schedules for `gdnbench inspect`."""

@@ -1,1 +1,0 @@
-"""Counters of Nsight Compute for a language model, within a budget of tokens."""

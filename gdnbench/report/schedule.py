@@ -1,0 +1,259 @@
+"""Prints `gdnbench inspect --schedule`: a schedule's numbers and its code, or two schedules side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from textwrap import wrap
+from typing import Any
+
+from gdnbench.codegen.sass import Control, ScoreboardWait
+from gdnbench.codegen.schedule import EncodedInstruction, InstructionSchedule, IssuedInstruction, ScheduleSummary
+from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
+from gdnbench.inspect.quantities import (
+    SCHEDULE_SECTIONS,
+    SCHEDULE_WAITS,
+    BuildChange,
+    BuildPair,
+    Violation,
+    schedule_numbers,
+)
+from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
+from gdnbench.report.inspect import (
+    NOT_BUILT,
+    NOTHING_BUILT,
+    built_of,
+    change_row,
+    describe,
+    kernel_document,
+    kernel_identity,
+    pair_document,
+    pair_identity,
+    pair_title,
+    pairs_outcomes,
+    print_builds,
+    printed,
+    spread,
+)
+from gdnbench.wording import plural
+
+WIDTH = 80
+"""Columns of printed schedules, as of a terminal."""
+
+_LEGEND = (
+    "cycles: sums of stall counts from the first instruction, as if nothing were waited for; waits: instructions that "
+    "wait, by what they wait for. Conditional branches fall through, and counts are static: a loop's body counts once. "
+    "What stands behind the final EXIT does not count."
+)
+_LISTING_LEGEND = (
+    "// sets w5: holds scoreboard 5 until its result is there; r5: until it has read",
+    "// its operands, so that they may be overwritten. cycle -: not on the way",
+)
+_STEP_HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")
+
+
+def print_schedules(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+    """Prints each build's schedule: its numbers, then its code."""
+    built = built_of(outcomes)
+    rows = ({**kernel_identity(each), **row} for each in built for row in map(_instruction_row, each.schedule.code))
+    answer = Answer(
+        spread(rows) if csv else (),
+        text=lambda _width: [block for each in built for block in _schedule_text(each)],
+        document=lambda: [kernel_document(each, broken) | _schedule(each, listed=True) for each in outcomes],
+    )
+    print_builds(answer, outcomes, broken, json=json, csv=csv)
+
+
+def _schedule_text(compiled: CompiledKernel) -> Iterator[Block]:
+    found = compiled.milestones
+    yield Note(describe(compiled), "title")
+    yield _numbers_table([(compiled.arch, found)])
+    lines = [*_remarks(found), *wrap(_LEGEND, WIDTH), "", *_LISTING_LEGEND, *schedule_listing(compiled.schedule), ""]
+    yield from map(printed, lines)
+
+
+def print_schedule_pairs(pairs: Sequence[BuildPair], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+    """Prints the numbers of each kernel's schedule beside its counterpart's."""
+    shown = next(iter(built_of(pair.after for pair in pairs)), None)
+    rows = ({**pair_identity(pair), **change_row(each)} for pair in pairs for each in _changes(pair))
+    answer = Answer(
+        spread(rows),
+        text=lambda _width: [*_pairs_text(pairs), *([] if shown else [NOTHING_BUILT])],
+        document=lambda: [_pair_document(pair, broken) for pair in pairs],
+        next=["gdnbench", "inspect", shown.subject.name, "--schedule", "--arch", shown.arch] if shown else None,
+    )
+    print_builds(answer, pairs_outcomes(pairs), broken, json=json, csv=csv)
+
+
+def _pairs_text(pairs: Sequence[BuildPair]) -> Iterator[Block]:
+    for pair in pairs:
+        yield pair_title(pair)
+        both = [(one.subject.title, one.milestones) for one in pair.built]
+        yield _numbers_table(both) if both else NOT_BUILT
+        yield from (printed(line) for name, found in both for line in _remarks(found, name))
+    if any(pair.built for pair in pairs):
+        yield from map(printed, wrap(_LEGEND, WIDTH))
+
+
+def _numbers_table(columns: Sequence[tuple[str, ScheduleSummary]]) -> Table[TitledRow]:
+    """Returns a column of numbers per schedule; for two also the change from the first to the second."""
+    found = [each for _, each in columns]
+    rows: list[TitledRow] = []
+    for title, quantities in SCHEDULE_SECTIONS.items():
+        rows += [(title, ()), *(_row(each.title, [each.read(one) for one in found]) for each in quantities)]
+    for title, read in SCHEDULE_WAITS.values():
+        counts = [read(one) for one in found]
+        names = dict.fromkeys(name for one in counts for name in one)
+        rows += [(title, ())] if names else []
+        rows += [_row(f"for {name}", [one.get(name, 0) for one in counts]) for name in names]
+    heads = [*(heading for heading, _ in columns), *(["change"] if len(found) == 2 else [])]
+    return titled_table(heads, rows, fold=len(columns), folds_titles=True)
+
+
+def _row(title: str, values: Sequence[int | None]) -> TitledRow:
+    cells = ["-" if value is None else str(value) for value in values]
+    if len(values) == 2:
+        before, after = values
+        cells.append("" if before is None or after is None or before == after else f"{after - before:+d}")
+    return f"  {title}", cells
+
+
+def _remarks(found: ScheduleSummary, name: str = "") -> Iterator[str]:
+    """Yields lines on what no number says: loads that wait together or come late, and code that was not followed.
+
+    `name` is given for one kernel of several; late loads, which may be many, are then not listed.
+    """
+    remarks = []
+    for shared in found.shared:
+        fewest, most = min(shared.sizes), max(shared.sizes)
+        sizes = f"{most} bytes" if fewest == most else f"{fewest} to {most} bytes"
+        loads = f"{len(shared.loads)} loads of {sizes} share scoreboard {shared.scoreboard}"
+        remarks.append(f"{loads}: the first use of any, at cycle {shared.cycle}, waits for all")
+    late = () if name else found.late_loads
+    remarks += [f"behind a wait, at cycle {step.cycle}: {step.instruction}" for step in late]
+    if found.loops:
+        remarks.append(f"{plural(found.loops, 'branch', 'branches')} back: what is between counts once")
+    if found.calls:
+        remarks.append(f"{plural(found.calls, 'call')} on the way: the code of what is called does not count")
+    for remark in remarks:
+        yield from wrap(f"{name}: {remark}" if name else remark, WIDTH, subsequent_indent="  ")
+
+
+def schedule_listing(schedule: InstructionSchedule) -> Iterator[str]:
+    """Yields the heading and lines, as wide as a terminal."""
+    cells = [_line_cells(one) for one in schedule.code]
+    width = max([len(_STEP_HEADINGS[4]), *(len(wait) for _, waits, _ in cells for wait in waits)])
+    yield from _wrapped(_STEP_HEADINGS[:4], [_STEP_HEADINGS[4]], _STEP_HEADINGS[5], width)
+    for numbers, waits, instruction in cells:
+        yield from _wrapped(numbers, waits, instruction, width)
+
+
+def _wrapped(numbers: Iterable[str], waits: list[str], instruction: str, width: int) -> Iterator[str]:
+    address, cycle, stall, sets = numbers
+    head = f"{address:>4} {cycle:>5} {stall:>5} {sets:5}"
+    texts = wrap(instruction, WIDTH - len(head) - width - 2, subsequent_indent="  ", break_on_hyphens=False)
+    for at, (wait, text) in enumerate(zip_longest(waits, texts, fillvalue="")):
+        yield f"{head if at == 0 else '':{len(head)}} {wait:{width}} {text}".rstrip()
+
+
+def _line_cells(one: EncodedInstruction) -> tuple[tuple[str, str, str, str], list[str], str]:
+    step = one if isinstance(one, IssuedInstruction) else None
+    numbers = (one.instruction.address, str(step.cycle) if step else "-", str(one.control.stall), _sets(one.control))
+    scoreboards = " ".join(map(str, one.control.waits))
+    waits = [line for wait in step.waits for line in _waits_for(wait)] if step else [scoreboards]
+    # The encoding also says which operands the register cache keeps, which would only widen the lines.
+    return numbers, waits or [""], str(one.instruction).replace(".reuse", "")
+
+
+def _sets(control: Control) -> str:
+    """Returns the scoreboards that an instruction holds: `w5` until its result, `r5` until its operands are read."""
+    held = (("w", control.write_scoreboard), ("r", control.read_scoreboard))
+    return " ".join(f"{kind}{number}" for kind, number in held if number is not None)
+
+
+def _waits_for(wait: ScoreboardWait) -> Iterator[str]:
+    """Yields what an instruction waits for: `w5 LDG`, `w5 7 LDG` for seven; only the number if nothing holds it."""
+    counts = Counter(("r" if hold.reads else "w", hold.instruction.name) for hold in wait.holds)
+    for (kind, name), count in counts.items():
+        yield f"{kind}{wait.scoreboard} {name}" if count == 1 else f"{kind}{wait.scoreboard} {count} {name}"
+    if not counts:
+        yield str(wait.scoreboard)
+
+
+def _schedule(outcome: BuildOutcome, *, listed: bool) -> dict[str, Any]:
+    """Returns a schedule's numbers for JSON, with every instruction if `listed`; cycles are issue cycles."""
+    if not isinstance(outcome, CompiledKernel):
+        return {}
+    found = outcome.milestones
+    document = {
+        **schedule_numbers(found),
+        **{key: dict(read(found)) for key, (_, read) in SCHEDULE_WAITS.items()},
+        "loops": found.loops,
+        "calls": found.calls,
+        "late": [
+            {"address": step.instruction.address, "cycle": step.cycle, "instruction": str(step.instruction)}
+            for step in found.late_loads
+        ],
+        "shared_scoreboards": [
+            {
+                "scoreboard": shared.scoreboard,
+                "waited_at": shared.cycle,
+                "loads": [load.instruction.address for load in shared.loads],
+                "bytes": shared.sizes,
+            }
+            for shared in found.shared
+        ],
+    }
+    instructions = {"instructions": list(map(_instruction_row, outcome.schedule.code))} if listed else {}
+    return {"schedule": document | instructions}
+
+
+def _instruction_row(one: EncodedInstruction) -> dict[str, Any]:
+    """Returns an instruction; `cycle` is None outside the followed path."""
+    step = one if isinstance(one, IssuedInstruction) else None
+    return {
+        "address": one.instruction.address,
+        "cycle": step.cycle if step else None,
+        "stall": one.control.stall,
+        "yields": one.control.yields,
+        "write_scoreboard": one.control.write_scoreboard,
+        "read_scoreboard": one.control.read_scoreboard,
+        "wait_scoreboards": list(one.control.waits),
+        "waits_for": [_wait(wait) for wait in step.waits] if step else [],
+        "reuse": one.control.reuse,
+        "instruction": str(one.instruction),
+    }
+
+
+def _wait(wait: ScoreboardWait) -> dict[str, Any]:
+    holds = [
+        {
+            "address": hold.instruction.address,
+            "opcode": hold.instruction.opcode,
+            "until": "operands read" if hold.reads else "result",
+        }
+        for hold in wait.holds
+    ]
+    return {"scoreboard": wait.scoreboard, "for": holds}
+
+
+def _pair_document(pair: BuildPair, broken: Sequence[Violation]) -> dict[str, Any]:
+    known = pair_document(pair, broken, sass=False)
+    both = {"before": pair.before, "after": pair.after}
+    return known | {key: known[key] | _schedule(one, listed=False) for key, one in both.items()}
+
+
+def _changes(pair: BuildPair) -> list[BuildChange]:
+    """Returns the differences of two schedules, counts of waits included."""
+    if not pair.built:
+        return []
+    there, here = (_flat(one.milestones) for one in pair.built)
+    every = [BuildChange(key, key, there.get(key, 0), here.get(key, 0)) for key in dict.fromkeys((*there, *here))]
+    return [change for change in every if change.before != change.after]
+
+
+def _flat(found: ScheduleSummary) -> dict[str, int | None]:
+    counted = [(key, what, count) for key, (_, read) in SCHEDULE_WAITS.items() for what, count in read(found).items()]
+    waits = {f"{key}_{what.replace(' ', '_')}": count for key, what, count in counted}
+    return {**schedule_numbers(found), **waits, "loops": found.loops, "calls": found.calls}

@@ -1,1 +1,0 @@
-"""The C loop that launches kernels by the driver's own functions, and its build."""
