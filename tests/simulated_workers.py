@@ -62,7 +62,7 @@ def simulate(task, folder, name, _environment, on_event, _stop=None, warm=None):
 def install(patch):
     """Has this process find that GPU alone, and ask the workers made up; `patch` replaces an attribute by its path."""
     patch("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
-    for place in ("elsewhere.worker", "measuring.opening"):
+    for place in ("remote.worker", "measure.opening"):
         patch(f"gdnbench.{place}.list_gpus", lambda: (GPU,))
     for place in ("measure", "preflight"):
         patch(f"gdnbench.measure.{place}.supervise", simulate)

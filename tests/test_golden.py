@@ -1,117 +1,76 @@
-"""What `show`, `compare` and `history` print of the committed runs, byte for byte, as it is in `data/golden`.
+"""What the verbs print, byte for byte, as it is in `data/golden`: the commands are in `golden.py`.
 
-Numbers in JSON and CSV are held to 13 digits: NumPy sums in another order where a CPU has wider vectors.
-
-The runs are of schema 1 from its first day on, and will be read for ever. One file a command: its stdout, and below it
-stderr and exit code where there is something to say. What is meant to change is written anew with
+Numbers in JSON and CSV are held to 13 digits: NumPy sums in another order where a CPU has wider vectors. One file a
+command and form: its stdout, and below it stderr and exit code where there is something to say. What is meant to change
+is written anew with
 
     GDNBENCH_REWRITE_GOLDEN=1 pytest -n 0 tests/test_golden.py
 
-and `git diff` shows what did. The commands see only the runs that are named here, so that one that is committed later
-alters no history. They need no GPU, and what they print depends on neither the date nor the place of the checkout.
+and `git diff` shows what did. The commands see only the runs that are named there, so that one that is committed later
+alters nothing. They need no GPU, and what they print depends on neither the date nor the place of the checkout.
 """
 
 import difflib
+import html
+import importlib.metadata
+import json
 import os
 import re
+import shlex
+import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 
+import golden
 import pytest
+import simulated_workers
 from committed import EVIDENCE, ROOT
+from faults import ADVERSARIAL, python_path
+from golden import FORMS, TOOLS
+from test_step import simulate as simulate_step
+from warm_processes import end_warm_parents
 
 from gdnbench.analyse.runs import load_stored_runs
+from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.profile.proton.trace import read_trace
 
-GOLDEN = Path(__file__).parent / "data" / "golden"
+FOLDER = Path(__file__).parent / "data" / "golden"
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
-COLUMNS = "120"
+COMPILER = "13.0"
+"""Version of NVRTC and ptxas whose code is in the goldens; with another one they are skipped."""
 
-RUNS = (
-    "20261121-100542-h200-decode-main",
-    "20261121-101900-h200-decode-main",
-    "20261121-104159-h200-decode",
-    "20261121-104327-h200-decode-plain-1",
-    "20261121-104356-h200-decode-default-1",
-    "20261121-104427-h200-decode-plain-2",
-    "20261121-104456-h200-decode-default-2",
-    "20261121-104526-h200-decode-plain-3",
-    "20261121-104557-h200-decode-default-3",
-    "20261121-180525-h200-decode-sweep-bv",
-    "20261121-180544-h200-decode-sweep-joint",
-    "20261121-181852-h200-decode-main",
-    "20261121-182329-h200-decode-sweep-batches",
-    "20261121-182434-h200-decode-sweep-tma",
-    "20261121-185007-h200-decode-main",
-    "20261121-185458-h200-decode-main",
-    "20261121-212854-h200-decode-clocks",
-    "20261121-221410-h200-decode-candidates",
-    "20261121-221559-h200-decode-hopper",
-    "20261122-003003-h200-decode-dispatch",
-    "20261122-003129-h200-decode-dispatch-qk16",
-    "20261122-023027-h200-decode-triton-one",
-    "20261122-024054-h200-decode-hopper",
-    "20261122-024300-h200-decode-hopper-qk16",
-    "20261122-024409-h200-decode-ablation",
+PLACES = {name.lower(): getattr(golden, name) for name in "EARLY LATER COMPILED SIMULATED CHECKED MACHINE WRITTEN".split()}
+CASES = {
+    name + {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "html": ".html.txt"}.get(form, f".{form}"): (
+        place,
+        command,
+        form,
+    )
+    for place, commands in PLACES.items()
+    for name, (command, forms) in commands.items()
+    for form in forms.split()
+} | {
+    f"tool-{name}.json": ("compiled" if tool in {"inspect", "explain"} else "written" if tool == "try" else "later", f"tool {name}", "tool")
+    for name, (tool, _) in TOOLS.items()
+}
+CHANGING = (
+    (r"\b20\d{6}-\d{6}-(b200|cpu|published)\b", r"20260102-030405-\1"),
+    (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?", "2026-01-02T03:04:05+00:00"),
+    (r'("(?:all|build|verify|measure|other|explain|wait)": )[\d.]+', r"\g<1>1.0"),
+    (r'("seconds": )[\d.]+', r"\g<1>1.0"),
+    (r"\bseed \d{4,}", "seed 1"),
 )
+"""What differs from one day or machine to the next, and what stands for it."""
 
-SHOWN_OTHERWISE = {
-    "show-main.csv": "show 20261121-185458 --csv",
-    "show-clocks.csv": "show clocks --csv",
-    "show-clocks.json": "show clocks --json",
-    "show-ablation.csv": "show ablation --csv",
-    "show-ablation.json": "show ablation --json",
-    "show-plain-1.json": "show plain-1 --json",
-    "show-sweep-bv.csv": "show sweep-bv --csv",
-    "show-sweep-bv.json": "show sweep-bv --json",
-    "show-latest.txt": "show",
-    "show-latest-of-a-gpu.txt": "show h200",
-    "show-sweep-joint-declaration.txt": "show sweep-joint --emit-dispatch",
-    "show-dispatch-declaration.txt": "show 20261122-003003 --emit-dispatch",
-    "show-dispatch-qk16-declaration.txt": "show dispatch-qk16 --emit-dispatch",
-    "show-contest-over.txt": "show 20261122-024054 --suite contest --over decode-fla,decode-flashinfer",
-    "show-contest-over.csv": "show 20261122-024054 --suite contest --over decode-fla,decode-flashinfer --csv",
-    "show-contest-incomplete.txt": "show 20261121-185458 --suite contest",
-    "show-unknown.txt": "show 20251121",
-}
 
-COMPARED = {
-    "compare-two-cards.txt": "compare 20261121-181852 20261121-185458",
-    "compare-defaults.txt": "compare default-1 default-2 default-3",
-    "compare-defaults.csv": "compare default-1 default-2 --csv",
-    "compare-defaults-raw.txt": "compare default-1 default-2 --raw --margin 0.01",
-    "compare-defaults.json": "compare default-1 default-2 --json",
-    "compare-plain-and-default.txt": "compare plain-1 default-1",
-    "compare-dispatch-qk4-and-qk16.txt": "compare 20261122-003003 dispatch-qk16 --rows label,B --cols heads",
-    "compare-two-in-a-cell.txt": "compare plain-1 default-1 --rows kernel --cols run",
-    "compare-sweeps.txt": "compare sweep-joint sweep-batches --filter B=1",
-    "compare-clocks.txt": "compare clocks --cols kernel",
-    "compare-by-batch.txt": "compare 20261122-024054 --rows label --cols B",
-    "compare-kernels.txt": "compare 20261121-185458 --cols label --filter label=decode-fla,decode-v4,decode-v6",
-    "compare-kernels.json": "compare default-1 --cols label --filter label=decode-fla,decode-v4 --json",
-    "compare-markdown.md": "compare default-1 default-2 --markdown --filter B=1",
-    "compare-published.txt": "compare 20261121-185458 published/b200",
-    "compare-published.csv": "compare plain-1 published/b200 published/rtx3090 --csv",
-    "compare-published-alone.txt": "compare published/rtx3090 published/b200",
-    "compare-gate-passed.txt": "compare default-1 default-3 --fail-on slower:20% --strict",
-    "compare-gate-failed.txt": "compare 20261121-181852 20261121-185458 --fail-on slower:1%",
-    "compare-gate-unclear.txt": "compare default-1 default-2 --fail-on slower:0.5% --strict",
-    "compare-unknown-key.txt": "compare plain-1 default-1 --rows colour",
-}
-
-FOLLOWED = {
-    "history-v4.txt": "history decode-v4",
-    "history-v4.json": "history decode-v4 --json",
-    "history-v4-batches.txt": "history decode-v4 --shape B=1,8,64",
-    "history-v4-batches.csv": "history decode-v4 --shape B=1,8,64 --csv",
-    "history-compiled.txt": "history decode-compiled --shape B=8",
-    "history-baseline.txt": "history decode-fla --margin 0.005",
-    "history-triton.txt": "history decode-triton",
-    "history-v9.txt": "history decode-v9 --shape B=1,16",
-    "history-v9-qk16.txt": "history decode-v9 --shape heads=qk16_v32",
-    "history-unknown.txt": "history decode-v4 --shape B=3",
-}
-
-COMMANDS = {f"show-{run}.txt": f"show {run}" for run in RUNS} | SHOWN_OTHERWISE | COMPARED | FOLLOWED
+CHECKS = (
+    MachineCheck("Python", Level.OK, "3.11.7"),
+    MachineCheck("torch", Level.FAIL, "ModuleNotFoundError: No module named 'torch'", "pip install torch", True),
+    MachineCheck("GPU 0", Level.OK, "NVIDIA H200 (sm_90), 132 SMs, 60 MiB L2, 140 GiB, ECC on"),
+    MachineCheck("calibration", Level.WARN, "none: verdicts' errors are not known", "gdnbench doctor --calibrate"),
+)
+read_trace_once = cache(read_trace)
 
 
 @pytest.fixture(scope="module")
@@ -120,39 +79,132 @@ def read_once():
     return cache(load_stored_runs)
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A folder whose `results` holds the runs that are named above, and what others published."""
-    if not (EVIDENCE / RUNS[0]).is_dir():
+@pytest.fixture
+def home():
+    """An empty folder whose path is as long as that of any other."""
+    if not (EVIDENCE / golden.MAIN).is_dir():
         pytest.skip("the checkout's results are not here")
-    home = tmp_path_factory.mktemp("golden")
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="golden-") as folder:
+        yield Path(folder)
+        end_warm_parents(Path(folder))
+
+
+def furnish(home, place, copied):
+    """Lays out the runs, profiles, ledger and targets that commands of a place see."""
     (home / "results").mkdir()
-    for name in (*RUNS, "published"):
-        (home / "results" / name).symlink_to(EVIDENCE / name)
-    return home
+    for name in (*(golden.EARLY_RUNS if place == "early" else golden.LATER_RUNS), "published"):
+        if copied:  # a tool follows no link out of its project, and a run that goes must be there
+            shutil.copytree(EVIDENCE / name, home / "results" / name, ignore=shutil.ignore_patterns("*.parquet", "nvbench*"))
+        else:
+            (home / "results" / name).symlink_to(EVIDENCE / name)
+    if place == "early":
+        return
+    shutil.copy(EVIDENCE / "ledger.jsonl", home / "results")
+    for kind, kernels in golden.PROFILES.items():
+        (home / "profiles" / kind).mkdir(parents=True)
+        for kernel in kernels:
+            shutil.copytree(ROOT / "profiles" / kind / kernel, home / "profiles" / kind / kernel)
+    (home / "gdnbench.toml").write_text('[targets.farm]\nkind = "ssh"\nhost = "gpu1"\ngpus = ["h200", "b200"]\n')
+    (home / "SET").symlink_to(ROOT / "tests" / "data" / "exchange" / "set")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_it_prints_what_it_always_printed(name, home, read_once, command_line, monkeypatch):
+@pytest.fixture
+def run(home, read_once, command_line, monkeypatch):
+    """Runs a command of a place in a form; gives what it printed, with what else it wrote where that is the point."""
     monkeypatch.chdir(home)
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr("gdnbench.analyse.runs.load_stored_runs", read_once)
-    code, out, err = command_line(*COMMANDS[name].split(), columns=COLUMNS)
-    printed = without_gates(out) if name.endswith(".json") else out
-    printed += "".join(f"--- {what}\n{text}\n" for what, text in (("stderr", err), ("exit code", code)) if text)
-    golden = GOLDEN / name
-    if REWRITE:
-        golden.write_text(printed)
-    printed, expected = rounded(printed), rounded(golden.read_text())
+
+    def call(place, command, form):
+        furnish(home, place, form == "tool" or place == "written")
+        if place in {"early", "later", "written"} or "--dry-run" in command:
+            monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
+            (home / "cache" / "fatbin").mkdir(parents=True)
+        monkeypatch.setattr("gdnbench.profile.proton.recording.read_trace", read_trace_once)
+        if place == "simulated":
+            simulated_workers.install(monkeypatch.setattr)
+            monkeypatch.setattr("gdnbench.step.measure.on_gpu", lambda gpu: simulate_step)
+        elif place == "machine":
+            monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
+        elif place == "checked":
+            folders = [home / name for name in ("toys", "adversarial", "specimens")]
+            for folder, name in zip(folders, ("toys", "adversarial/cpu", "specimens/lint"), strict=True):
+                shutil.copytree(ROOT / "tests" / name, folder)
+            shutil.copytree(ROOT / "tests" / "adversarial" / "both", home / "adversarial", dirs_exist_ok=True)
+            monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
+            monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
+        if form == "tool":
+            return called(command.removeprefix("tool "), command_line)
+        words = shlex.split(command)
+        if form in FORMS:
+            words.append(FORMS[form])
+        code, out, err = command_line(*words, columns=form if form.isdigit() else "120")
+        if form == "html":
+            out = text_of_html((home / "report.html").read_text())
+        printed = without_gates(out) if form == "json" else out
+        return printed + "".join(f"--- {what}\n{text}\n" for what, text in (("stderr", err), ("exit code", code)) if text)
+
+    return call
+
+
+def text_of_html(page):
+    """The words of a page: a line a row of a table or a paragraph, without charts and style."""
+    page = re.sub(r"<(script|style|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    page = re.sub(r"</t[hd]>", " | ", page.replace("\n", " "))
+    page = re.sub(r"</?(tr|p|h\d|li|d[td]|caption|figcaption|summary|title|nav|section)\b[^>]*>", "\n", page)
+    lines = (" ".join(html.unescape(line).split()) for line in re.sub(r"<[^>]*>", "", page).split("\n"))
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+def called(name, command_line):
+    """The answer of a tool, whose command runs in this process."""
+    from gdnbench.errors import GdnbenchError
+    from gdnbench.mcp.result import Ended
+    from gdnbench.mcp.server import _answer, _refused, _tool_of
+
+    try:
+        tool = _tool_of(*TOOLS[name])
+        result = _answer(tool, Ended(*command_line(*tool.line(), columns="500")))
+    except GdnbenchError as error:
+        result = _refused(error)
+    return json.dumps({"is_error": result.is_error, **result.structured_content}, indent=1, ensure_ascii=False) + "\n"
+
+
+def settled(text, home, place):
+    """The text without what differs from one day, machine or folder to the next."""
+    for path, stand_in in ((str(home), "/tmp/golden-folder"), (str(ROOT), "/checkout")):
+        text = text.replace(path, stand_in)
+    for pattern, stand_in in CHANGING if place in {"written", "simulated", "checked"} else ():
+        text = re.sub(pattern, stand_in, text)
+    return text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_prints_what_it_always_printed(name, run, home):
+    place, command, form = CASES[name]
+    if place == "compiled" and not importlib.metadata.version("nvidia-cuda-nvrtc").startswith(COMPILER):
+        pytest.skip(f"the goldens of compiled code are of CUDA {COMPILER}")
+    if form == "tool":
+        pytest.importorskip("mcp")
+    printed = settled(run(place, command, form), home, place)
+    path = FOLDER / name
+    expected = rounded(path.read_text()) if path.exists() else None
+    if REWRITE and rounded(printed) != expected:
+        path.write_text(printed)
+        return
+    printed = rounded(printed)
     if printed != expected:
         lines = difflib.unified_diff(
-            expected.splitlines(), printed.splitlines(), str(golden.relative_to(ROOT)), COMMANDS[name], lineterm=""
+            expected.splitlines(), printed.splitlines(), str(path.relative_to(ROOT)), command, lineterm=""
         )
         pytest.fail("\n".join(lines) or "they differ in how lines end", pytrace=False)
 
 
 def test_every_golden_file_is_of_a_command():
-    assert {path.name for path in GOLDEN.iterdir()} == set(COMMANDS)
+    assert {path.name for path in FOLDER.iterdir()} == set(CASES)
+    assert max(path.stat().st_size for path in FOLDER.iterdir()) < 100_000
 
 
 def rounded(text):
