@@ -1,7 +1,6 @@
 """Commands whose whole output is held in `data/golden`: by name, the command and the forms that are kept of it.
 
 A form is a width of the terminal, or an option: `json`, `csv`, `md`. `NAME.txt` is at 120 columns, `NAME.60.txt` at 60.
-Commands joined by `&&` follow each other in one folder; `show-…` and `compare-…` of `EARLY` are the oldest.
 """
 
 WIDTHS = "60 80 120"
@@ -57,8 +56,8 @@ PROFILES = {
     "phases": ("decode-v4", "decode-v9"),
     "proton": ("decode-triton",),
 }
-NCU = {name: f"profiles/ncu/decode-{name}/{file}-h200-B1-qk4_v8.csv" for name, file in {
-    "fla": "20261121-212808", "triton": "20261121-212755", "v1": "20261121-212731", "v4": "20261121-212745"}.items()}  # fmt: skip
+_REPORTS = {"fla": "212808", "triton": "212755", "v1": "212731", "v4": "212745"}
+NCU = {name: f"profiles/ncu/decode-{name}/20261121-{time}-h200-B1-qk4_v8.csv" for name, time in _REPORTS.items()}
 STAMPS = "profiles/phases/decode-v9/20261122-024451-h200-B1-qk4_v8.npz"
 PROTON = "profiles/proton/decode-triton/20261121-212839-h200-B1-qk4_v8.json"
 COMPARED = "compare 20261121-104356 20261121-104456"
@@ -171,11 +170,11 @@ LATER = {
 """Of runs of later days with what else is stored: profiles, a ledger, targets, a cache."""
 
 WRITTEN = {
-    "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1' --stop never", "80 json"),
+    "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1'", "80 json"),
     "ledger-close": (f"ledger close 1 {TRY} --learned 'no change'", "80 json"),
     "runs-prune": ("runs prune --keep 1 --gpu h100", "80"),
     "runs-delete": (f"runs delete {TRY} --yes", "80"),
-    "runs-merge": (f"runs merge {' '.join(CARDS)}", "80"),
+    "runs-merge": (f"runs merge {' '.join(CARDS)}", "80 json csv"),
 }
 """Beside the same, with the time of day in them."""
 
