@@ -219,6 +219,42 @@ CHECKED = {
 MACHINE = {"doctor": ("doctor", f"{WIDTHS} json"), "doctor-absent": ("doctor --gpu rtx3090", "80")}
 """On a made-up H200 that is healthy."""
 
+MADE = {
+    **{f"made-{name}": (f"made {name}", f"{WIDTHS} 200 json csv") for name in ("rows", "clocks", "sweep-joint")},
+    **{
+        f"made-{name}": (f"made {name}", "80 120")
+        for name in (
+            *("partial", "empty-floor", "no-baseline", "effects", "cheats", "builds", "clocks-graph"),
+            *("clocks-no-empty", "clocks-missing", "sweep-grid", "sweep-lines", "sweep-wide", "sweep-raced"),
+        )
+    },
+    **{
+        f"made-sweep-{name}": (f"made sweep-{name}", "80")
+        for name in (
+            *("one-value", "one-of-two", "alike", "text", "none", "faster", "far", "heads"),
+            *("failed", "apart", "floors"),
+        )
+    },
+    **{
+        f"made-dispatch-{name}": (f"made sweep-{name} --emit-dispatch", "120")
+        for name in ("joint", "raced", "apart", "text", "floors")
+    },
+    **{f"made-{name}": (f"made {name}", "80 json csv") for name in ("compared-missing",)},
+    **{f"made-{name}": (f"made {name}", TABLES) for name in ("verdicts",)},
+    "made-flops": ("made flops", "80 120 json csv"),
+    "made-compared": ("made compared", f"{TABLES} md"),
+    **{
+        f"made-{name}": (f"made {name}", "80 120")
+        for name in (
+            *("verdicts-some", "verdicts-none", "compared-kernel-times", "compared-one-without", "compared-models"),
+            *("compared-conditions", "compared-published", "compared-workloads", "compared-params", "compared-three"),
+            *("compared-labels",),
+        )
+    },
+    "made-compared-one-round": ("made compared-one-round", "json"),
+}
+"""Made up by `made.py`: runs that `show` shows, and what else is printed."""
+
 TOOLS: dict[str, tuple[str, dict[str, object]]] = {
     "list": ("list", {"kernel": "decode-v4,decode-triton"}),
     "list-all": ("list", {"op": "nvfp4-gemv"}),

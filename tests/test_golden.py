@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import golden
+import made
 import pytest
 import simulated_workers
 from committed import EVIDENCE, ROOT
@@ -42,8 +43,8 @@ REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
 COMPILER = "13.0"
 """Version of NVRTC and ptxas whose code is in the goldens; with another one they are skipped."""
 
-PLACES = ("early", "later", "written", "compiled", "simulated", "checked", "machine")
-SUFFIXES = {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "html": ".html.txt"}
+PLACES = ("early", "later", "written", "compiled", "simulated", "checked", "machine", "made")
+SUFFIXES = {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "200": ".200.txt", "html": ".html.txt"}
 
 
 def place_of(tool):
@@ -63,6 +64,7 @@ CHANGING = (
     (r'(?<="seconds": \{)[^}]*', ""),
     (r"(?s)[\d.]+ s:\sstarting.*?\n\n", "1.0 s: starting\n\n"),
     (r"\bseed \d{4,}", "seed 1"),
+    (r'(?s)\n( *)"(machine|git|sources)": \{\n.*?\n\1\}', r'\n\1"\2": {}'),
 )
 """What differs from one day or machine to the next, and what stands for it."""
 
@@ -76,10 +78,14 @@ CHECKS = (
 read_trace_once = cache(read_trace)
 
 
-@pytest.fixture(scope="module")
-def read_once():
-    """Every history is of the same runs, which take seconds to read."""
-    return cache(load_stored_runs)
+@cache
+def read_runs(_names):
+    return load_stored_runs(Path("results"))
+
+
+def read_once(results):
+    """Every history of a place is of the same runs, which take seconds to read."""
+    return read_runs(tuple(sorted(os.listdir(results))))
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ def furnish(home, place, copied):
 
 
 @pytest.fixture
-def run(home, read_once, command_line, monkeypatch):
+def run(home, command_line, monkeypatch, capsys):
     """Runs a command of a place in a form; gives what it printed, with what else it wrote where that is the point."""
     monkeypatch.chdir(home)
     monkeypatch.setenv("NO_COLOR", "1")
@@ -141,12 +147,21 @@ def run(home, read_once, command_line, monkeypatch):
             shutil.copytree(ROOT / "tests" / "adversarial" / "both", home / "adversarial", dirs_exist_ok=True)
             monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
             monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
+        if place == "made":
+            command = make(home, *command.split()[1:])
         if form == "tool":
             return called(command.removeprefix("tool "), command_line)
         words = shlex.split(command)
         if form in FORMS:
             words.append(FORMS[form])
-        code, out, err = command_line(*words, columns=form if form.isdigit() else "120")
+        columns = form if form.isdigit() else "120"
+        if words[0] in made.PRINTED:
+            monkeypatch.setenv("COLUMNS", columns)
+            how = {"as_markdown": True} if form == "md" else {"json": form == "json", "csv": form == "csv"}
+            made.PRINTED[words[0]](**how)
+            code, (out, err) = 0, capsys.readouterr()
+        else:
+            code, out, err = command_line(*words, columns=columns)
         if form == "html":
             out = text_of_html((home / "report.html").read_text())
         printed = without_gates(out) if form == "json" else out
@@ -163,6 +178,20 @@ def text_of_html(page):
     page = re.sub(r"</?(tr|p|h\d|li|d[td]|caption|figcaption|summary|title|nav|section)\b[^>]*>", "\n", page)
     lines = (" ".join(html.unescape(line).split()) for line in re.sub(r"<[^>]*>", "", page).split("\n"))
     return "\n".join(filter(None, lines)) + "\n"
+
+
+def make(home, name, *options):
+    """Writes a run of `made`; gives the command that shows it, or the name of what is printed without one."""
+    if name in made.PRINTED:
+        return name
+    folder = (
+        home / "made" / ("20260102-030405-h200-decode-clocks" if "clocks" in name else "20260102-030405-h200-decode")
+    )
+    folder.parent.mkdir()
+    if "clocks" not in name:
+        folder.mkdir()
+    made.STORED[name](folder)
+    return " ".join(["show", "--out made", *options])
 
 
 def called(name, command_line):
