@@ -1,19 +1,15 @@
 """The command line as a user meets it; what it must not import is checked in processes of their own."""
 
-import csv
-import io
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from faults import REPOSITORY, python_path
 from run_data import case, measured, store
 
 from gdnbench import __version__
-from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
@@ -145,40 +141,6 @@ def test_run_measures_as_the_options_say(run, tmp_path, monkeypatch, options):
     assert settings.rounds == (9 if "--rounds" in options else 7 if "--quick" in options else 42)
 
 
-def test_list_as_json_is_every_kernel_in_full(run):
-    code, out, err = run("list", "--json")
-    assert (code, err) == (0, "")
-    documents = {document["kernel"]: document for document in json.loads(out)}
-    assert {"decode-v1", "decode-v4", "decode-triton", "decode-fla", "decode-reference", "decode-floor-copy"} <= set(
-        documents
-    )
-    v4 = documents["decode-v4"]
-    assert v4["presets"] == {"decode-v4b": {"WARPS": 4}}
-    assert v4["params"]["WARPS"]["default"] == 8
-    assert v4["params"]["WARPS"]["choices"] == [1, 2, 4, 8, 16]
-    assert (v4["op"], v4["language"], v4["status"]) == ("decode", "cuda", "ok")
-    assert Path(v4["folder"]) == default_roots()[0] / "decode" / "v4"
-    assert len({frozenset(document) for document in documents.values()}) == 1
-
-
-def test_list_as_csv_is_the_same_table(run):
-    rows = list(csv.DictReader(io.StringIO(run("list", "--csv")[1])))
-    documents = json.loads(run("list", "--json")[1])
-    assert [row["kernel"] for row in rows] == [document["kernel"] for document in documents]
-    assert json.loads(rows[0]["params"]) == documents[0]["params"]
-
-
-@pytest.mark.parametrize("columns", ["80", "120"])
-def test_list_cuts_nothing(run, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", columns)
-    code, out, _ = run("list", "--long")
-    assert code == 0
-    assert "…" not in out
-    assert "\x1b" not in out
-    assert "decode-floor-copy" in out
-    assert "decode-v1d" in out
-
-
 def test_a_broken_kernel_is_listed_and_stops_nothing(run, tmp_path, monkeypatch):
     folder = tmp_path / "decode" / "mine"
     folder.mkdir(parents=True)
@@ -189,13 +151,6 @@ def test_a_broken_kernel_is_listed_and_stops_nothing(run, tmp_path, monkeypatch)
     assert "broken decode/mine: variant.py:1: ValueError: [bold] reasons" in " ".join(out.split())
     (broken,) = (each for each in json.loads(run("list", "--json")[1]) if each["status"] == "broken")
     assert broken["kernel"] == "decode/mine"
-
-
-def test_show_prints_the_latest_run(run, results):
-    for arguments in ((), ("h200",), ("20260102",), (str(results / "20260102-030405-h200-decode"),)):
-        code, out, err = run("show", *arguments, "--out", str(results))
-        assert (code, err) == (0, "")
-        assert "decode-fla" in out
 
 
 def test_show_of_a_damaged_run_says_what_to_do(run, results):

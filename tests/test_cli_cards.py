@@ -68,12 +68,6 @@ def test_every_card_has_a_run_and_one_table_is_printed(cards, tmp_path):
     assert f"gdnbench show {names[0]} {names[1]} --out {tmp_path / 'results'}" in err
 
 
-def test_show_prints_the_same_again(cards, command_line, tmp_path):
-    _, out, err = cards("--gpu", "all")
-    words = err.rstrip().rpartition("gdnbench ")[2].split()
-    assert command_line(*words)[1] == out
-
-
 def test_some_cards_alone(cards, tmp_path):
     cards("--gpu", "0,2", gpus=GPUS)
     assert [name.rpartition("-")[2] for name in names_in(tmp_path)] == ["card0", "card2"]
@@ -121,12 +115,6 @@ def test_runs_that_were_stopped_say_how_to_finish_each(cards):
     assert code == ExitCode.INTERRUPTED
     assert out.startswith("decode on 2")
     assert err.count("gdnbench run --resume 20260102-030405-h200-decode-card") == 2
-
-
-def test_json_is_the_joint_document(cards):
-    code, out, _ = cards("--gpu", "all", "--json")
-    assert code == 0
-    assert len(json.loads(out)["cards"]) == 2
 
 
 @pytest.mark.parametrize("gpus", [GPUS[:1], GPUS])

@@ -1,7 +1,5 @@
 """`gdnbench compare` as a process: its exit codes, its streams, and no torch."""
 
-import re
-import shlex
 import subprocess
 import sys
 
@@ -61,15 +59,6 @@ def test_without_a_gate_a_difference_is_no_failure(slower):
     done = compare(MAIN, slower)
     assert done.code == 0
     assert done.err == ""
-
-
-def test_its_last_line_can_be_run():
-    done = compare(DEFAULT[0], "--cols", "label", "--filter", "label=decode-fla,decode-v4 B=1")
-    again = re.fullmatch(r"next: gdnbench compare (.*)", done.out.splitlines()[-1])
-    assert again
-    done = compare(*shlex.split(again[1]))
-    assert done.code == ExitCode.OK
-    assert done.out.splitlines()[-1].endswith("--csv")
 
 
 @pytest.mark.parametrize(

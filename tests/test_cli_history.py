@@ -3,17 +3,14 @@
 import csv
 import io
 import json
-import re
 import shutil
 
 import pytest
 from committed import RESULTS as RECORDED
-from committed import results_until
 from decode_workloads import decode_at
-from history_data import BASELINE, FLOOR, KERNEL, TIMES, store_run
+from history_data import FLOOR, KERNEL, TIMES, store_run
 
 BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
-OF_AN_H200 = "20261124-181759-h200-verify-heads"
 
 
 @pytest.fixture
@@ -37,19 +34,6 @@ def flat(text):
     return " ".join(text.split())
 
 
-def test_a_history_is_a_row_a_run_oldest_first(run, stepped):
-    code, out, err = run("history", KERNEL, "--out", stepped)
-    assert (code, err) == (0, "")
-    rows = [line for line in out.splitlines() if line.startswith("202601")]
-    assert [row[:15] for row in rows] == [f"2026010{day}-030405" for day in (2, 3, 4, 5)]
-    assert "0000000 " in rows[0]
-    assert "1111111*" in rows[1]
-    assert "±" in rows[0]
-    assert re.search(r"\+[78]\.\d%", rows[2])
-    assert "source" in rows[2]
-    assert "22222222" in flat(out)
-
-
 @pytest.fixture
 def before_an_axis(tmp_path):
     """A run of `layer` of the time when the op had no axis BETA."""
@@ -67,32 +51,11 @@ def test_a_run_of_before_an_axis_was_added_is_at_its_default(run, before_an_axis
     assert ("6.75979" if verb == "history" else "6.760") in out
 
 
-def test_a_step_is_told_in_words_with_what_changed_and_what_to_do_next(run, stepped):
-    _, out, _ = run("history", KERNEL, "--out", stepped)
-    text = flat(out)
-    assert "STEP 20260104-030405" in text
-    assert "slower than 20260103-030405" in text
-    assert "changed: source" in text
-    assert out.splitlines()[-1] == f"next: gdnbench compare 20260103-030405 20260104-030405 --out {stepped}"
-
-
-def test_without_a_step_the_first_and_the_last_run_are_proposed(run, stepped):
-    _, out, _ = run("history", BASELINE, "--out", stepped)
-    assert "STEP  2" not in out
-    assert out.splitlines()[-1] == f"next: gdnbench compare 20260102-030405 20260105-030405 --out {stepped}"
-
-
 def test_of_a_single_run_another_is_proposed(run, tmp_path):
     store_run(tmp_path, 0)
     _, out, _ = run("history", KERNEL, "--out", tmp_path)
     assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL} --shape B=1 --out {tmp_path}"
     assert "┌" not in out
-
-
-def test_three_runs_or_more_make_a_chart(run, stepped):
-    _, out, _ = run("history", KERNEL, "--out", stepped)
-    assert f"time / {FLOOR}, by run" in out
-    assert out.count("●") == 4
 
 
 def test_without_a_chart_the_tables_stay_and_one_line_says_why(run, stepped, monkeypatch):
@@ -173,14 +136,6 @@ def test_json_holds_every_row_and_no_more(run, stepped):
     assert document["rows"][1]["dirty"] is True
 
 
-def test_csv_is_a_row_a_run(run, stepped):
-    _, out, _ = run("history", KERNEL, "--out", stepped, "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["step"] for row in rows] == ["", "", "slower", ""]
-    assert float(rows[0]["ratio"]) == pytest.approx(1.1, abs=0.01)
-    assert rows[2]["changed"] == "source card"
-
-
 def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
     damaged = store_run(stepped, 9)
     (damaged / "run.json").write_text("{")
@@ -221,21 +176,3 @@ def test_a_folder_without_runs_is_an_error(run, tmp_path):
         code, _, err = run("history", KERNEL, "--out", folder)
         assert code == 2
         assert "no runs in" in err
-
-
-def test_text_in_brackets_is_shown_as_it_is(run, tmp_path):
-    store_run(tmp_path, 0, {**TIMES, "decode-[x]": 4.0}, commit="[bold]")
-    code, out, _ = run("history", "decode-[x]", "--out", tmp_path)
-    assert code == 0
-    assert "decode-[x] B=1" in out
-
-
-def test_stored_runs_have_a_history(run, tmp_path):
-    code, out, err = run("history", "decode-v4", "--shape", "B=1,8,64", "--out", results_until(OF_AN_H200, tmp_path))
-    assert code == 0
-    assert out.count("decode-v4 B=") == 3
-    assert "on h200" in out  # of the latest run
-    assert re.fullmatch(r"also timed on h100 \(\d+ runs?\): --gpu h100", err.strip())
-    assert run("history", "decode-v4", "--gpu", "h100", "--out", RECORDED)[2] == ""
-    assert out.splitlines()[-1].startswith("next: gdnbench ")
-    assert max(len(line) for line in out.splitlines()[:-1]) <= 80

@@ -98,20 +98,6 @@ def test_the_block_of_a_kernel_with_specialised_warps_is_the_compilers(one):
     assert row["dynamic_smem"] > 0
 
 
-@pytest.mark.parametrize(
-    "arguments", [("decode-v4",), ("decode-v5", "decode-v6", "--arch", "sm_100"), ("decode-v[1-4]*", "--arch", "sm_90")]
-)
-def test_tables_fit_a_terminal_and_say_what_to_do_next(run, monkeypatch, arguments):
-    monkeypatch.setenv("NO_COLOR", "1")
-    code, out, _ = run(*arguments)
-    assert code == 0
-    *table, last = out.rstrip("\n").split("\n")
-    assert all(len(line) <= 80 for line in table)
-    assert last.startswith("next: gdnbench inspect decode-")
-    assert "\x1b" not in out
-    assert "static" in out
-
-
 def test_after_several_launches_for_two_architectures_the_next_command_is_another_and_tells_more(run):
     _, first, _ = run("prefill-triton")
     assert first.rstrip("\n").endswith("next: gdnbench inspect prefill-triton --arch sm_90")
@@ -129,21 +115,6 @@ def test_an_architecture_that_nobody_named_is_left_out_where_a_kernel_is_for_ano
     assert (code, [row["status"] for row in csv.DictReader(io.StringIO(out))]) == (6, ["ok", "build-failed"])
     code, _, _ = run("prefill-v4", "--arch", "sm_100")
     assert code == 6
-
-
-def test_csv_has_a_row_a_build(run):
-    _, out, _ = run("decode-v4", "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["arch"] for row in rows] == ["sm_90", "sm_100"]
-    assert json.loads(rows[0]["mix"])["global load 128"] == 1
-
-
-def test_sass_can_be_piped(run):
-    code, out, _ = run("decode-v6", "--arch", "sm_90,sm_100", "--sass", "-q")
-    assert code == 0
-    headers = [line for line in out.splitlines() if line.startswith("//")]
-    assert [header.partition(" for ")[2][:5] for header in headers] == ["sm_90", "sm_10"]
-    assert "LDGSTS.E.BYPASS.128" in out
 
 
 def test_torch_kernels_are_named_and_left_out(run):
@@ -169,14 +140,6 @@ def test_two_names_of_the_same_code_have_not_changed(run):
     assert "the same" in out
     assert out.endswith("next: gdnbench inspect decode-v4\n")
     assert run("decode-v4", "--diff", "decode-v5:HINT=none", "--arch", "sm_90", "--csv")[:2] == (0, "")
-
-
-def test_a_kernel_beside_another(run):
-    _, out, _ = run("decode-v5", "--diff", "decode-v4", "--arch", "sm_90")
-    assert "hint .NA                0          1      +1" in out
-    assert out.endswith("next: gdnbench inspect decode-v5 --diff decode-v4 --arch sm_90 --sass\n")
-    _, out, _ = run("decode-v5", "--diff", "decode-v4", "--arch", "sm_90", "--sass")
-    assert "-STG.E.128 desc[UR][R.64], R\n+STG.E.EF.128 desc[UR][R.64], R\n" in out
 
 
 def test_beside_a_revision(run, checkout):

@@ -48,56 +48,11 @@ def test_one_kernel_has_its_numbers_and_its_code(run):
         assert f"\n{row['address']} {row['cycle']:>5} {row['stall']:>5} " in out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("decode-v7", "--arch", "sm_86,sm_90"),
-        ("decode-v4", "--arch", "sm_100"),
-        ("decode-triton-ws", "--arch", "sm_90", "--shape", "B=8"),
-        ("decode-v9", "--diff", "decode-v7", "--arch", "sm_90,sm_100"),
-    ],
-)
-def test_lines_fit_a_terminal(run, arguments):
-    code, out, _ = run(*arguments)
-    assert code == 0
-    assert max(map(len, out.splitlines())) <= 80
-    assert "\x1b" not in out
-    assert "static" in out
-
-
-def test_numbers_of_two_kernels_stand_side_by_side(run):
-    code, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90")
-    assert code == 0
-    before, after, change = _row(out, "first global load")
-    assert int(after) - int(before) == int(change)
-    assert _row(out, "only after") == ["6", "0", "-6"]
-    assert _row(out, "trips to memory in a row") == ["2", "1", "-1"]
-    assert "decode-v4: 1 call on the way" in out
-    assert "LDG.E" not in out
-    assert out.endswith("next: gdnbench inspect decode-v7 --schedule --arch sm_90\n")
-
-
 def test_a_kernel_beside_itself_shows_no_change(run):
     code, out, _ = run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90")
     assert code == 0
     assert len(_row(out, "first global load")) == 2
     assert run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90", "--csv")[:2] == (0, "")
-
-
-def test_json_of_two_kernels_has_both_schedules_and_no_code(run):
-    _, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90", "--json")
-    [pair] = json.loads(out)
-    assert (pair["before"]["schedule"]["late_loads"], pair["after"]["schedule"]["late_loads"]) == (6, 0)
-    assert [len(pair[side]["schedule"]["late"]) for side in ("before", "after")] == [6, 0]
-    assert "instructions" not in pair["before"]["schedule"]
-
-
-def test_csv_of_two_kernels_has_a_row_a_difference(run):
-    _, out, _ = run("decode-v7", "--diff", "decode-v4", "--arch", "sm_90", "--csv")
-    rows = {row["quantity"]: (row["value_before"], row["value_after"]) for row in csv.DictReader(io.StringIO(out))}
-    assert rows["late_loads"] == ("6", "0")
-    assert rows["calls"] == ("1", "0")
-    assert all(before != after for before, after in rows.values())
 
 
 def test_csv_has_a_row_an_instruction_that_the_machine_code_has(run, command_line):
@@ -138,12 +93,6 @@ def test_what_is_long_goes_on_in_the_next_line_and_nothing_is_cut():
     lines = _listing(text, EXIT)
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines[1:3]).split()).endswith(text)
-
-
-def test_a_kernel_without_loads_has_dashes(run):
-    code, out, _ = run("decode-floor-empty", "--arch", "sm_90")
-    assert code == 0
-    assert _row(out, "first global load") == _row(out, "to the last store") == ["-"]
 
 
 def test_rules_are_held_beside_schedules(run):

@@ -21,24 +21,6 @@ def lint(command_line, monkeypatch):
     return partial(command_line, "lint")
 
 
-def test_a_finding_has_its_place_its_rule_and_a_remedy_in_lines_of_their_own(lint):
-    code, out, err = lint("lint-t4-bad")
-    assert (code, err) == (ExitCode.REGRESSION, "")
-    first, second, summary, following = out.splitlines()
-    place, _, told = first.partition(": T4 ")
-    assert place.endswith("t4_bad/kernel.py:8:10")
-    assert "2,559,999,872 at M=20000000 N=128" in told
-    assert second.startswith("  → ")
-    assert summary == "1 kernel, 1 file: 1 T4"
-    assert following.startswith("next: gdnbench lint")
-
-
-def test_no_finding_is_success(lint):
-    code, out, _ = lint("lint-t4-good")
-    assert code == ExitCode.OK
-    assert out == "1 kernel, 1 file: no findings\nnext: gdnbench verify lint-t4-good\n"
-
-
 def test_the_bundled_kernels_of_an_op_have_no_findings(lint):
     code, out, _ = lint("--op", "decode", "--select", "T,C2,C3,C4")
     assert code == ExitCode.OK, out
@@ -86,24 +68,6 @@ def test_a_format_that_there_is_not_is_refused_with_those_there_are(lint):
     assert "there are text, json, sarif" in err
 
 
-def test_json_has_every_part_of_a_finding(lint):
-    code, out, _ = lint("lint-t1-bad", "--json")
-    document = json.loads(out)
-    assert code == ExitCode.REGRESSION
-    assert document["kernels"] == ["lint-t1-bad"]
-    store, load = document["findings"]
-    assert (store["line"], store["column"], load["line"], load["column"]) == (9, 5, 9, 22)
-    assert {"path", "line", "column", "code", "message", "remedy", "kernel"} == store.keys()
-
-
-def test_the_rules_are_listed(lint):
-    code, out, _ = lint("--rules")
-    assert code == ExitCode.OK
-    assert [line.split()[0] for line in out.splitlines() if re.match(r"[TC]\d", line)] == [rule.code for rule in RULES]
-    assert "T1" not in lint("--rules", "--select", "C")[1]
-    assert [each["code"] for each in json.loads(lint("--rules", "--json")[1])] == [rule.code for rule in RULES]
-
-
 def test_sarif_has_what_its_schema_requires(lint):
     """SARIF 2.1.0: sections 3.13, 3.14, 3.18, 3.19, 3.27 to 3.30 and 3.49 say what must be there."""
     code, out, _ = lint("lint-c*-bad", "--format", "sarif")
@@ -130,12 +94,6 @@ def test_sarif_has_what_its_schema_requires(lint):
         base = run["originalUriBaseIds"][file["uriBaseId"]]["uri"] if "uriBaseId" in file else ""
         assert base == "" or base.endswith("/")
         assert Path((base + file["uri"]).removeprefix("file://")).is_file()
-
-
-def test_sarif_without_findings_says_so(lint):
-    code, out, _ = lint("lint-c1-good", "--format", "sarif")
-    assert code == ExitCode.OK
-    assert json.loads(out)["runs"][0]["results"] == []
 
 
 @pytest.mark.parametrize(

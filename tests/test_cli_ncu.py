@@ -15,7 +15,6 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
-FOUR = (V1, V4, TRITON, DATA / "decode-fla-B1.csv.gz")
 
 
 @pytest.fixture
@@ -44,63 +43,12 @@ def _value(out, title):
     return line.strip().removeprefix(title).lstrip(", %µs").split()
 
 
-def test_four_kernels_in_eighty_columns(run):
-    code, out, err = run("--import", *FOUR)
-    assert (code, err) == (0, "")
-    table, _, rest = out.partition("long_scoreboard: waiting")
-    assert max(map(len, table.splitlines())) <= 80
-    assert "…" not in out
-    head = out.splitlines()[:5]
-    assert "NVIDIA H200" in head[0]
-    assert "B=1 qk4_v8" in head[0]
-    assert head[1].split() == ["v1", "v4", "triton"]
-    assert _value(out, "duration") == ["3.58", "3.07", "2.85", "3.49"]
-    assert _value(out, "grid, blocks") == ["128", "128", "64", "128"]
-    assert _value(out, "DRAM read") == ["540", "kB", "535", "kB", "535", "kB", "540", "kB"]
-    assert "not with times of" in rest
-    assert rest.splitlines()[-1].startswith("next: gdnbench ncu --import ")
-
-
 def test_the_next_line_runs(run):
     _, out, _ = run("--import", V1, V4)
     [command] = [line.removeprefix("next: gdnbench ncu ") for line in out.splitlines() if line.startswith("next:")]
     code, out, _ = run(*command.split())
     assert code == 0
     assert out.startswith("decode-v1 B=1 qk4_v8 on NVIDIA H200  ->  decode-v4 B=1 qk4_v8")
-
-
-def test_what_follows_one_kernel(run):
-    def last(*arguments):
-        return run("--import", *arguments)[1].splitlines()[-1]
-
-    assert last(V1) == f"next: gdnbench explain decode-v1 --shape B=1 --from {V1}"
-    assert last(UNFUSED_PAGE).startswith("next: gdnbench explain decode-fla-unfused")
-    # Of kernels with several functions nobody knows which to compare with which.
-    assert last(UNFUSED_PAGE, V1).startswith("report:")
-
-
-def test_stalls_most_of_the_first_kernel_first(run):
-    _, out, _ = run("--import", TRITON, V1)
-    lines = out.splitlines()
-    start = lines.index(next(line for line in lines if line.startswith("a warp's cycles")))
-    first = [float(cells[1]) for line in lines[start + 1 : start + 8] if len(cells := line.split()) > 3]
-    assert len(first) > 4
-    assert first == sorted(first, reverse=True)
-
-
-@pytest.mark.parametrize(("columns", "blocks"), [("80", 2), ("200", 1), ("40", 5)])
-def test_more_kernels_than_fit_stand_in_blocks(run, columns, blocks):
-    code, out, _ = run("--import", *FOUR, DATA / "test-spilling-B64.csv.gz", columns=columns)
-    assert code == 0
-    assert sum(line.strip().startswith("grid, blocks") for line in out.splitlines()) == blocks
-    assert "B=64" in out
-
-
-def test_a_column_for_every_function(run):
-    code, out, _ = run("--import", UNFUSED_PAGE)
-    assert code == 0
-    assert "6 launches" in out
-    assert len(_value(out, "duration")) == 4
 
 
 def test_the_launches_of_a_kernel_have_a_sum_of_what_adds_up(run, tmp_path):
@@ -159,20 +107,6 @@ def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):
     write_profiles(later, read_profiles(V1))
     _, out, _ = run("--import", V1, later)
     assert "later.csv" in out.partition("time")[0]
-
-
-def test_json_and_csv_hold_every_quantity(run):
-    _, out, err = run("--import", V1, V4, "--json")
-    first, second = json.loads(out)
-    assert (err, first["kernel"], first["B"], first["launches"]) == ("", "decode-v1", 1, 3)
-    assert first["quantities"]["dram_read_bytes"] == 540160
-    assert second["quantities"]["instructions"] == 196608
-    assert first["stalls"]["selected"] == pytest.approx(1)
-    _, out, _ = run("--import", V1, V4, "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["kernel"] for row in rows] == ["decode-v1", "decode-v4"]
-    assert rows[1]["instructions"] == "196608"
-    assert float(rows[0]["stall_long_scoreboard"]) == pytest.approx(first["stalls"]["long_scoreboard"], rel=1e-5)
 
 
 def test_what_moved(run):
@@ -280,14 +214,6 @@ def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
         assert part in arguments
 
 
-def test_profiles_carry_the_label_that_was_asked_for(profile, tmp_path):
-    code, out, _ = profile("decode-triton:BV=16", "--shape", "B=8", "--shape", "heads=qk16_v32", "-q")
-    assert code == 0
-    assert "B=8 qk16_v32" in out
-    [table] = (tmp_path / "profiles" / "ncu" / "decode-triton_BV=16").glob("*-h200-B8-qk16_v32.csv")
-    assert read_profiles(table)[0].label == "decode-triton:BV=16"
-
-
 def test_several_kernels_one_process_each(profile, tmp_path):
     recorded = tmp_path / "decode-v1-B1.ncu-rep"
     body = f'echo once >> "{tmp_path}/calls"; cp "{recorded}" "$report"'
@@ -296,12 +222,6 @@ def test_several_kernels_one_process_each(profile, tmp_path):
     assert "profiling (2)" in err
     assert (tmp_path / "calls").read_text().count("once") == 2
     assert _value(out, "grid, blocks") == ["128", "128"]
-
-
-def test_a_kernel_against_a_report(profile, tmp_path):
-    code, out, _ = profile("decode-v1", "--diff", V4)
-    assert code == 0
-    assert _value(out, "registers, per thread")[:2] == ["67", "30"]
 
 
 def test_a_kernel_against_itself_is_profiled_twice(profile, tmp_path):
@@ -334,10 +254,6 @@ def test_a_kernel_whose_library_is_missing(profile, monkeypatch):
     code, _, err = profile("decode-fla")
     assert code == ExitCode.ENVIRONMENT
     assert "pip install 'gdnbench[fla]'" in err
-
-
-def test_an_error_is_not_coloured_in_a_pipe(run):
-    assert "\x1b" not in "".join(run("--import", V1, "--diff", V4)[1:])
 
 
 @pytest.mark.gpu

@@ -2,14 +2,13 @@
 
 import csv
 import gzip
-import json
 import re
 from functools import partial
 
 import pytest
 from committed import PROFILES
-from launches_data import TOYS, split_profiles
-from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, unpack_report, with_value
+from launches_data import TOYS
+from ncu_data import DATA, UNFUSED_PAGE, V1, V4, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
@@ -51,42 +50,6 @@ def line(out, name):
 def numbers(items):
     """The last number of each item, but for what says how many are left out."""
     return [float(item.split()[-1].replace(",", "")) for item in items if not item.startswith("and ")]
-
-
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
-def test_of_every_profile_of_the_repository_it_says_what_the_file_has(run, path):
-    code, out, err = run(path)
-    assert (code, err) == (ExitCode.OK, "")
-    known = metrics(path)
-    assert line(out, "time")[0] == f"{known['gpu__time_duration.sum'] / 1e3:.2f} µs"
-    units = {
-        "DRAM": known["gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"],
-        "L2": known["lts__throughput.avg.pct_of_peak_sustained_elapsed"],
-        "L1 and shared memory": known["l1tex__throughput.avg.pct_of_peak_sustained_active"],
-        "SM": known["sm__throughput.avg.pct_of_peak_sustained_elapsed"],
-    }
-    busiest = max(units, key=units.get)
-    latency = "" if units[busiest] >= 60 else "latency ("
-    assert line(out, "bound by")[0].startswith(f"{latency}{busiest} at {units[busiest]:.1f}% of its peak")
-    assert line(out, "units")[0] == f"{busiest} {units[busiest]:.1f}"
-    assert sum(numbers(line(out, "cycles"))) == pytest.approx(100, abs=2.5)  # parts below 1 % are not told
-    stalls = [value for name, value in known.items() if "issue_stalled" in name and name.endswith("issue_active.ratio")]
-    assert float(line(out, "stalls")[0].split()[1]) == pytest.approx(max(stalls), abs=0.006)
-    assert f"registers a thread {known['launch__registers_per_thread']:.0f}" in line(out, "launch")
-    assert f"blocks {known['launch__grid_size']:.0f}" in line(out, "launch")
-    assert f"instructions {known['smsp__inst_executed.sum']:,.0f}" in line(out, "warps")
-
-
-def test_bytes_by_level_and_pipes_of_a_kernel_with_tensor_cores(run):
-    _, out, _ = run(PREFILL)
-    known = metrics(PREFILL)
-    assert line(out, "bytes") == ["L2 to L1 235 MB", "DRAM read 152 MB", "L1 to L2 83.9 MB", "DRAM written 63.8 MB"]
-    assert round(known["l1tex__m_xbar2l1tex_read_bytes.sum"] / 1e6) == 235
-    tensor = known["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"]
-    assert line(out, "pipes")[0] == f"tensor {tensor:.1f}"  # its cycles: of issued instructions it is 4 %
-    assert line(out, "pipes")[1] == f"alu {known['sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active']:.1f}"
-    assert "shared_gmma 983,040" in line(out, "accesses and branches")
-    assert "blocks an SM holds 1, limited by registers and shared memory" in line(out, "warps")
 
 
 @pytest.mark.parametrize("path", [*COMMITTED, *RECORDED], ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -141,28 +104,6 @@ def test_more_of_a_budget_tells_no_less(run):
     assert items == sorted(items)
 
 
-def test_what_changed_between_two(run):
-    code, out, _ = run(ONE_V1, "--diff", ONE_V4)
-    assert code == ExitCode.OK
-    before, after = metrics(ONE_V1), metrics(ONE_V4)
-    assert out.startswith("// decode-v1 B=1 qk4_v8 on NVIDIA H200 -> decode-v4 B=1 qk4_v8 on NVIDIA H200")
-    durations = [f"{known['gpu__time_duration.sum'] / 1e3:.2f}" for known in (before, after)]
-    assert line(out, "time")[0].startswith(f"duration {durations[0]} -> {durations[1]} µs")
-    assert "block 32 -> 256 threads (8x)" in line(out, "launch")
-    assert f"registers 67 -> {after['launch__registers_per_thread']:.0f} per thread (-55%)" in line(out, "launch")
-    moved = [abs(float(re.search(r"\(([-+][\d.]+)\)", item)[1])) for item in line(out, "stalls")]
-    assert moved == sorted(moved, reverse=True)
-    cycles = [
-        re.search(r"([\d,]+) -> ([\d,]+) \(([-+][\d,]+)\)", item).groups() for item in line(out, "cycles of the launch")
-    ]
-    sides = [[int(value.replace(",", "")) for value in side] for side in zip(*cycles, strict=True)]
-    elapsed = [known["sm__cycles_elapsed.max"] for known in (before, after)]
-    assert sum(sides[0]) == pytest.approx(elapsed[0], rel=0.05)
-    assert sum(sides[1]) == pytest.approx(elapsed[1], rel=0.05)
-    assert [abs(value) for value in sides[2]] == sorted(map(abs, sides[2]), reverse=True)
-    assert "of one launch each, so chance may be in it" in out
-
-
 def test_a_profile_and_itself_have_nothing_between_them(run):
     _, out, _ = run(V4, "--diff", V4)
     assert re.search(r"^// 0 of \d+ quantities changed", out, re.MULTILINE)
@@ -179,13 +120,6 @@ def test_a_pair_keeps_to_its_budget_too(run):
         assert estimate_tokens(out) <= told
 
 
-def test_a_text_for_each_function_of_each_file(run, tmp_path):
-    path = tmp_path / "split.csv"
-    write_profiles(path, split_profiles())
-    _, out, _ = run(path, V1)
-    assert len(out.strip().split("\n\n")) == 3
-
-
 def test_of_several_launches_it_tells_medians(run, tmp_path):
     report = unpack_report(tmp_path)
     _, out, _ = run(report)
@@ -196,22 +130,6 @@ def test_of_several_launches_it_tells_medians(run, tmp_path):
 
 def test_code_that_has_changed_is_said(run):
     assert "// of other code: prefill-v4's sources have changed since" in run(PREFILL)[1]
-
-
-def test_as_json_the_numbers_stand_beside_the_text(run):
-    _, out, _ = run(V1, "--json", "--budget", 400)
-    [document] = json.loads(out)
-    told = document["for_model"]
-    assert told["budget"] == 400
-    assert told["over"] == 0
-    assert told["most_items"] == 3
-    assert told["left_out"]
-    assert told["text"].startswith("// decode-v1")
-    assert document["quantities"]["registers"] == 67
-    _, out, _ = run(V1, "--diff", V4, "--json")
-    [document] = json.loads(out)
-    assert document["for_model"]["left_out"] == []
-    assert document["moves"]
 
 
 def test_what_ncu_could_not_read_is_in_no_line_and_exits_as_the_table_does(run, tmp_path):
@@ -282,10 +200,3 @@ def test_lines_without_items_are_none_and_required_ones_are_whole():
     assert none.left_out == ("many",)
     assert none.excess == none.tokens - 1
     assert none.text.splitlines()[-1] == whole.text.splitlines()[3]
-
-
-def test_a_triton_kernel_of_the_same_launch_is_told_by_its_own_numbers(run):
-    _, out, _ = run(TRITON, V1)
-    first, second = out.strip().split("\n\n")
-    assert line(first, "launch") != line(second, "launch")
-    assert first.startswith("// decode-triton")

@@ -23,21 +23,6 @@ def run(command_line, monkeypatch, tmp_path):
     return partial(command_line, "new")
 
 
-def test_it_prints_the_files_and_what_to_do_next(run, tmp_path):
-    code, out, err = run("decode-v99", "--from", "decode-v4", "--to", "mine")
-    assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        "mine/decode/v99/kernel.cu",
-        "mine/decode/v99/variant.py",
-        "",
-        f"next: export GDNBENCH_KERNELS={tmp_path}/mine",
-        "next: edit mine/decode/v99/kernel.cu, and say its idea in variant.py",
-        "next: gdnbench verify decode-v99",
-        "next: gdnbench run --kernel decode-v4,decode-v99",
-    ]
-    assert all((tmp_path / line).is_file() for line in out.splitlines()[:2])
-
-
 def test_what_the_catalog_knows_needs_no_export(run, tmp_path, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", f"{tmp_path}/one")
     code, out, _ = run("decode-v99", "--from", "decode-v4b", "--to", "one")
@@ -48,20 +33,6 @@ def test_what_the_catalog_knows_needs_no_export(run, tmp_path, monkeypatch):
         f"""next: export GDNBENCH_KERNELS="$GDNBENCH_KERNELS":'{tmp_path}/a b'\n"""
         in run("decode-v98", "--from", "decode-v99", "--to", "a b")[1]
     )
-
-
-def test_as_json(run, tmp_path):
-    code, out, err = run("decode-v99", "--from", "decode-v4", "--to", "mine", "--json")
-    assert (code, err) == (0, "")
-    folder = f"{tmp_path}/mine/decode/v99"
-    assert json.loads(out) == {"name": "decode-v99", "folder": folder, "files": ["kernel.cu", "variant.py"]}
-
-
-def test_notes_go_to_stderr_and_can_be_silenced(run):
-    _, out, err = run("decode-f1", "--from", "decode-floor-copy", "--to", "mine")
-    assert "floor" in err
-    assert "note:" not in out
-    assert run("decode-f2", "--from", "decode-floor-copy", "--to", "mine", "-q")[2] == ""
 
 
 @pytest.mark.parametrize(

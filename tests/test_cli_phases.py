@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from launches_data import TOYS
-from stamps_data import about, specialised, stamps
+from stamps_data import about, stamps
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
@@ -53,65 +53,6 @@ def worker(monkeypatch, with_gpu):
     return played
 
 
-def test_stored_stamps_are_shown_in_80_columns_with_what_stamping_costs(command_line, stored):
-    code, out, err = command_line("proton", "--import", stored)
-    assert (code, err) == (ExitCode.OK, "")
-    lines = out.splitlines()
-    told = [line for line in lines if not line.startswith(("stored in", "next:"))]
-    assert max(map(len, told)) <= 80
-    rows = {line.split()[0]: line.split() for line in lines if line}
-    assert [line.split()[0] for line in lines[3:8]] == ["load", "update", "store", "(between)", "total"]
-    assert float(rows["update"][2]) == pytest.approx(0.5, rel=0.01)
-    assert rows["total"][1] == "100%"
-    assert "stamping costs" in out
-    assert "registers 30 to 32" in out
-    assert "SM clock: 1500 MHz" in out
-    assert lines[-1] == "next: gdnbench ncu decode-v4 --shape B=2"
-
-
-def test_json_holds_every_number_of_the_table(command_line, stored):
-    code, out, _ = command_line("proton", "--import", stored, stored, "--json")
-    [document] = json.loads(out)  # one file named twice is one
-    assert code == ExitCode.OK
-    assert [row["name"] for row in document["phases"]] == ["load", "update", "store", "(between)", "total"]
-    assert document["phases"][1]["avg_us"] == pytest.approx(0.5, rel=0.01)
-    assert (document["launches"], document["warps"], document["asked"]) == (50, 64, 50)
-    assert document["overhead"] == pytest.approx(document["stamped_us"] / document["plain_us"] - 1)
-    assert document["step_ns"] == 32
-    assert document["warnings"] == []
-
-
-def test_csv_has_a_line_a_phase(command_line, stored):
-    code, out, _ = command_line("proton", "--import", stored, "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert code == ExitCode.OK
-    assert [(row["name"], row["label"], row["B"]) for row in rows][:2] == [
-        ("load", "decode-v4", "2"),
-        ("update", "decode-v4", "2"),
-    ]
-    assert float(rows[1]["avg_us"]) == pytest.approx(0.5, rel=0.01)
-
-
-def test_each_role_of_warps_has_a_table(command_line, tmp_path):
-    path = tmp_path / "a.npz"
-    specialised().write(path)
-    _, out, _ = command_line("proton", "--import", path)
-    consumers, producers = out.index("warps 1-3 of each block's 4, 15 in all"), out.index("warp 0 of each block's 4, 5")
-    assert consumers < out.index("store ") < producers < out.index("load ")
-    _, out, _ = command_line("proton", "--import", path, "--json")
-    [document] = json.loads(out)
-    assert [(role["places"], role["warps"]) for role in document["roles"]] == [([1, 2, 3], 15), ([0], 5)]
-    _, out, _ = command_line("proton", "--import", path, "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert [(row["role"], row["name"], row["warps"]) for row in rows if row["name"] != "(between)"] == [
-        ("1-3", "update", "15"),
-        ("1-3", "store", "15"),
-        ("1-3", "total", "15"),
-        ("0", "load", "5"),
-        ("0", "total", "5"),
-    ]
-
-
 def test_what_qualifies_the_numbers_is_said(command_line, tmp_path):
     cause = about(phases=("load", "update", "store"), asked=200, stamped_spill_bytes=16)
     made = stamps(about_=cause, warps=8)
@@ -136,12 +77,6 @@ def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path
     assert str(kept) in out
     assert "stamping decode-v4:WARPS=4" in err
     assert "7 launches were asked for, and the stamps of 5 fit" in out
-
-
-def test_quiet_says_nothing_on_stderr(command_line, worker, tmp_path):
-    _, out, err = command_line("proton", "decode-v4", "-q", "--profiles", tmp_path)
-    assert "update" in out
-    assert err == ""
 
 
 @pytest.mark.parametrize(
@@ -248,15 +183,6 @@ def test_a_launch_that_is_none_is_refused(command_line, split, tmp_path):
     code, out, err = command_line("proton", "gemm-split", "--launch", "scan", "--profiles", tmp_path)
     assert (code, out, split.entries) == (ExitCode.USAGE, "", [])
     assert "gemm-split has no launch scan" in err
-
-
-def test_stored_stamps_of_launches_are_shown_with_their_sum(command_line, tmp_path):
-    for entry, after in (("prologue", 0), ("scan", 15_000)):
-        stamps(after=after, about_=about(entry=entry)).write(tmp_path / f"{entry}.npz")
-    _, out, _ = command_line("proton", "--import", tmp_path / "scan.npz", tmp_path / "prologue.npz")
-    shares = {line.split()[0]: line.split()[2] for line in out[out.index("\nlaunch  ") :].splitlines()[2:5]}
-    assert shares["sum"] == "100%"
-    assert float(shares["scan"].rstrip("%")) > float(shares["prologue"].rstrip("%")) > 0
 
 
 @pytest.mark.gpu

@@ -1,15 +1,12 @@
 """`gdnbench runs`: what is stored, and what may go."""
 
-import csv
 import fcntl
 import io
-import json
 import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from run_data import case, failed, info, measured, store
-from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import UsageError
 from gdnbench.model.status import Role
@@ -52,30 +49,6 @@ def stopped(results):
 
 def names(results):
     return sorted(path.name for path in results.iterdir())
-
-
-def test_every_run_is_a_row_the_newest_first(run, results):
-    older, newer = add(results, 3, label="main"), add(results, 1, "cpu")
-    sweep = results / "20260102-030405-h200-decode-sweep"
-    sweep.mkdir()
-    store_sweep(sweep, JOINT, run_id=sweep.name)
-    code, out, err = run()
-    assert (code, err) == (0, "")
-    rows = [line.split() for line in out.splitlines()[1:4]]
-    assert [row[0] for row in rows] == [newer.name, older.name, sweep.name]
-    assert [row[1:4] for row in rows[:2]] == [["run", "3", "2"]] * 2
-    assert rows[2][1] == "sweep"
-    assert out.splitlines()[-1] == f"next: gdnbench show {newer.name}"
-    assert max(map(len, out.splitlines())) <= 80
-
-
-def test_documents_hold_what_the_table_does(run, results):
-    folder = add(results, 1, label="main")
-    (document,) = json.loads(run("--json")[1])
-    (row,) = csv.DictReader(io.StringIO(run("--csv")[1]))
-    assert document["run_id"] == row["run_id"] == folder.name
-    assert (document["state"], document["timed"], document["cases"]) == ("whole", 2, 3)
-    assert document["size_bytes"] == sum(path.stat().st_size for path in folder.iterdir())
 
 
 def test_runs_that_were_stopped_or_damaged_are_told(run, results):

@@ -11,7 +11,6 @@ from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, is_running, wait_fo
 from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
 
 from gdnbench.model.sweep import Place
-from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.sweep import read_sweep
 
@@ -84,12 +83,6 @@ def test_what_is_stored_agrees_with_itself(swept):
 
 
 @pytest.mark.slow
-def test_it_is_drawn_where_it_was_asked_to_be(swept):
-    bench, _ = swept
-    assert "DELAY" in (bench.home / "sweep.svg").read_text()
-
-
-@pytest.mark.slow
 def test_show_prints_the_same_again(swept):
     bench, done = swept
     assert bench("show", "--out", str(bench.results), "--json").document == done.document
@@ -97,17 +90,6 @@ def test_show_prints_the_same_again(swept):
     assert table.code == 0
     assert "sweep on the CPU" in table.out
     assert "99 is more than there is" in table.out
-
-
-@pytest.mark.slow
-def test_show_prints_it_as_a_declaration(swept):
-    bench, done = swept
-    shown = bench("show", "--out", str(bench.results), "--emit-dispatch")
-    assert shown.code == 0
-    assert f"# test-tunable on cpu: {done.info['run_id']}" in shown.out
-    (plateau,) = done.document["sweep"]["plateaus"]
-    delay = plateau["simplest"].split("DELAY=")[1][0]
-    assert f'Shape(B=1): {{"DELAY": {delay}, "WIDE": 1}}' in shown.out
 
 
 # Two points that are the same, and no margin in which to say so: the race goes on for as long as the budget lasts.
@@ -308,30 +290,12 @@ def test_a_wrong_question_is_refused_with_a_hint_and_leaves_nothing_behind(comma
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_sweep_would_do_is_told_where_it_cannot_be_done(command, tmp_path):
-    code, out, _ = command(*TRITON, "--dry-run")
-    assert code == 0
-    assert "it needs a GPU" in out
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture
 def stored(tmp_path):
     folder = tmp_path / "results" / "20260102-030405-h200-decode"
     folder.mkdir(parents=True)
     store_sweep(folder, JOINT)
     return folder
-
-
-def test_show_tells_a_sweep_from_a_run(command, stored):
-    code, out, _ = command("show")
-    assert code == 0
-    assert "2 points tie within" in out
-    (stored / "sweep.json").unlink()
-    code, out, _ = command("show")
-    assert code == 0
-    assert "points tie" not in out
-    assert "decode-x" in out
 
 
 def test_show_draws_a_sweep(command, stored):
@@ -368,18 +332,3 @@ def test_a_damaged_sweep_is_told_from_a_whole_one(command, stored, text, option)
     assert (code, out) == (2, "")
     assert "sweep.json" in err
     assert "hint:" in err
-
-
-def test_a_declaration_can_be_pasted_from_the_start(command, stored):
-    code, out, _ = command("show", stored.name, "--emit-dispatch")
-    assert code == 0
-    assert out.startswith("    # decode-x on NVIDIA H200: ")
-    assert "by_shape={" in out
-
-
-def test_a_sweep_of_a_single_point_can_be_shown(command, stored):
-    store_sweep(stored, sweep_of({KERNEL: {"BV": [4]}}, [point(0.0, BV=4)]))
-    code, out, _ = command("show")
-    assert code == 0
-    assert "the best is BV=4" in out
-    assert read_info(stored).swept == {KERNEL: ["BV"]}

@@ -232,23 +232,6 @@ def test_a_recorded_kernel_that_copies_in_the_background():
     assert found.calls == 1
 
 
-@pytest.mark.parametrize("arch", ["sm_90", "sm_100"])
-@pytest.mark.parametrize(
-    ("label", "loads", "stores"), [("decode-v7", 11, 3), ("decode-v9", 17, 5), ("decode-v9:LANES=16:WARPS=8", 11, 3)]
-)
-def test_kernels_that_load_all_at_once(label, loads, stores, arch):
-    catalog = load_catalog([default_roots()[0]])
-    entry, variant = find_variant(catalog, "decode", label)
-    built = build(entry, variant, decode_at(), arch)
-    schedule = read_schedule(disassemble(Path(built.cubin), built.symbol))
-    found = summarize(schedule)
-    assert (len(found.early_loads), found.late_loads) == (loads, ())
-    assert len(found.stores) == stores
-    assert count_waits(found.middle)["SHFL"] >= 8
-    assert found.early_loads[-1].cycle < found.arrivals[0].cycle < found.stores[0].cycle < found.stores[-1].cycle
-    assert found.to_first_store < found.to_last_store < found.end < 3 * len(schedule.path)
-
-
 def _copy(operands, **control):
     return does(f"LDGSTS.E.BYPASS.128 {operands}", **control)
 

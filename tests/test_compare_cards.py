@@ -1,7 +1,5 @@
 """Runs of several cards joined: which cards there are, what is joined, what is refused, and what is said of it."""
 
-import csv
-import io
 import json
 import shutil
 from dataclasses import replace
@@ -89,14 +87,6 @@ def test_a_slower_card_is_named_with_its_clock_and_the_interval_of_times_grows(r
     assert told in " ".join(out.split())
 
 
-def test_of_two_cards_both_are_named(runs, command_line):
-    folders = runs((0, {}), (1, {"slower": 0.03, "mhz": 1755.0}))
-    _, out, _ = command_line("show", *folders)
-    told = " ".join(out.split())
-    assert "GPU 1 (GPU-1000aaaa) takes 3.0% longer than GPU 0 (GPU-0000aaaa); SM clock 1755 MHz, its 1980" in told
-    assert "two cards do not tell which is usual" in told
-
-
 def test_without_kernel_times_a_slow_card_is_told_from_a_long_launch(runs):
     slow = join_runs(runs(*((n, {"clocks": ()}) for n in range(3)), (3, {"clocks": (), "slower": 0.03})))
     assert [stray.card for stray in slow.strays] == [3]
@@ -175,52 +165,6 @@ def test_a_run_without_kernel_times_is_joined_by_stream_times_alone(runs):
     joint = join_runs(runs((0, {}), (1, {"clocks": ()})))
     assert not joint.clocks
     assert len(joint.measurements) == len(CASES_US)
-
-
-def test_show_joins_runs_and_says_what_its_intervals_are_over(runs, command_line):
-    folders = runs((0, {}), (1, {}))
-    code, out, err = command_line("show", *folders)
-    assert (code, err) == (0, "")
-    told = " ".join(out.split())
-    assert told.startswith(
-        "decode on 2 NVIDIA H200: NVBench, cold L2, 2 cards \u00d7 3 processes \u00d7 14 rounds of ≤64"
-    )
-    assert "95% interval over rounds, processes and cards" in told
-    assert "CUPTI" in told
-    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("next:"))
-    assert out.count("GPU 0 (GPU-0000aaaa)") == 0
-    command = out.rstrip().rpartition("next: ")[2]
-    assert command == f"gdnbench show {folders[0].name} {folders[1].name} --out {folders[0].parent} --by-card"
-    assert command_line(*command.split()[1:])[0] == 0
-
-
-def test_show_by_card_has_a_row_of_each_card_beneath_each_kernel(runs, command_line):
-    folders = runs((0, {}), (1, {}))
-    _, out, _ = command_line("show", *folders, "--by-card", columns="120")
-    lines = out.splitlines()
-    at = next(place for place, line in enumerate(lines) if line.startswith("decode-v9"))
-    assert lines[at + 1].startswith("  GPU 0 (GPU-0000aaaa)")
-    assert lines[at + 2].startswith("  GPU 1 (GPU-1000aaaa)")
-
-
-def test_of_one_card_show_says_what_is_not_in_the_intervals(runs, command_line):
-    _, out, _ = command_line("show", *runs((0, {}), (0, {"seed": 2})))
-    told = " ".join(out.split())
-    assert "95% interval over rounds and processes" in told
-    assert "interval over rounds and processes; cards not sampled are not in it." in told
-
-
-def test_json_and_csv_have_all_cards_and_each(runs, command_line):
-    folders = runs((0, {}), (1, {"slower": 0.03}))
-    document = json.loads(command_line("show", *folders, "--json")[1])
-    assert document["runs"] == [folder.name for folder in folders]
-    assert [card["uuid"] for card in document["cards"]] == [uuid_of(0), uuid_of(1)]
-    assert document["cards"][0]["strays_by"] is None
-    assert document["cards"][1]["strays_by"] == pytest.approx(0.03, abs=0.005)
-    rows = list(csv.DictReader(io.StringIO(command_line("show", *folders, "--csv")[1])))
-    assert len(rows) == len(document["measurements"]) == 3 * 2 * len(CASES_US)
-    assert {(row["cards"], row["card"]) for row in rows} == {("2", ""), ("1", uuid_of(0)), ("1", uuid_of(1))}
-    assert "run_id" not in rows[0]
 
 
 @pytest.mark.parametrize("option", [("--suite", "contest"), ("--errors",), ("--emit-dispatch",)])

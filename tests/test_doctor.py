@@ -1,21 +1,16 @@
 """The whole command: a healthy H200, a machine without a GPU, and what the two print."""
 
-import io
-import json
 import sys
-from dataclasses import asdict
 
 import pytest
 import typer
 from fake_nvml import H200, FakeNvml
-from rich.console import Console
 from typer.testing import CliRunner
 
 from gdnbench.doctor import checks as checks_module
-from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.doctor.check import Level
 from gdnbench.doctor.checks import run_checks
 from gdnbench.doctor.loading import LoadResult, TorchGpu
-from gdnbench.report.machine import doctor_table
 from gdnbench.verbs.doctor import doctor
 
 ON_H200 = {
@@ -110,45 +105,3 @@ def test_no_torch_exits_5(machine, tmp_path):
     result = run("--out", str(tmp_path))
     assert result.exit_code == 5
     assert "pip install torch" in result.stdout
-
-
-@pytest.mark.parametrize(("loaded", "exit_code"), [(ON_CPU, 0), (NO_TORCH, 5)])
-def test_json(machine, tmp_path, loaded, exit_code):
-    machine(loaded=loaded)
-    result = run("--json", "--out", str(tmp_path))
-    assert result.exit_code == exit_code
-    findings = json.loads(result.stdout)
-    assert {finding["level"] for finding in findings} <= {"ok", "warn", "fail"}
-    assert set(findings[0]) == set(asdict(MachineCheck("", Level.OK, "")))
-
-
-def printed(checks, width=80):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(doctor_table(checks))
-    return console.file.getvalue()
-
-
-@pytest.mark.parametrize("loaded", [ON_H200, ON_CPU, NO_TORCH])
-def test_the_table_cuts_no_word_at_80_columns(machine, tmp_path, loaded):
-    hot = H200 | {"Temperature": 90, "CurrentClocksEventReasons": 0x7FE, "MigMode": [1, 1]}
-    machine(*([hot] if loaded is ON_H200 else []), loaded=loaded)
-    checks = [check for check in run_checks(tmp_path) if str(tmp_path) not in check.finding]
-    text = printed(checks)
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= 80
-    words = text.split()
-    for check in checks:
-        assert [word for word in f"{check.finding} {check.remedy}".split() if word not in words] == []
-
-
-def test_a_word_longer_than_the_line_goes_on_in_the_next():
-    path = "/a" * 60
-    lines = printed([MachineCheck("results", Level.FAIL, path)]).splitlines()
-    assert "".join(line.removeprefix("results  fail").strip() for line in lines) == path
-
-
-def test_brackets_are_text_and_levels_are_words():
-    text = printed([MachineCheck("FLA", Level.WARN, "[bold]gone", "pip install 'gdnbench[fla]'")])
-    assert "warn" in text
-    assert "[bold]gone" in text
-    assert "pip install 'gdnbench[fla]'" in text

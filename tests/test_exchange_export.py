@@ -154,14 +154,6 @@ def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_pat
     assert tree(again) == before
 
 
-def test_solutions_that_were_there_before_stay_and_are_told(bench, tmp_path):
-    words = ("--op", "decode", "--shape", "B=1", "--to", str(tmp_path))
-    assert "stay" not in bench("exchange", "export", "decode-v4", *words).err
-    told = " ".join(bench("exchange", "export", "decode-v9", *words).err.split())
-    assert "note: decode-v4.json of an earlier export, or of others, stay" in told
-    assert bench("exchange", "export", "decode-v4", "decode-v9", *words).err.count("stay") == 0
-
-
 def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
     solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
     definition = exported / "definitions" / "decode" / f"{DECODE}.json"

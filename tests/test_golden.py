@@ -85,7 +85,7 @@ def read_runs(_names):
 
 def read_once(results):
     """Every history of a place is of the same runs, which take seconds to read."""
-    return read_runs(tuple(sorted(os.listdir(results))))
+    return read_runs(tuple(sorted(path.name for path in Path(results).iterdir())))
 
 
 @pytest.fixture

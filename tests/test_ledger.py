@@ -10,7 +10,7 @@ import zlib
 from random import Random
 
 import pytest
-from committed import EVIDENCE, RESULTS
+from committed import RESULTS
 from faults import REPOSITORY, python_path
 
 from gdnbench.catalog.catalog import load_catalog
@@ -283,25 +283,6 @@ def test_an_entry_follows_one_that_there_is(home, begin):
     assert "no such entry" in begin(SLOWER, more=["--after", "7"], code=ExitCode.USAGE)
 
 
-def test_the_list_and_one_in_full(home, begin, close, command_line):
-    keep_run(home)
-    assert command_line("ledger")[1].endswith("next: gdnbench ledger add --help\n")
-    begin(SLOWER)
-    begin("time <= 1us at B=64", kernel="decode-v9")
-    close()
-    _, out, _ = command_line("ledger", columns="160")
-    assert "refuted" in out
-    assert "0.9609x (0.9445 to 0.9776)" in out
-    assert RUN in out
-    assert "2 entries: 1 open, 1 refuted" in out
-    assert out.splitlines()[-1].startswith("next: gdnbench run --kernel decode-v9 --shape B=64")
-    assert all(len(line) <= 80 for line in command_line("ledger")[1].splitlines()[:-1])
-    _, out, _ = command_line("ledger", "1")
-    assert f"next: gdnbench show {RUN}" in out
-    assert "as it was when the entry was opened" in out
-    assert [each["state"] for each in json.loads(command_line("ledger", "--json")[1])["entries"]] == ["refuted", "open"]
-
-
 def test_what_changed_in_the_sources_since_is_shown_without_git(home, begin, command_line, monkeypatch):
     assert command_line("new", "decode-mine", "--from", "decode-v10", "--to", "kernels")[0] == 0
     monkeypatch.setenv("GDNBENCH_KERNELS", str(home / "kernels"))
@@ -514,17 +495,6 @@ def test_a_gate_is_an_entry_that_there_is(home, begin):
     assert "--gate 7: there is no such entry" in begin(FASTER, more=["--gate", "7"], code=2)
 
 
-def test_a_long_plan_is_listed_as_soon_as_a_short_one(home, begin, command_line):
-    begin(FASTER)
-    path = home / "ledger.jsonl"
-    first = json.loads(path.read_text())
-    # Each step rests on the three before it: there are more ways through such a plan than could be walked.
-    plan = (first | {"id": number, "gates": [*range(max(1, number - 3), number)]} for number in range(1, 61))
-    path.write_text("".join(json.dumps(event) + "\n" for event in plan))
-    listed = json.loads(command_line("ledger", "--json")[1])["entries"]
-    assert listed[-1]["gate"] == "waits for 57, 58, 59"
-
-
 def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line):
     begin(FASTER)
     path = home / "ledger.jsonl"
@@ -533,18 +503,6 @@ def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line)
     code, _, err = command_line("ledger")
     assert code == 2
     assert "depends on 2, which is not above it" in " ".join(err.split())
-
-
-def test_what_was_tried_is_shown_when_the_draft_is_gone(home, command_line):
-    shutil.copy(EVIDENCE / "ledger.jsonl", home)
-    code, out, _ = command_line("ledger", "9")
-    assert code == 0
-    assert "+++ measured/next_large/kernel.cu" in out.splitlines()
-    assert (
-        '+      asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));' in out.splitlines()
-    )
-    closings = json.loads(command_line("ledger", "9", "--json")[1])["closings"]
-    assert "sources" not in closings[0]
 
 
 def test_a_kernel_that_was_measured_as_it_was_says_so(home, begin, close, command_line):

@@ -1,6 +1,5 @@
 """`gdnbench mcp`, asked by the protocol's own client: every tool on stored runs and on the CPU."""
 
-import csv
 import json
 import re
 from itertools import pairwise
@@ -13,7 +12,7 @@ pytest.importorskip("mcp")
 from committed import EVIDENCE, ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
-from tools_client import CARDS, H100_RUN, LAUNCHES, REPORTS, RUN, STEP, SUITE, SWEEP, connected, make_project
+from tools_client import REPORTS, RUN, SUITE, connected, make_project
 from warm_processes import end_warm_parents
 
 from gdnbench.mcp.server import INSTRUCTIONS, TOOLS
@@ -57,16 +56,6 @@ def test_a_client_is_told_how_to_work_and_of_every_tool(client):
     }
 
 
-def test_list_tells_what_each_kernel_is(client):
-    told = client.call("list", kernel="decode-v4,decode-triton").document
-    v4, triton = sorted(told["kernels"], key=lambda kernel: kernel["kernel"] != "decode-v4")
-    assert v4["op"] == "decode"
-    assert v4["language"] == "cuda"
-    assert v4["params"] == {"WARPS": "8 of 1,2,4,8,16"}
-    assert v4["idea"].startswith("One V-row per warp")
-    assert triton["language"] == "triton"
-
-
 def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
     names, offset = [], 0
     while True:
@@ -77,23 +66,6 @@ def test_a_long_list_is_read_in_pages_each_of_which_is_small(client):
         offset = len(names)
     assert len(names) == len(set(names)) > 60
     assert set(names) >= {entry["kernel"] for entry in direct(client, "list")}
-
-
-def test_show_has_each_case_with_its_intervals_and_verdicts(client):
-    told = client.call("show", run=RUN, kernel="decode-auto", shape="B=1 HQ=4").document
-    rows = [row for row in direct(client, "show", RUN)["measurements"] if row["label"] == "decode-auto"]
-    stream, kernel = (
-        next(row for row in rows if row["B"] == 1 and row["timer"] == timer) for timer in ("nvbench", "cupti")
-    )
-    [case] = told["cases"]
-    assert told["run"] == RUN
-    assert case["verdict"] == stream["verdict"] == "faster"
-    assert case["time_us"] == pytest.approx(stream["time_us"], rel=1e-4)
-    assert case["time_interval"] == pytest.approx([stream["time_lo_us"], stream["time_hi_us"]], rel=1e-4)
-    assert case["speedup"] == pytest.approx(stream["vs_baseline"], rel=1e-4)
-    assert case["speedup_interval"] == pytest.approx([stream["vs_lo"], stream["vs_hi"]], rel=1e-4)
-    assert case["kernel_time_us"] == pytest.approx(kernel["time_us"], rel=1e-4)
-    assert case["kernel_speedup"] == pytest.approx(kernel["vs_baseline"], rel=1e-4)
 
 
 def test_the_pages_of_a_run_have_every_case_once(client):
@@ -110,19 +82,6 @@ def test_the_pages_of_a_run_have_every_case_once(client):
     assert len(cases) == len(set(cases)) == len(own)
 
 
-def test_a_workload_that_is_shown_can_be_asked_for(client):
-    shape = client.call("show", run=RUN, offset=9).document["cases"][0]["workload"]
-    told = client.call("show", run=RUN, shape=shape).document
-    assert {case["workload"] for case in told["cases"]} == {shape}
-
-
-def test_an_axis_that_the_run_does_not_have_is_refused(client):
-    told = client.call("show", run=RUN, shape="lengths=8")
-    assert told.is_error
-    assert told.document["exit_code"] == 2
-    assert "its axes are B, HQ" in told.document["hint"]
-
-
 def test_a_run_of_a_suite_comes_with_its_weighted_means(client):
     told = client.call("show", run=SUITE).document
     means = {each["kernel"]: each for each in told["suite"]["weighted_geomeans"]}
@@ -134,55 +93,6 @@ def test_a_run_of_a_suite_comes_with_its_weighted_means(client):
     intervals = [case.get("speedup_interval") for case in told["cases"] if "speedup" in case]
     assert None in intervals
     assert all(low < high < 100 * low for low, high in filter(None, intervals))
-
-
-def test_a_sweep_has_its_plateau_and_its_points(client):
-    told = client.call("show", run=SWEEP).document
-    [plateau] = told["plateaus"]
-    assert plateau["best"] == "decode-triton:BV=8"
-    assert told["points"][0]["place"] == "best"
-    assert len(told["points"]) == 7
-
-
-def test_runs_are_joined_and_steps_are_shown(client):
-    joint = client.call("show", run=CARDS[0], join=[CARDS[1]]).document
-    assert joint["runs"] == list(CARDS)
-    assert all(case["time_us"] > 0 for case in joint["cases"] if case["status"] == "ok")
-    step = client.call("show", run=STEP, shape="B=1").document
-    assert {"python", "graph"} <= {row["path"] for row in step["steps"]}
-    launches = client.call("show", run=LAUNCHES).document["launches"]
-    assert {(row["way"], row["arguments"]) for row in launches} >= {("triton", 10), ("graph", 30)}
-    assert all(row["gap_us"] > 0 for row in launches)
-    told = client.call("show", run=STEP, shape="B=1 heads=qk4_v8")
-    assert told.document["error"] == "shape: 'heads=qk4_v8' is in no workload of this step"
-    assert "its workloads are told in B=1, qk16_v32" in told.document["hint"]
-
-
-def test_compare_has_ratios_and_verdicts(client):
-    told = client.call("compare", sources=[RUN, H100_RUN], filter="B=1 label=decode-auto").document
-    case = next(case for case in told["cases"] if case["workload"] == "B=1 qk4_v8")
-    assert case["verdict"] == "slower"
-    assert case["interval"][0] < case["ratio"] < case["interval"][1] < 1
-    assert any("not tuned here" in warning for warning in told["warnings"])
-
-
-def test_a_gate_that_holds_is_an_answer_and_no_error(client):
-    told = client.call("compare", sources=[RUN, H100_RUN], filter="label=decode-auto B=1", fail_on="slower:1%")
-    assert told.document["exit_code"] == 1
-    assert told.document["meaning"].startswith("a measured regression")
-    assert not told.is_error
-
-
-def test_lint_has_file_line_and_remedy_of_each_finding(client):
-    told = client.call("lint", kernel="decode-v1").document
-    assert (told["exit_code"], told["meaning"], told["findings"]) == (0, "no findings", [])
-    assert told["read"]["files"] == 6  # the kernel, its op's header, and those that are shared
-    told = client.call("lint", kernel="lint-c2-bad", select="C2")
-    [found] = told.document["findings"]
-    assert (told.is_error, told.document["exit_code"], found["rule"]) == (False, 1, "C2")
-    assert found["at"].endswith("c2_bad/kernel.cu:9")
-    assert found["message"] == "__syncthreads() stands where line 8 lets some threads in"
-    assert found["remedy"]
 
 
 def test_ready_has_every_check_and_what_shows_more(client):
@@ -231,26 +141,6 @@ def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept.write_text(before)
 
 
-def test_explain_has_the_causes_in_order_and_what_to_try(client):
-    told = client.call("explain", kernel="decode-v1").document
-    found = direct(client, "explain", "decode-v1")
-    assert [cause["cause"] for cause in told["findings"]] == [finding["title"] for finding in found["findings"]]
-    assert told["findings"][0]["try_next"].startswith("gdnbench run --kernel decode-v1")
-    assert any("128 blocks of 1 warp" in fact for fact in told["findings"][0]["facts"])
-
-
-def test_inspect_has_what_the_compiler_made_of_it(client):
-    [build] = client.call("inspect", kernel="decode-v4", arch="sm_90").document["builds"]
-    [row] = direct(client, "inspect", "decode-v4", "--arch", "sm_90")
-    assert build["registers"] == row["regs"]
-    assert build["spill_bytes"] == row["spills"]
-    assert build["shared_bytes"] == row["smem"]
-    assert build["dependent_loads"] == row["trips"]
-    assert build["loads_and_stores"]["global load 128"] == row["mix"]["global load 128"]
-    [pair] = client.call("inspect", kernel="decode-v4", arch="sm_90", against="decode-v1").document["builds"]
-    assert pair["before_and_after"]["registers"][1] == row["regs"]
-
-
 def test_inspect_has_the_code_in_pages(client):
     lines, words = [], {"kernel": "decode-v4", "arch": "sm_90", "code": True, "op": "decode"}
     while True:
@@ -261,22 +151,6 @@ def test_inspect_has_the_code_in_pages(client):
     whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
     assert lines == whole.splitlines()
     assert any("LDG.E.128" in line for line in lines)
-
-
-def test_two_forms_at_once_are_refused_as_the_verb_refuses_them(client):
-    told = client.call("inspect", kernel="decode-v4", code=True, against="decode-v1")
-    assert told.is_error
-    assert told.document["error"] == "--for-model and --diff are two forms"
-
-
-def test_ncu_reads_stored_reports_and_what_moved_between_two(client):
-    [function] = client.call("ncu", reports=[REPORTS[0]]).document["functions"]
-    with (client.project / REPORTS[0]).open() as file:
-        assert next(csv.reader(file))
-    assert function["quantities"]["grid_blocks"] == 128
-    assert next(iter(function["stalls_cycles_per_instruction"])) == "long_scoreboard"
-    [pair] = client.call("ncu", reports=[REPORTS[0]], against=REPORTS[1]).document["functions"]
-    assert pair["before_after_verdict"]["registers"][:2] == [67, 30]
 
 
 def test_ncu_without_a_gpu_says_what_can_be_done_instead(client):
@@ -322,23 +196,6 @@ def test_score_tells_wrong_numbers_by_its_own_code(client):
     assert told.document["meaning"].startswith("wrong:")
     assert told.document["verdict"] == "wrong-numbers"
     assert any(message.startswith("checking") for _, _, message in heard)
-
-
-def test_a_plan_is_made_without_measuring(client):
-    before = set((client.project / "results").iterdir())
-    told = client.call("run", kernel="decode-reference", gpu="cpu", dry_run=True).document
-    assert told["plan"]["kernels"] == ["decode-reference"]
-    sweep = client.call("sweep", kernel="decode-triton", param=["BV=4,8"], gpu="cpu", dry_run=True).document
-    assert sweep["plan"]["points"] == 2
-    assert set((client.project / "results").iterdir()) == before
-
-
-def test_a_kernel_that_does_not_exist_is_an_error_with_a_hint(client):
-    told = client.call("verify", kernel="decode-v44")
-    assert told.is_error
-    assert told.document["exit_code"] == 2
-    assert told.document["error"] == "there is no kernel decode-v44"
-    assert "decode-v4" in told.document["hint"]
 
 
 def test_what_is_no_tool_and_no_parameter_is_said(client):
@@ -435,14 +292,6 @@ def test_what_leads_outside_or_looks_like_an_option_is_refused(trapped, case):
     assert not Path("/tmp/x").exists()
 
 
-def test_what_a_value_cannot_mean_comes_back_as_the_command_says_it(client):
-    for arguments in ({"kernel": "decode-v4", "gpu": "$(id)"}, {"kernel": "decode-v4;id"}, {"kernel": "`id`"}):
-        told = client.call("verify", **arguments)
-        assert told.document["exit_code"] in {2, 5}
-        assert told.document["error"]
-        assert "uid=" not in told.text
-
-
 def test_a_path_inside_the_project_is_taken(client):
     relative = client.call("show", run=f"results/{RUN}", kernel="decode-auto", shape="B=1 HQ=4").document
     absolute = client.call("show", run=str(client.project / "results" / RUN), kernel="decode-auto", shape="B=1 HQ=4")
@@ -472,13 +321,3 @@ def test_the_page_shows_what_is_answered(client, number, tool, arguments):
         assert shown["builds"][0].keys() == told["builds"][0].keys()
     else:
         assert shown == told
-
-
-def test_every_tool_is_called_by_some_test_here():
-    text = Path(__file__).read_text()
-    assert all(f'call("{name}"' in text for name in TOOLS)
-
-
-def test_the_same_json_every_time(client):
-    first, second = (client.call("inspect", kernel="decode-v4", arch="sm_90").text for _ in range(2))
-    assert json.loads(first) == json.loads(second)

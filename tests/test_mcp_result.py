@@ -57,11 +57,6 @@ def test_rows_that_are_left_out_are_counted_and_can_be_read_by_the_call_that_is_
     assert seen == list(range(count))
 
 
-def test_what_fits_is_left_as_it_is():
-    document = fit({"exit_code": 0}, Digest({"rows": [{"time_us": 1.2345678}]}, "rows"))
-    assert document == {"exit_code": 0, "rows": [{"time_us": 1.2346}]}
-
-
 def test_what_is_no_number_in_json_becomes_null():
     assert fit({}, Digest({"times": [math.nan, math.inf, 1.0]})) == {"times": [None, None, 1.0]}
 

@@ -18,7 +18,6 @@ from gdnbench.model.status import Status
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
 NAMES = ["source", "build", "numbers", "sanitizer", "suite"]
-SIGNS = {"passed": "✓", "failed": "✗", "unchecked": "–"}  # noqa: RUF001 - as it is printed
 ABLE = VARIANT.replace("    grid=", '    check=lambda workload: "too few rows" if workload.M < 65 else "",\n    grid=')
 
 
@@ -268,17 +267,6 @@ def test_what_makes_no_sense_is_refused(ready, command_line, verified, words, sa
     code, out, err = command_line("verify", "--ready", *words)
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in " ".join(err.split())
-
-
-@pytest.mark.parametrize("columns", ["44", "80", "160"])
-def test_a_line_for_each_check_and_a_command_that_can_be_copied(ready, command_line, verified, tmp_path, columns):
-    code, out, _ = command_line("verify", "--ready", "gemm-good", "--out", tmp_path / "results", columns=columns)
-    lines = out.splitlines()
-    assert code == ExitCode.PARTIAL
-    assert [line.split()[1] for line in lines if line[:1] in SIGNS.values()] == NAMES
-    assert "not ready: 2 of 5 checks: 2 not checked" in lines
-    assert lines[-1] == "next: gdnbench verify gemm-good --sanitize"
-    assert max(map(len, lines[:-1])) <= int(columns)
 
 
 def test_where_the_encoding_has_no_signs_there_are_words(ready, verified, root):

@@ -11,14 +11,13 @@ from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from rich.console import Console
-from sweep_data import JOINT, store_sweep
 
 from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
 from gdnbench.model.status import Role
 from gdnbench.report.charts.layout import BLOCKS, blocks, log_ticks, spread
 from gdnbench.report.charts.plot import CHARTS, draw_chart, print_chart
 from gdnbench.report.charts.selection import COLOURS, choices_of, open_view, slots_of, time_us
-from gdnbench.report.charts.theme import BASELINE_MARKER, DARK, LIGHT, MARKERS
+from gdnbench.report.charts.theme import BASELINE_MARKER, LIGHT, MARKERS
 from gdnbench.store.files import read_file
 from gdnbench.store.info import read_info
 from gdnbench.store.samples import RoundSamples, read_rounds, write_samples
@@ -87,19 +86,6 @@ def test_a_chart_becomes_an_svg_that_names_its_kernels_units_and_run(tmp_path, f
 
 
 @pytest.mark.parametrize("chart", OF_ANY_RUN)
-def test_a_chart_fits_into_a_terminal_of_80_columns(folder, chart):
-    text = shown(chart, folder)
-    assert KERNEL in text
-    assert max(map(len, text.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("chart", OF_ANY_RUN)
-@pytest.mark.parametrize("width", [20, 40])
-def test_a_narrow_terminal_breaks_nothing(folder, chart, width):
-    assert max(map(len, shown(chart, folder, width).splitlines()[2:])) <= width
-
-
-@pytest.mark.parametrize("chart", OF_ANY_RUN)
 @pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("kernels", ["", "all"])
 def test_every_kernel_is_named_and_no_number_cut_at_60_columns(long_names, chart, width, kernels):
@@ -117,41 +103,10 @@ def test_every_kernel_is_named_and_no_number_cut_at_60_columns(long_names, chart
     assert all(line.rstrip().endswith(endings.get(chart, "")) for line in told)
 
 
-def test_time_lists_its_lines_by_their_time_at_the_largest_batch():
-    rows = [line.split() for line in shown("time", MAIN).splitlines() if re.match(r"[a-z]  decode-", line)]
-    view = open_view(MAIN, every=True, by_kernel=True)
-    assert {row[1] for row in rows} == set(view.labels)
-    largest = {row.case.label: f"{time_us(row):.3f}" for row in view.at(view.workloads[-1])}
-    assert {row[1]: row[-1] for row in rows} == largest
-    assert [float(row[-1]) for row in rows] == sorted((float(row[-1]) for row in rows), reverse=True)
-
-
-def test_in_a_picture_the_time_stands_beside_each_name(tmp_path):
-    draw_chart(tmp_path / "chart.svg", "time", MAIN)
-    text = words(tmp_path / "chart.svg")
-    view = open_view(MAIN, every=True, by_kernel=True)
-    assert "µs at B=64" in text
-    for row in view.at(view.workloads[-1]):
-        assert f"{row.case.label}\u2002{time_us(row):.3f}" in text
-
-
-@pytest.mark.parametrize("chart", OF_ANY_RUN)
-def test_a_recorded_run_is_drawn_and_shown(tmp_path, chart):
-    draw_chart(tmp_path / "chart.svg", chart, MAIN)
-    assert "decode-fla" in words(tmp_path / "chart.svg")
-    assert "decode-fla" in shown(chart, MAIN)
-
-
 def test_a_recorded_sweep_is_drawn_and_shown(tmp_path, checked):
     draw_chart(tmp_path / "chart.png", "sweep", SWEEP)
     assert (tmp_path / "chart.png").read_bytes().startswith(PNG)
     assert "% slower than the best, by BV" in shown("sweep", SWEEP)
-
-
-@pytest.mark.parametrize("chart", ["time", "sol", "rounds"])
-def test_a_sweep_is_a_run_too(tmp_path, chart):
-    draw_chart(tmp_path / "chart.svg", chart, SWEEP)
-    assert "decode-triton" in words(tmp_path / "chart.svg")
 
 
 def test_a_run_that_swept_nothing_has_no_chart_of_a_sweep(tmp_path, folder):
@@ -197,20 +152,6 @@ def test_only_time_shows_every_batch_size_by_default():
     assert [workload.B for workload in open_view(MAIN).workloads] == [1]
 
 
-def test_every_workload_has_a_panel(tmp_path):
-    workloads = [decode_at(B=1), decode_at(B=64)]
-    for chart in ("sol", "samples", "rounds"):
-        draw_chart(tmp_path / "chart.svg", chart, MAIN, workloads=workloads)
-        assert all(str(workload) in words(tmp_path / "chart.svg") for workload in workloads)
-
-
-def test_time_names_the_batch_sizes_and_every_line(tmp_path):
-    draw_chart(tmp_path / "chart.svg", "time", MAIN, "decode-v*")
-    text = words(tmp_path / "chart.svg")
-    for word in ("batch size B", "time, µs", "1", "8", "64", "decode-v1d", "decode-v4b"):
-        assert word in text.split() or word in text
-
-
 def test_time_does_not_draw_lists_of_one_sum_as_one_point():
     alone, eight = PREFILL_LISTS
     assert [str(each) for each in open_view(PREFILL, every=True).workloads] == [
@@ -253,13 +194,6 @@ def test_a_run_whose_kernels_all_failed_has_no_chart(tmp_path):
         shown("time", folder)
 
 
-@pytest.mark.parametrize("chart", ["time", "samples", "rounds"])
-def test_kernels_far_apart_are_drawn_together(tmp_path, chart):
-    folder = store_run(tmp_path, 0, {KERNEL: 3.0, BASELINE: 900.0}, samples=True)
-    draw_chart(tmp_path / "chart.png", chart, folder)
-    assert BASELINE in shown(chart, folder)
-
-
 def test_an_interval_that_is_unknown_or_rounded_away_is_no_bar(tmp_path, folder):
     table = folder / "measurements.csv"
     lines = table.read_text().splitlines()
@@ -285,11 +219,6 @@ def test_text_that_vega_or_rich_would_interpret_is_shown_as_it_is(tmp_path):
         draw_chart(tmp_path / "chart.svg", chart, folder)
         assert name in words(tmp_path / "chart.svg")
         assert name in shown(chart, folder)
-
-
-def test_a_sweep_that_was_made_up_is_shown(tmp_path):
-    store_sweep(tmp_path, JOINT)
-    assert "% slower than the best" in shown("sweep", tmp_path)
 
 
 def test_the_kernels_that_are_shown_by_default_have_markers_of_their_own():
@@ -330,14 +259,6 @@ def test_a_kernel_whose_colour_is_taken_has_one_that_is_free():
     own, other = [choice for choice in choices if choice.slot == 0][:2]
     assert slots_of([other]) == [other.label]
     assert slots_of([own, other]) == [own.label, other.label]
-
-
-def test_light_and_dark_have_the_same_colours_by_name():
-    for theme in (LIGHT, DARK):
-        assert len(theme.series) == COLOURS
-        assert len(theme.heat) == len(theme.heat_ink)
-        assert theme.of_page == LIGHT.of_page
-        assert all(f"--c{index}: {colour};" in theme.css for index, colour in enumerate(theme.series))
 
 
 def test_labels_are_moved_apart_and_no_farther_than_needed():

@@ -1,7 +1,5 @@
 """Several clocks of one run: the gap between them, its split, and every view of a run that has them."""
 
-import csv
-import io
 import json
 import math
 import re
@@ -88,73 +86,6 @@ def shown(tmp_path, command_line):
     return show
 
 
-def test_a_case_has_all_its_clocks_in_one_row_of_80_columns(shown):
-    out = shown()
-    assert re.search("^decode-v4 +2.336 ±0.10% +452 +74.0% ", out, re.MULTILINE)
-    assert "no room here for MHz, stream µs" in out
-    lines = out.splitlines()
-    assert max(len(line) for line in lines if not line.startswith(("stored in", "next:"))) <= 80
-    header = next(line for line in lines if line.startswith("µs"))
-    assert header.split() == ["µs", "NVBench", "CUPTI", "graph", "gap", "launch", "rest", "host"]
-    cells = next(line.split() for line in lines[lines.index(header) :] if line.startswith("decode-v4 "))
-    assert cells == ["decode-v4", "4.600", "2.336", "±0.10%", "2.540", "±0.10%", "2.26", "2.13", "0.13", "2.3"]
-    assert len([line for line in lines if line.startswith("µs ")]) == 2  # one table a workload
-    assert lines[-1].startswith("next: gdnbench show")
-
-
-def test_a_wide_table_has_nvbenchs_interval_too(shown):
-    out = shown(columns="160")
-    cells = [line.split() for line in out.splitlines() if line.startswith("decode-v4 ")][1]
-    assert cells[:3] == ["decode-v4", "4.600", "±0.10%"]
-
-
-def test_kernel_times_come_first_and_the_share_of_the_bound_is_theirs(shown):
-    lines = shown(columns="120").splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("kernel "))
-    assert lines[at].split()[:7] == ["kernel", "kernel", "µs", "stream", "µs", "GB/s", "of"]
-    cells = next(line.split() for line in lines[at:] if line.startswith("decode-v4 "))
-    assert cells[1:] == ["2.336", "±0.10%", "4.600", "±0.10%", "452", "74.0%", "1.096x", "±0.10%", "FASTER", "1980"]
-    told = " ".join(lines)
-    assert "of bound: the fastest copying floor's time / the kernel's, by kernel times." in told
-
-
-def test_the_control_has_no_row_of_its_own(shown):
-    assert "@again" not in shown()
-
-
-def test_the_legend_says_what_each_clock_holds(shown, tmp_path, command_line):
-    out = shown()
-    for word in ("event to event", "last\nblock's end", "no host", "empty floor's gap"):
-        assert word in out
-    store_clocks(tmp_path / "plain", rows=rows_of("nvbench"), clocks=())
-    plain = command_line("show", "--out", tmp_path / "plain")[1]
-    assert "CUPTI" not in plain
-    assert "host" not in plain
-
-
-def test_a_clock_that_was_not_read_has_no_column(shown):
-    out = shown(clocks=("graph",))
-    header = next(line for line in out.splitlines() if line.startswith("µs"))
-    assert header.split() == ["µs", "NVBench", "graph", "host"]
-
-
-def test_without_the_empty_floor_the_table_says_so(shown):
-    rows = [row for clock in ("nvbench", "cupti") for row in rows_of(clock, WITHOUT_EMPTY)]
-    out = shown(rows=rows, clocks=("cupti",))
-    assert out.count("no split of the gap: the empty floor is not in this run") == 2
-
-
-def test_a_case_that_a_clock_has_no_time_of_says_why_and_makes_none_up(shown):
-    rows = [*rows_of("nvbench"), *rows_of("cupti"), *rows_of("graph")]
-    rows = [without_time(row) if row.clock == "cupti" and row.case.label == "decode-v4" else row for row in rows]
-    out = shown(rows=rows)
-    lines = out.splitlines()
-    at = next(number for number, line in enumerate(lines) if line.startswith("µs"))
-    cells = next(line.split() for line in lines[at:] if line.startswith("decode-v4 "))
-    assert cells == ["decode-v4", "4.600", "2.540", "±0.10%", "2.3"]
-    assert out.count("CUPTI failed  decode-v4: CUPTI recorded 0 of 100 launches") == 2
-
-
 def test_a_clock_without_any_time_still_says_why(shown):
     rows = [*rows_of("nvbench"), *(without_time(row, reason="CUPTI records nothing here") for row in rows_of("cupti"))]
     out = shown(rows=rows, clocks=("cupti",))
@@ -175,32 +106,6 @@ def test_long_tails_by_a_clock_are_one_line(shown):
     assert "decode-v4 by graph: interval of ±4.0% decode" in out
     assert out.count("a long tail by graph, mean over 1% above: ") == 2  # of each workload
     assert "mean 1.909" not in out
-
-
-def test_csv_has_a_row_per_case_and_timer_and_the_gap_beside_nvbench(shown):
-    rows = list(csv.DictReader(io.StringIO(shown("--csv"))))
-    assert len(rows) == 3 * 2 * (len(LABELS) + 1)
-    keys = [(row["label"], row["B"], row["timer"]) for row in rows]
-    assert len(set(keys)) == len(keys)
-    by_key = dict(zip(keys, rows, strict=True))
-    v4 = by_key["decode-v4", "1", "nvbench"]
-    assert float(v4["gap_us"]) == pytest.approx(2.264, abs=1e-4)
-    assert float(v4["launch_us"]) + float(v4["rest_us"]) == pytest.approx(float(v4["gap_us"]), abs=1e-4)
-    assert float(v4["cpu_time_us"]) == 2.3
-    graph = by_key["decode-v4", "1", "graph"]
-    assert (graph["time_us"], graph["gap_us"], graph["cpu_time_us"]) == ("2.54", "", "")
-
-
-def test_json_has_them_too(shown):
-    rows = json.loads(shown("--json"))["measurements"]
-    assert {row["timer"] for row in rows} == {"nvbench", "cupti", "graph"}
-    assert all(("gap_us" in row) == (row["timer"] == "nvbench") for row in rows)
-
-
-def test_a_run_without_further_clocks_prints_as_it_always_did(shown):
-    rows = list(csv.DictReader(io.StringIO(shown("--csv", rows=rows_of("nvbench"), clocks=()))))
-    assert "gap_us" not in rows[0]
-    assert {row["timer"] for row in rows} == {"nvbench"}
 
 
 def test_a_source_of_figures_has_nvbench_alone(tmp_path):

@@ -120,12 +120,3 @@ def test_the_command_tells_what_is_left_out(command_line, tmp_path, monkeypatch,
     assert code == ExitCode.OK
     assert f"warning: a profile is left out: {newest} is cut off" in err
     assert out.splitlines()[-1].startswith("next: ")
-
-
-def test_a_folder_that_is_a_file_stops_no_report(tmp_path, profiles):
-    run = store_run(tmp_path, samples=False)
-    (profiles / "ncu").mkdir(parents=True)
-    (profiles / "ncu" / "decode-k1").touch()
-    _, seen, written = shown(tmp_path, profiles, run)
-    assert "Not a directory" in written.warnings[0]
-    assert "Not a directory" in seen

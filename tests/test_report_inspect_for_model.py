@@ -14,7 +14,7 @@ from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
 from gdnbench.report.budget import estimate_tokens
-from gdnbench.report.inspect.for_model import Detail, choose_view, ranges
+from gdnbench.report.inspect.for_model import Detail, choose_view
 
 ADD = "FADD R0, R4, R5"
 PLENTY = 100_000
@@ -95,10 +95,6 @@ def test_a_block_that_only_waits_for_the_others_is_named_and_told():
     assert " BAR.SYNC.DEFER_BLOCKING 0x0" in lines
 
 
-def test_code_that_never_ends_is_told():
-    assert _body(_view(ADD, "BRA 0x0", "NOP"))[-3:] == [" FADD R0, R4, R5", " BRA BB0", "}"]
-
-
 def test_less_is_told_as_the_budget_shrinks_and_no_access_is_lost():
     waits = [part for number in range(5) for part in (does("MUFU.EX2 R4, R5", write=number), use(number))]
     lines = [ADD, "MOV R1, R2", *[load(4, 0)] * 6, ADD, ADD, *waits, "@P0 BRA 0x10", STORE, STORE, EXIT]
@@ -169,11 +165,6 @@ def test_lines_and_live_registers_are_read_of_the_kernel_alone():
     assert parse_live_registers(text, "min") == {}
 
 
-def test_numbers_in_a_row_are_a_range():
-    assert ranges([1, 3, 4, 5, 9]) == "#1 #3-#5 #9"
-    assert ranges([]) == ""
-
-
 @pytest.fixture
 def run(command_line, monkeypatch):
     """Runs `gdnbench inspect ARGUMENTS --sass` in this process, without a GPU; gives exit code, stdout and stderr."""
@@ -210,37 +201,6 @@ def test_waits_name_those_that_the_schedule_names(run, command_line):
     steps = json.loads(listed)[0]["schedule"]["instructions"]
     theirs = [{hold["address"] for wait in step["waits_for"] for hold in wait["for"]} for step in steps]
     assert ours == [len(one) for one in theirs if one]
-
-
-def test_the_document_has_the_blocks_and_the_text(run):
-    _, out, _ = run("decode-v9", "--arch", "sm_90", "--for-model", "--json")
-    _, text, _ = run("decode-v9", "--arch", "sm_90", "--for-model")
-    [row] = json.loads(out)
-    told = row["for_model"]
-    assert told["text"] + "\n" == text
-    assert (told["budget"], told["over"]) == (2000, 0)
-    assert max(block["live_registers"] for block in told["blocks"]) <= row["regs"]
-    counted = sum(
-        sum(one["computes"].values()) if "computes" in one else 1 for block in told["blocks"] for one in block["code"]
-    )
-    assert counted == sum(block["instructions"] for block in told["blocks"])
-    lines = [one["line"] for block in told["blocks"] for one in block["code"] if "STG" in one.get("instruction", "")]
-    assert lines
-    assert all(re.fullmatch(r"kernel\.cu:\d+", line) for line in lines)
-
-
-def test_each_architecture_has_a_view_under_the_budget(run):
-    _, out, _ = run("decode-v9", "--arch", "sm_90,sm_100", "--for-model")
-    views = out.split("\n\n")
-    assert ["for sm_90" in views[0], "for sm_100" in views[1]] == [True, True]
-    assert all(estimate_tokens(view) <= 2000 for view in views)
-
-
-def test_a_kernel_of_triton_has_its_lines_whether_or_not_its_live_registers_are_known(run):
-    code, out, _ = run("decode-triton-one", "--arch", "sm_90,sm_100", "--for-model")
-    assert code == 0
-    assert out.count(":N is a line of kernel.py") == 2
-    assert all(" live, in BB" in head or "live ones unknown" in head for head in re.findall("// .*registers a.*", out))
 
 
 def test_live_registers_that_nvdisasm_does_not_follow_are_unknown(monkeypatch, tmp_path):

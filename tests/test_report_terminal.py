@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gdnbench.errors import ChartError, ExitCode, UsageError
-from gdnbench.report.terminal_canvas import REQUIREMENT, Scale, letters, round_ticks, together
+from gdnbench.report.terminal_canvas import REQUIREMENT, letters, round_ticks, together
 from gdnbench.report.terminal_chart import OptionalCharts, TerminalChart, spaced
 
 LETTERS = letters(52)
@@ -77,14 +77,6 @@ def test_three_lines_in_one_place_are_counted_there():
     assert [row for row in right if row] == ["a-c", "d"]
 
 
-def test_ten_lines_and_more_in_one_place_are_a_plus():
-    text = shown({f"k{place}": (1, 2, 3) for place in range(12)})
-    rows, right = canvas(text)
-    assert "(+: 10 or more)" in text
-    assert "".join(rows).count("+") == 3
-    assert [row for row in right if row] == ["a-l"]
-
-
 times = st.floats(min_value=0.5, max_value=500.0, allow_nan=False)
 
 
@@ -126,29 +118,10 @@ def test_charts_leave_nothing_to_each_other():
     assert shown(TIMES) == first
 
 
-def test_in_colour_it_says_the_same():
-    coloured = shown(TIMES, colour="standard")
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured).split() == shown(TIMES).split()
-
-
 def test_a_line_that_stops_short_is_in_the_legend_and_not_at_the_right():
     text = shown({"x": (1.0, 2.0, 4.0), "y": (2.0, 3.0, None), "z": (1.5, 2.5, 3.5)})
     assert [row[:2] for row in legend(text)] == [["a", "x"], ["b", "y"], ["c", "z"]]
     assert "".join(canvas(text)[1]) == "ac"
-
-
-def test_a_line_alone_needs_no_letters_at_the_right_and_no_explanation():
-    text = shown({"only": (1.0, 2.0, 4.0)})
-    assert not any(canvas(text)[1])
-    assert "a number" not in text
-    assert "a number" in shown(TIMES)
-
-
-def test_lines_without_names_have_no_legend():
-    text = shown({"": (1.0, 2.0, 4.0)})
-    assert "".join(canvas(text)[0]).count("●") == 3
-    assert "B=1" not in text
 
 
 @pytest.mark.parametrize(
@@ -156,12 +129,6 @@ def test_lines_without_names_have_no_legend():
 )
 def test_values_that_are_alike_or_far_apart_are_drawn(values):
     assert "".join(canvas(shown({"x": values}))[0]).count("a") == 3
-
-
-def test_one_size_is_a_chart_too():
-    rows, right = canvas(shown({"x": (1.0,), "y": (2.0,)}, sizes=(8,)))
-    assert ("".join(rows).count("a"), "".join(rows).count("b")) == (1, 1)
-    assert [row for row in right if row] == ["b", "a"]
 
 
 def test_the_legend_shows_the_first_and_the_last_size_where_not_all_fit():
@@ -325,13 +292,6 @@ def test_ticks_go_by_1_2_or_5():
 
 def test_a_tick_on_the_edge_of_the_range_is_shown():
     assert list(round_ticks(0.1, 0.3, 5)) == [0.1, 0.15, 0.2, 0.25, 0.3]
-
-
-def test_a_scale_ends_in_its_first_and_last_cell():
-    scale = Scale.of([2.0, 10.0, 4.0], 5)
-    assert [scale.cell(value) for value in (2.0, 4.0, 10.0)] == [0, 1, 4]
-    assert [scale.middle(cell) for cell in range(5)] == [2.0, 4.0, 6.0, 8.0, 10.0]
-    assert Scale.of([7.0], 9).cell(7.0) == 4
 
 
 def test_places_are_spread_over_their_ends():

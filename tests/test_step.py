@@ -1,7 +1,6 @@
 """Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
 
 import ctypes
-import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -29,12 +28,11 @@ from gdnbench.step.plan import (
     StepTask,
     Way,
     cases_asked,
-    launch_cases,
     make_cases,
     parse_names,
 )
 from gdnbench.store.info import read_info
-from gdnbench.store.step import read_launch_ways, read_steps, write_steps
+from gdnbench.store.step import read_steps, write_steps
 
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
@@ -203,23 +201,6 @@ def test_a_step_is_not_taken_for_a_damaged_run(stored, command_line, words):
     assert f"hint: gdnbench show {STEP}" in told
 
 
-@pytest.mark.parametrize("columns", ["80", "130"])
-def test_the_table_of_a_step_fits_and_cuts_no_number_and_no_name(stored, command_line, columns):
-    code, out, _ = command_line("show", STEP, "--out", stored, columns=columns)
-    assert code == 0
-    table = out[: out.index("A/A")]
-    assert "…" not in table
-    assert max(map(len, table.splitlines())) <= int(columns)
-    assert re.search(r"decode-v9-layers +persistent +3\.978", table)
-    assert ("no room here for gap, kernels" in table) == (columns == "80")
-
-
-def test_a_plot_of_the_latest_run_is_of_one_with_times(stored, command_line):
-    code, out, err = command_line("show", "--chart", "time", "--out", stored)
-    assert code == 0, err
-    assert "decode-v9" in out
-
-
 def test_a_step_without_its_table_is_no_empty_one(tmp_path, command_line):
     finished, _ = measured(tmp_path)
     table = finished.path / "step.csv"
@@ -255,25 +236,6 @@ def test_what_is_told_of_differences_was_measured(tmp_path):
     assert any("graph saves 5.0" in line for line in told)
     assert any("persistent, queued, takes -1.2" in line for line in told)
     assert not explain([row for row in rows if row.step_us is None])
-
-
-def test_launches_are_stored_and_shown(tmp_path, command_line):
-    def worker(task, folder, name, on_event):
-        for position, ids in enumerate(task.order):
-            number = 0 if position == 0 else task.first_round + position - 1
-            for id_ in ids:
-                on_event(Sampled(number, f"{id_}|host", (1.0, 1.1)))
-                on_event(Sampled(number, f"{id_}|gap", (0.8,)))
-        return WorkerOutcome(WorkerEnd.FINISHED)
-
-    plan = StepPlan(load_catalog(), None, GPU, (), SETTINGS)
-    finished = measure_plan(plan, tmp_path / "results", Observer(), worker)
-    rows = read_launch_ways(finished.path)
-    assert len(rows) == len(launch_cases())
-    assert all(row.host_us == pytest.approx(1.05) for row in rows)
-    code, shown, _ = command_line("show", "--out", str(tmp_path / "results"))
-    assert code == 0
-    assert "c-loop-ex" in shown
 
 
 STUB = r"""
@@ -379,8 +341,3 @@ def test_without_a_compiler_there_is_no_c_loop(tmp_path, monkeypatch):
 def test_the_structure_of_a_launch_is_that_of_c():
     assert ctypes.sizeof(Launch) == 72
     assert Launch.grid.offset == 32
-
-
-def test_help_says_what_the_conditions_are(command_line):
-    told = command_line("step", "--help")[1]
-    assert all(word in told for word in ("resident", "evicted", "persisting", "graph-pdl", "--launches"))

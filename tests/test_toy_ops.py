@@ -94,18 +94,6 @@ def test_a_run_measures_and_stores_them(bench, runs, op):
     assert "passed" in interpreted
 
 
-@pytest.mark.parametrize("op", AXES)
-def test_what_is_stored_is_shown_again(bench, runs, op):
-    shown = bench("show", op, "--out", str(bench.results))
-    assert shown.code == 0, shown.err
-    assert f"{op}-torch" in shown.out
-    found = rows(bench("show", op, "--out", str(bench.results), "--csv"))
-    assert set(AXES[op]) < set(found[0])
-    assert len(found) == len({(row["label"], row["workload"]) for row in found})
-    again = json.loads(bench("show", op, "--out", str(bench.results), "--json").out)
-    assert len(again["measurements"]) == len(found)
-
-
 def test_a_suite_from_a_file_is_summed_up(bench):
     done = bench.run("gemm-torch", "--op", "gemm", "--suite", "grid", *SHORT)
     assert done.code == 0, done.err
@@ -118,35 +106,6 @@ def test_a_suite_from_a_file_is_summed_up(bench):
     shown = bench("show", done.info["run_id"], "--out", str(bench.results)).out
     assert "\nsmall: M=16 N=48 Kd=32  (" in shown
     assert "over small: M=16 N=48 Kd=32 (weight 3), large: M=128 N=48 Kd=32 (weight 1)" in shown
-
-
-def test_a_sweep_finds_the_best_point_of_each_workload(bench):
-    options = ("--gpu", "cpu", "--budget", "8s", "--samples", "3", "--shape", "M=16,32", "--out", str(bench.results))
-    done = bench("sweep", "gemm-tuned", "--op", "gemm", *options, "-q", "--json")
-    assert done.code == 0, done.err
-    found = json.loads(done.out)
-    plateaus = found["sweep"]["plateaus"] if "sweep" in found else found["plateaus"]
-    assert {plateau["shape"]["M"] for plateau in plateaus} == {16, 32}
-
-
-@pytest.mark.parametrize("op", AXES)
-def test_runs_are_compared_by_their_own_axes(bench, runs, op):
-    x = AXES[op][-1] if op == "ragged" else "M"
-    options = ("--out", str(bench.results))
-    found = bench("compare", op, *options, "--cols", "label", "--rows", x, "--json")
-    assert found.code == 0, found.err
-    assert bench("history", f"{op}-torch", "--op", op, "--gpu", "cpu", *options).code == 0
-
-
-def test_a_report_holds_ops_side_by_side(bench, runs, tmp_path):
-    page = tmp_path / "report.html"
-    for op in AXES:
-        run_id = runs[op].document["run"]["run_id"]
-        done = bench("report", run_id, "--out", str(bench.results), "--output", str(page))
-        assert done.code == 0, done.err
-        text = page.read_text()
-        assert f"{op}-torch" in text
-        assert "qk4_v8" not in text
 
 
 @pytest.mark.parametrize("kernel", ["gemm-cuda", "gemm-split", "gemm-triton", "ragged-cuda", "ragged-triton"])
@@ -243,16 +202,6 @@ def test_the_op_is_that_of_the_kernels_named(bench, words):
     done = bench(*words)
     assert done.code == 0, done.err
     assert "decode" not in done.out
-
-
-def test_what_an_op_less_run_measured_has_a_history_without_op_too(bench, runs, alone):
-    assert alone.info["op"] == "gemm"
-    found = bench("history", "gemm-torch", "--gpu", "cpu", "--out", str(bench.results), "--json")
-    assert {history["label"] for history in found.document["histories"]} == {"gemm-torch"}
-    assert all(len(history["rows"]) >= 2 for history in found.document["histories"])
-    done = bench("history", "gemm-trch", "--out", str(bench.results))
-    assert done.code == 2
-    assert "did you mean gemm-torch" in done.err
 
 
 @pytest.mark.parametrize("verb", ["run", "verify", "inspect", "sweep", "ncu", "proton"])

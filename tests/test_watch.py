@@ -117,13 +117,6 @@ def test_a_declaration_that_does_not_load_is_a_turn_like_any_other(project):
     watched.stop()
 
 
-def test_so_many_turns_and_no_more(project):
-    watched = Watched(project, "--turns", "1")
-    watched.turn()
-    assert watched.process.wait(LIMIT_S) == 0
-    assert watched.process.stdout.read() == b""
-
-
 def test_a_kernel_that_is_not_there_is_refused(project):
     done = project.start("--turns", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     done.communicate(timeout=LIMIT_S)
