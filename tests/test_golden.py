@@ -43,7 +43,7 @@ REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
 COMPILER = "13.0"
 """Version of NVRTC and ptxas whose code is in the goldens; with another one they are skipped."""
 
-PLACES = ("early", "later", "written", "compiled", "simulated", "checked", "machine", "made")
+PLACES = ("early", "later", "written", "compiled", "more", "simulated", "checked", "machine", "made")
 SUFFIXES = {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "200": ".200.txt", "html": ".html.txt"}
 
 
@@ -120,6 +120,14 @@ def furnish(home, place, copied):
     (home / "SET").symlink_to(ROOT / "tests" / "data" / "exchange" / "set")
 
 
+def bring_kernels(home, monkeypatch, *names):
+    """Copies folders of the tests' own kernels to where their paths are as long as anywhere."""
+    folders = [home / name.replace("/", "-") for name in names]
+    for name, folder in zip(names, folders, strict=True):
+        shutil.copytree(ROOT / "tests" / name, folder)
+    monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
+
+
 @pytest.fixture
 def run(home, command_line, monkeypatch, capsys):
     """Runs a command of a place in a form; gives what it printed, with what else it wrote where that is the point."""
@@ -140,12 +148,16 @@ def run(home, command_line, monkeypatch, capsys):
             monkeypatch.setattr("gdnbench.step.measure.on_gpu", lambda gpu: simulate_step)
         elif place == "machine":
             monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
+        elif place == "more":
+            scene, _, rest = command.rpartition(": ")
+            command = rest
+            kernels = (ROOT / "tests" / name for name in ("toys", "data/binary/kernels", "specimens"))
+            monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, kernels)))
+            (home / "data").symlink_to(ROOT / "tests" / "data")
+            if scene:
+                made.SCENES[scene](home)
         elif place == "checked":
-            folders = [home / name for name in ("toys", "adversarial", "specimens")]
-            for folder, name in zip(folders, ("toys", "adversarial/cpu", "specimens/lint"), strict=True):
-                shutil.copytree(ROOT / "tests" / name, folder)
-            shutil.copytree(ROOT / "tests" / "adversarial" / "both", home / "adversarial", dirs_exist_ok=True)
-            monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
+            bring_kernels(home, monkeypatch, "toys", "adversarial/cpu", "adversarial/both", "specimens/lint")
             monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
         if place == "made":
             command = make(home, *command.split()[1:])
@@ -220,7 +232,7 @@ def settled(text, home, place):
 @pytest.mark.parametrize("name", CASES)
 def test_it_prints_what_it_always_printed(name, run, home):
     place, command, form = CASES[name]
-    if place == "compiled" and not importlib.metadata.version("nvidia-cuda-nvrtc").startswith(COMPILER):
+    if place in {"compiled", "more"} and not importlib.metadata.version("nvidia-cuda-nvrtc").startswith(COMPILER):
         pytest.skip(f"the goldens of compiled code are of CUDA {COMPILER}")
     if form == "tool":
         pytest.importorskip("mcp")
