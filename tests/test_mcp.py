@@ -292,6 +292,14 @@ def test_what_leads_outside_or_looks_like_an_option_is_refused(trapped, case):
     assert not Path("/tmp/x").exists()
 
 
+def test_what_a_value_cannot_mean_comes_back_as_the_command_says_it(client):
+    for arguments in ({"kernel": "decode-v4", "gpu": "$(id)"}, {"kernel": "decode-v4;id"}, {"kernel": "`id`"}):
+        told = client.call("verify", **arguments)
+        assert told.document["exit_code"] in {2, 5}
+        assert told.document["error"]
+        assert "uid=" not in told.text
+
+
 def test_a_path_inside_the_project_is_taken(client):
     relative = client.call("show", run=f"results/{RUN}", kernel="decode-auto", shape="B=1 HQ=4").document
     absolute = client.call("show", run=str(client.project / "results" / RUN), kernel="decode-auto", shape="B=1 HQ=4")
