@@ -189,7 +189,8 @@ COMPILED = {
     "inspect-diff": ("inspect decode-v5 --diff decode-v4 --arch sm_90", TABLES),
     "inspect-schedule": ("inspect decode-floor-empty --arch sm_90 --schedule", "80 json"),
     "inspect-loops": ("inspect decode-v4 --arch sm_90 --loops", "80 json"),
-    "inspect-for-model": ("inspect decode-v4 --arch sm_90 --sass --for-model", "80 json"),
+    "inspect-for-model": ("inspect decode-v4 --arch sm_90 --sass --for-model", "80"),
+    "inspect-for-model-short": ("inspect decode-floor-empty --arch sm_90 --sass --for-model", "json"),
     "inspect-sass": ("inspect decode-floor-empty --arch sm_90 --sass", "80"),
     "inspect-fail-on": ("inspect decode-rowreg-w2 --arch sm_90 --fail-on spills,regs>200", "80"),
     "inspect-unknown": ("inspect decode-v4 --arch sm_75", "80"),
@@ -271,7 +272,8 @@ MACHINE = {"doctor": ("doctor", f"{WIDTHS} json"), "doctor-absent": ("doctor --g
 """On a made-up H200 that is healthy."""
 
 MADE = {
-    **{f"made-{name}": (f"made {name}", f"{WIDTHS} 200 json csv") for name in ("rows", "clocks", "sweep-joint")},
+    **{f"made-{name}": (f"made {name}", f"{WIDTHS} 200 json csv") for name in ("rows", "sweep-joint")},
+    "made-clocks": ("made clocks", f"{WIDTHS} 200 csv"),
     **{
         f"made-{name}": (f"made {name}", "80 120")
         for name in (
