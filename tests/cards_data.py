@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 from decode_workloads import decode_at
-from run_data import case, failed, info, timing, versus
+from run_data import case, failed, info, round_rows, timing, versus
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
-from gdnbench.store.samples import RoundRow, write_rounds
+from gdnbench.store.samples import write_rounds
 
 PROCESSES, ROUNDS = 3, 14
 KERNELS_US = {"base": 5.1, "again": 5.1, "equal": 5.1, "v8": 4.27, "v9": 4.21, "copy": 4.02}
@@ -102,13 +102,9 @@ def store_card_run(
             rows.append(
                 Measurement(case=of, status=Status.OK, timing=known, versus=against, nbytes=1_054_816, clock=clock)
             )
-            rounds += [
-                RoundRow(
-                    run_id=folder.name, case=of.id, timer=clock or "nvbench", round=at + 1, process=at // ROUNDS + 1,
-                    samples=64, time_us=each, mean_us=each, median_us=each, sm_mhz=mhz, low_clock=False,
-                )
-                for at, each in enumerate(times)
-            ]  # fmt: skip
+            rounds += round_rows(
+                folder.name, of.id, times, timer=clock or "nvbench", samples=64, of_process=ROUNDS, sm_mhz=mhz
+            )
     own = [row for row in rows if row.clock is None]
     gpu = {"name": "NVIDIA H200", "uuid": uuid or uuid_of(number), "index": number if index is None else index}
     settings = {"rounds": 42, "samples": 64, "processes": 3, "seed": 1, "margin": 0.005, "confidence": 0.95}

@@ -2,19 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
 from decode_workloads import decode_at
-from run_data import case, info, timing, versus
+from run_data import case, info, store_times, timing, versus
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.store.info import write_info
 from gdnbench.store.measurements import write_measurements
-from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 RUN_ID = "20260102-030405-h200-decode-clocks"
 WORKLOADS = (decode_at(B=1), decode_at(B=8))
-ROUNDS = 8
 LABELS = {
     "decode-fla": Role.BASELINE,
     "decode-floor-empty": Role.FLOOR,
@@ -75,31 +72,8 @@ def store_clocks(results: Path, rows=None, clocks=("cupti", "graph"), run_id=RUN
     described = info(run_id=run_id, cases=cases, settings=settings, **more)
     write_info(folder, described)
     write_measurements(folder, described, rows)
-    _store_times(folder, run_id, [row for row in rows if row.timing])
+    store_times(folder, run_id, [row for row in rows if row.timing], lambda drawn: 1 + 0.002 * drawn, 20)
     return folder
-
-
-def _store_times(folder, run_id, rows):
-    random = np.random.default_rng(1)
-    times = {
-        (row.case.id, row.timing.timer, number): row.timing.time_us * (1 + 0.002 * random.normal(size=20))
-        for row in rows
-        for number in range(1, ROUNDS + 1)
-    }
-    for timer in dict.fromkeys(timer for _, timer, _ in times):
-        columns = [RoundSamples(name, number, found) for (name, by, number), found in times.items() if by == timer]
-        write_samples(folder, columns, None if timer == "nvbench" else timer)
-    write_rounds(
-        folder,
-        [
-            RoundRow(
-                run_id=run_id, case=name, timer=timer, round=number, process=1, samples=len(found), sm_mhz=1980.0,
-                low_clock=False, time_us=float(np.mean(found)), mean_us=float(np.mean(found)),
-                median_us=float(np.median(found)),
-            )
-            for (name, timer, number), found in times.items()
-        ],
-    )  # fmt: skip
 
 
 def without_time(row, status=Status.FAILED, reason="CUPTI recorded 0 of 100 launches"):

@@ -189,12 +189,64 @@ COMPILED = {
     "inspect-diff": ("inspect decode-v5 --diff decode-v4 --arch sm_90", TABLES),
     "inspect-schedule": ("inspect decode-floor-empty --arch sm_90 --schedule", "80 json"),
     "inspect-loops": ("inspect decode-v4 --arch sm_90 --loops", "80 json"),
-    "inspect-for-model": ("inspect decode-v4 --arch sm_90 --for-model", "80 json"),
+    "inspect-for-model": ("inspect decode-v4 --arch sm_90 --sass --for-model", "80"),
+    "inspect-for-model-short": ("inspect decode-floor-empty --arch sm_90 --sass --for-model", "json"),
     "inspect-sass": ("inspect decode-floor-empty --arch sm_90 --sass", "80"),
     "inspect-fail-on": ("inspect decode-rowreg-w2 --arch sm_90 --fail-on spills,regs>200", "80"),
     "inspect-unknown": ("inspect decode-v4 --arch sm_75", "80"),
 }
 """What a compiler made, of one version."""
+
+MORE = {
+    **{
+        f"explain-{name}": (f"explain test-{name} --from data/ncu/test-{name}-{at}.csv.gz", "80")
+        for name, at in (
+            *(("spilling", "B64"), ("scattered", "B64"), ("conflicts", "B64"), ("barriers", "B64")),
+            *(("arithmetic", "B64"), ("tail", "B17")),
+        )
+    },
+    "explain-tail-rows": ("explain test-tail --from data/ncu/test-tail-B17.csv.gz", "csv"),
+    "explain-bandwidth": ("explain decode-v4 --from data/ncu/decode-v4-B64.csv.gz", "80"),
+    "explain-launch": ("explain decode-floor-empty --from data/ncu/decode-floor-empty-B1.csv.gz", "80"),
+    "explain-serialized": ("explain test-warpgroup:TOUCHED=1 -q", "80"),
+    "explain-split": ("explain gemm-split -q", "80 json"),
+    "explain-split-profiled": ("split: explain gemm-split -q", "80 json csv"),
+    "explain-split-reversed": ("split-reversed: explain gemm-split -q", "80"),
+    "explain-split-lacking": ("split-lacking: explain gemm-split -q", "80"),
+    "explain-split-other-code": ("split-other: explain gemm-split -q", "80"),
+    "explain-recorded": ("recorded: explain prefill-triton -q", "80 json"),
+    "explain-recorded-one": ("recorded-one: explain prefill-triton -q", "80"),
+    "ncu-functions": ("ncu --import data/ncu/decode-fla-unfused-B1.page.csv.gz", "60 80 csv"),
+    "ncu-five": (f"ncu --import {' '.join(NCU.values())} data/ncu/test-spilling-B64.csv.gz", "60 200"),
+    "ncu-split": ("split-table: ncu --import split.csv", "80 json csv"),
+    "ncu-for-model-prefill": (
+        "ncu --for-model --import profiles/ncu/prefill-v4/20261123-183824-h200-qk16_v32-lengths8x1024.csv",
+        "80",
+    ),
+    "ncu-for-model-functions": ("ncu --for-model --import data/ncu/decode-fla-unfused-B1.page.csv.gz", "80"),
+    "proton-trace": ("proton --import data/proton/clock32.chrome_trace.gz", "80 csv"),
+    "proton-refused": ("proton --import data/proton/cupti.chrome_trace", "80"),
+    "proton-launches": ("recorded-table: proton --import recorded.json", "80 json csv"),
+    "phases-v4": ("proton --import profiles/phases/decode-v4/20261121-212830-h200-B1-qk4_v8.npz", "60 80"),
+    "phases-roles": ("roles: proton --import a.npz", "80 json csv"),
+    "phases-warnings": ("warned: proton --import a.npz", "80"),
+    "phases-launches": ("stamped: proton --import scan.npz prologue.npz", "80 json"),
+    "inspect-hints": ("inspect decode-v5,decode-triton-tma,decode-rowreg-w2 --arch sm_90", "80 json"),
+    "inspect-blackwell": ("inspect decode-triton-ws --arch sm_100", "80 json"),
+    "inspect-launches": ("inspect gemm-split --op gemm --shape M=64 --arch sm_90", "80 json csv"),
+    "inspect-serialized": ("inspect test-warpgroup:TOUCHED=1 --arch sm_90 --fail-on serialized -q", "80 json"),
+    "inspect-parallel": ("inspect test-warpgroup --arch sm_90 --fail-on serialized -q", "80"),
+    "inspect-broken": ("inspect test-syntax-error,decode-v4 --arch sm_90", "80 json"),
+    "inspect-same": ("inspect decode-v4 --diff decode-v4:WARPS=8 --arch sm_90 --sass", "80 json"),
+    "inspect-same-code": ("inspect decode-v4 --shape B=8 --diff decode-v5:HINT=none --arch sm_90", "80"),
+    "inspect-diff-sass": ("inspect decode-v5 --diff decode-v4 --arch sm_90 --sass", "80"),
+    "inspect-torch": ("inspect decode-v4 decode-reference --arch sm_90", "80"),
+    "inspect-two": ("inspect prefill-v4 prefill-v1", "80"),
+    "inspect-trips": ("inspect decode-v4,decode-v6,decode-triton-ws --arch sm_90 --fail-on trips>1 -q", "80"),
+    "inspect-schedule-diff": ("inspect decode-v7 --diff decode-v4 --schedule --arch sm_90", "80 json csv"),
+    "inspect-roles": ("inspect fp8-gemm-pos-v2 --loops --arch sm_90", "80 json csv"),
+}
+"""Compiled code of the tests' own kernels, and profiles; `SCENE: COMMAND` is of those that `made.py` makes up."""
 
 SIMULATED = {
     "run": ("run -k decode-v4 --baseline decode-v1 --gpu b200 --shape B=1 --seed 1 --rounds 9", "80 120 json csv"),
@@ -220,7 +272,8 @@ MACHINE = {"doctor": ("doctor", f"{WIDTHS} json"), "doctor-absent": ("doctor --g
 """On a made-up H200 that is healthy."""
 
 MADE = {
-    **{f"made-{name}": (f"made {name}", f"{WIDTHS} 200 json csv") for name in ("rows", "clocks", "sweep-joint")},
+    **{f"made-{name}": (f"made {name}", f"{WIDTHS} 200 json csv") for name in ("rows", "sweep-joint")},
+    "made-clocks": ("made clocks", f"{WIDTHS} 200 csv"),
     **{
         f"made-{name}": (f"made {name}", "80 120")
         for name in (

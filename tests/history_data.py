@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from run_data import WORKLOAD, case, failed, measured, store
+from run_data import WORKLOAD, case, failed, measured, round_rows, store
 
 from gdnbench.model.status import Role
-from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
+from gdnbench.store.samples import RoundSamples, write_rounds, write_samples
 
 FLOOR, BASELINE, KERNEL, PEER = "decode-floor-copy", "decode-fla", "decode-x", "decode-peer"
 ROLES = {FLOOR: Role.FLOOR, BASELINE: Role.BASELINE}
@@ -38,11 +38,7 @@ def store_run(
             continue
         values = rounds_of(random, level * time_us, sd=sd) + launch
         rows.append(measured(of, float(np.median(values))))
-        rounds += [
-            RoundRow(run_id=run_id, case=of.id, timer="nvbench", round=number, process=1, samples=20, time_us=value,
-                     mean_us=value, median_us=value, sm_mhz=1980.0, low_clock=False)
-            for number, value in enumerate(values, start=1)
-        ]  # fmt: skip
+        rounds += round_rows(run_id, of.id, values)
         drawn += [
             RoundSamples(of.id, number, random.normal(value, 0.03, 20)) for number, value in enumerate(values, start=1)
         ]

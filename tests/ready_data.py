@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from run_data import case, failed, measured, store, versus
+from run_data import case, failed, measured, round_rows, store, versus
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.model.status import Role
-from gdnbench.store.samples import RoundRow, write_rounds
+from gdnbench.store.samples import write_rounds
 
 TOYS = Path(__file__).parent / "toys"
 ROUNDS = 12
@@ -88,17 +88,10 @@ class Stored:
         described = {"op": op.name, "workloads": op.workloads, "sources": sources, "baseline": self.baseline}
         store(folder, rows, run_id=run_id, **{**described, **more})
         random = np.random.default_rng(1)
-        write_rounds(
-            folder,
-            [
-                RoundRow(
-                    run_id=run_id, case=row.case.id, timer="nvbench", round=number, process=1, samples=40,
-                    sm_mhz=1980.0, low_clock=False, **dict.fromkeys(("time_us", "mean_us", "median_us"), time_us),
-                )
-                for row in rows
-                if row.timing
-                for number in range(1, ROUNDS + 1)
-                for time_us in [row.timing.time_us * (1 + 0.001 * random.normal())]
-            ],
-        )  # fmt: skip
+        rounds = [
+            round_rows(run_id, row.case.id, row.timing.time_us * (1 + 0.001 * random.normal(size=ROUNDS)), samples=40)
+            for row in rows
+            if row.timing
+        ]
+        write_rounds(folder, [each for of_case in rounds for each in of_case])
         return folder

@@ -5,11 +5,10 @@ from html.parser import HTMLParser
 
 import numpy as np
 from decode_workloads import decode_at
-from run_data import case, failed, measured, store, versus
+from run_data import case, failed, measured, store, store_times, versus
 from sweep_data import JOINT, store_sweep
 
 from gdnbench.model.status import Role, Status
-from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 WORKLOADS = (decode_at(B=1), decode_at(B=8), decode_at(B=64))
 HOSTILE = "</script><script>alert(1)</script> <b>&amp;</b> \u2028 {{ 7*7 }}"
@@ -53,7 +52,7 @@ def store_run(results, run_id="20260102-030405-h200-decode-main", *, samples=Tru
     described = {"label": "main", "machine": MACHINE, "warnings": [f"a warning that says {HOSTILE}"], **more}
     store(folder, rows, run_id=run_id, **described)
     if samples:
-        _store_times(folder, run_id, [row for row in rows if row.timing])
+        store_times(folder, run_id, [row for row in rows if row.timing], lambda drawn: 1 + 0.02 * np.abs(drawn), 40)
     return folder
 
 
@@ -62,27 +61,6 @@ def store_swept(results, run_id="20260102-040506-h200-decode-sweep"):
     folder.mkdir()
     store_sweep(folder, JOINT, without=[{"BV": 4, "WARPS": 8}], run_id=run_id, machine=MACHINE)
     return folder
-
-
-def _store_times(folder, run_id, rows, rounds=8, count=40):
-    random = np.random.default_rng(1)
-    times = {
-        (row.case.id, number): row.timing.time_us * (1 + 0.02 * np.abs(random.normal(size=count)))
-        for row in rows
-        for number in range(1, rounds + 1)
-    }
-    write_samples(folder, (RoundSamples(name, number, found) for (name, number), found in times.items()))
-    write_rounds(
-        folder,
-        [
-            RoundRow(
-                run_id=run_id, case=name, timer="nvbench", round=number, process=1, samples=count, sm_mhz=1980.0,
-                low_clock=False, time_us=float(np.mean(found)), mean_us=float(np.mean(found)),
-                median_us=float(np.median(found)),
-            )
-            for (name, number), found in times.items()
-        ],
-    )  # fmt: skip
 
 
 class Elements(HTMLParser):

@@ -11,6 +11,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.store.info import RunInfo, write_info
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.measurements import write_measurements
+from gdnbench.store.samples import RoundRow, RoundSamples, write_rounds, write_samples
 
 TICK_US = 0.032
 WORKLOAD = decode_at()
@@ -85,6 +86,31 @@ def collect(medians_us, rounds=8, samples=200, *, clock=1980.0, round_sd=0.0005)
             own = median_us * level * random.normal(1.0, round_sd)
             collected.take(Sampled(number, case_id, ticked(own, samples, random), (clock,) * samples))
     return collected
+
+
+def round_rows(run_id, of, rounds, *, timer="nvbench", samples=20, of_process=1000, sm_mhz=1980.0):
+    """The rounds of a case, each a time or those of its samples; a process has so many of them."""
+    return [
+        RoundRow(
+            run_id=run_id, case=of, timer=timer, round=at + 1, process=at // of_process + 1, samples=samples,
+            sm_mhz=sm_mhz, low_clock=False, time_us=float(np.mean(found)), mean_us=float(np.mean(found)),
+            median_us=float(np.median(found)),
+        )
+        for at, found in enumerate(rounds)
+    ]  # fmt: skip
+
+
+def store_times(folder, run_id, rows, spread, count, rounds=8):
+    """Writes rounds and samples about the times of rows; `spread` makes factors of normal numbers."""
+    random, kept, by_timer = np.random.default_rng(1), [], {}
+    for row in rows:
+        times = [row.timing.time_us * spread(random.normal(size=count)) for _ in range(rounds)]
+        kept += round_rows(run_id, row.case.id, times, timer=row.timing.timer, samples=count)
+        columns = by_timer.setdefault(row.timing.timer, [])
+        columns += [RoundSamples(row.case.id, number, found) for number, found in enumerate(times, 1)]
+    for timer, columns in by_timer.items():
+        write_samples(folder, columns, None if timer == "nvbench" else timer)
+    write_rounds(folder, kept)
 
 
 def healthy(cases):

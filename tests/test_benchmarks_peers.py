@@ -112,10 +112,6 @@ class TestNoise:
         judged = rules.within_noise(100.0, b_us, 0.05, 0.02)
         assert (judged.verdict, judged.margin) == (verdict, 0.02)
 
-    def test_the_difference_is_relative_to_the_reference(self):
-        assert rules.within_noise(100.0, 102.0, 0.0199, 0.03).verdict is SLOWER
-        assert rules.within_noise(102.0, 100.0, 0.0199, 0.03).verdict is SAME
-
     def test_noise_that_is_not_known_is_passed_over(self):
         assert rules.within_noise(100.0, 103.0, None, 0.02).verdict is SLOWER
         assert rules.within_noise(100.0, 103.0, 0.04, None).verdict is SAME
@@ -123,10 +119,6 @@ class TestNoise:
     @pytest.mark.parametrize("noise", [None, 0.0])
     def test_without_noise_it_cannot_tell(self, noise):
         assert rules.within_noise(100.0, 150.0, noise, noise).verdict is UNCLEAR
-
-    def test_same_of_a_slowdown_within_the_noise_that_it_prints_is_not_wrong(self):
-        assert rules.judge_outcome(rules.within_noise(100.0, 101.0, 0.03, 0.03), 0.02) is UNDECIDED
-        assert rules.judge_outcome(rules.within_noise(100.0, 100.5, 0.01, 0.03), 0.02) is WRONG
 
 
 class TestSchedule:
@@ -145,22 +137,11 @@ class TestSchedule:
             counts = [sum(visit.group == name for visit in visits[:end]) for name in self.COPIES]
             assert max(counts) - min(counts) <= 1
 
-    def test_passes_have_orders_of_their_own(self):
-        visits = self.visits(trials=20)
-        orders = {tuple(each.group for each in visits if each.trial == trial) for trial in range(1, 11)}
-        assert len(orders) > 2
-
     def test_what_is_done_is_not_done_again_and_the_rest_stays_in_order(self):
         every = self.visits()
         done = {(visit.group, visit.trial) for visit in every[:4]} | {("nvbench", 5)}
         assert self.visits(done=done) == [each for each in every if (each.group, each.trial) not in done]
         assert not self.visits(done={(visit.group, visit.trial) for visit in every})
-
-    def test_a_run_that_goes_on_knows_how_long_visits_took(self):
-        lines = [line(trial=1, seconds=2.0), line(trial=1, seconds=2.0, target=0.02)]
-        lines += [line("do_bench_cudagraph", trial=1, seconds=3.0), line(trial=2, seconds=9.0)]
-        lines += [line("gdnbench", peers.OWN, trial=1, seconds=40.0)]
-        assert schedule.seconds_of_visits(lines) == {"functions": [5.0, 9.0], "gdnbench": [40.0]}
 
     def test_a_visit_begins_only_if_one_as_long_as_the_longest_fits(self):
         assert schedule.fits([], 0.1)
@@ -195,12 +176,6 @@ class TestRecords:
         (ratio, _) = (row["ratio"] for row in csv.DictReader(path.open()))
         assert float(ratio) == pytest.approx(4.123456 / 4.0)
 
-    def test_there_is_one_header(self, path):
-        for number in (1, 2, 3):
-            records.append_trial(path, [line(trial=number)])
-        assert path.read_text().count("peer,rule") == 1
-        assert [each.trial for each in records.read_lines(path)] == [1, 2, 3]
-
     def test_wherever_a_run_is_killed_only_its_last_trial_is_lost(self, path):
         for number in (1, 2):
             records.append_trial(path, [line(trial=number, target=target) for target in (0.0, 0.003, 0.02)])
@@ -218,15 +193,6 @@ class TestRecords:
         path.write_text("\n".join(path.read_text().splitlines()[:2]))
         assert records.drop_partial_trials(path) == set()
         assert not path.exists()
-
-    def test_an_empty_file_or_none_holds_no_trial(self, path):
-        assert records.drop_partial_trials(path) == set()
-        path.touch()
-        assert records.drop_partial_trials(path) == set()
-
-    def test_a_header_that_was_cut_off_holds_none(self, path):
-        path.write_text("peer,rule,gro")
-        assert records.drop_partial_trials(path) == set()
 
     @pytest.mark.parametrize("text", ["kernel,time_us\nmine,4.2\n", "a thesis without a line feed"])
     def test_what_another_program_wrote_is_not_overwritten(self, path, text):
@@ -319,10 +285,6 @@ class TestNvbench:
         judged = record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B")
         assert (judged.verdict, judged.margin) == (verdict, 0.005)
 
-    def test_the_newer_script_calls_the_same_samples_the_same(self, tmp_path):
-        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=self.samples(4.0, 0.01))
-        assert record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B").verdict is SAME
-
     def test_why_a_kernel_was_skipped_is_told(self, tmp_path):
         path = nvbench_json(tmp_path, {"B=1 qk4_v8|A": None})
         document = json.loads(path.read_text())
@@ -337,14 +299,6 @@ class TestNvbench:
         path.write_text(text)
         with pytest.raises(ValueError, match=r"."):
             nvbench_record.NvbenchRecord.read(path)
-
-    def test_a_script_of_another_version_is_a_failure_and_no_crash(self, tmp_path, monkeypatch):
-        from cuda.bench.scripts import nvbench_compare_robust as script
-
-        record = self.record(tmp_path, A=self.samples(4.0, 0.01), B=self.samples(4.1, 0.01))
-        monkeypatch.delattr(script, "compare_gpu_timings")
-        with pytest.raises(nvbench_record.NvbenchError, match="compare_gpu_timings"):
-            record.judge(peers.ROBUST, "B=1 qk4_v8", "A", "B")
 
     @pytest.mark.parametrize("rule", [peers.LEGACY, peers.ROBUST])
     def test_a_kernel_that_was_skipped_or_is_missing_has_no_verdict(self, tmp_path, rule):
@@ -382,12 +336,6 @@ class TestTrial:
     def test_a_time_of_zero_is_a_failure_and_no_win(self):
         assert {each.outcome for each in self.judged({"A": 4.0, "0": 0.0, "0.003": math.nan})} == {FAILED}
 
-    def test_a_task_survives_its_file(self, tmp_path):
-        workload = task.WorkloadTask("B=1 qk4_v8", {"B": 1}, {"A": {}, "0": {"COPY": 2}})
-        asked = task.Task(("/kernels",), 7, (workload,), ("do_bench",), "/tmp/answers")
-        asked.write(tmp_path / "task.json")
-        assert task.Task.read(tmp_path / "task.json") == asked
-
     def test_answers_of_a_worker_that_died_are_those_that_it_finished(self, tmp_path):
         path = tmp_path / "answers"
         assert task.read_answers(path) == {}
@@ -396,19 +344,6 @@ class TestTrial:
         with path.open("a") as file:
             file.write('{"peer": "flashinfer", "seco')
         assert task.read_answers(path) == {"do_bench": answer}
-
-
-class TestMissing:
-    def test_a_module_that_is_not_there_is_said_and_one_that_is_is_not(self):
-        assert peers.why_missing(replace(peers.PEERS["nvbench"], needs="no_such.module")) == "not installed"
-        assert peers.why_missing(replace(peers.PEERS["nvbench"], needs="json.decoder")) == ""
-
-    @pytest.mark.parametrize(("version", "is_missing"), [(None, True), ("12.9.1", True), ("13.0.0", False)])
-    def test_flashinfer_without_a_new_cupti_would_time_by_events(self, monkeypatch, version, is_missing):
-        monkeypatch.setattr(peers, "find_spec", lambda _name: object())
-        monkeypatch.setattr(peers, "package_version", lambda _name: version)
-        assert bool(peers.why_missing(peers.PEERS["flashinfer-cupti"])) is is_missing
-        assert not peers.why_missing(peers.PEERS["flashinfer"])
 
 
 def facts(**more):
@@ -425,12 +360,6 @@ def facts(**more):
 
 
 class TestFacts:
-    def test_they_come_back_as_they_were(self, tmp_path):
-        path = tmp_path / "record.json"
-        known = facts(peers=("do_bench",), missing={"flashinfer": "not installed"})
-        known.write(path)
-        assert read_facts(path) == known
-
     def test_other_json_is_refused(self, tmp_path):
         path = tmp_path / "record.json"
         for text in ("{}", "[]", '{"planted": [], "peers": []}', '{"planted": [{"chain": 1}], "peers": []}'):
@@ -458,24 +387,12 @@ class TestTable:
                          "1.5", "5")  # fmt: skip
         assert second[2:] == ("-", "0/1/0", "-", "-", "1.5", "1")
 
-    def test_failures_count_for_nothing_and_are_told(self):
-        lines = [line(trial=1), line(trial=2, outcome=FAILED, reason="out of memory", a_us=None, b_us=None)]
-        assert table.count(lines).cell == "1/0/0"
-        assert "triton do_bench: 1 comparison without a verdict, the first: out of memory" in list(
-            table.notes(lines, [facts()])
-        )
-
     def test_names_of_one_run_that_share_their_baseline_count_for_less(self):
         alone = [line("gdnbench", peers.OWN, trial=n, target=0.0) for n in range(1, 13)]
         shared = [line("gdnbench", peers.OWN, trial=n, target=0.0, copy=copy) for n in range(1, 4) for copy in range(4)]
         assert table.count(alone).claims_cell == "0 of 12 (≤ 26%)"
         upper = int(re.search(r"≤ (\d+)%", table.count(shared).claims_cell)[1])
         assert upper > 26
-
-    def test_trials_of_two_cards_with_one_number_are_two(self):
-        lines = [line(seconds=1.0), line(seconds=3.0, gpu="GPU-2")]
-        (row,) = table.table_rows(lines, "B=1 qk4_v8")
-        assert row[-2:] == ("2.0", "2")
 
     def test_each_workload_has_a_table_and_missing_tools_are_told(self):
         lines = [line(), line(workload="B=64 qk4_v8")]
@@ -575,29 +492,6 @@ class TestProgram:
         assert names == [1, 2, 3]
         assert len({asked.seed for _, asked in workers.asked}) == 3
 
-    def test_gdnbench_measures_only_what_is_planted_at_a_workload_each_under_two_names(self, machine):
-        _, begun = machine
-        self.run("--peers", "gdnbench", trials=2)
-        plan = begun[-1]
-        chains = {
-            each.chain for each in read_facts(facts_path(Path("out/record.csv"))).planted if each.workload[:4] == "B=1 "
-        }
-        at_one = [case.variant.params for case in plan.cases if case.workload.B == 1 and "CHAIN" in case.variant.params]
-        assert {params["CHAIN"] for params in at_one} == chains
-        assert all(sum(params["CHAIN"] == chain for params in at_one) >= 2 for chain in chains)
-
-    def test_more_names_make_fewer_runs_of_gdnbench(self, machine):
-        _, begun = machine
-        self.run("--peers", "gdnbench-quick", "--names", "4", trials=8)
-        assert len(begun) == 1 + 2
-        lines = records.read_lines(Path("out/record.csv"))
-        assert sum(not each.target for each in lines) == sum(each.target == 0.02 for each in lines) == 2 * 8
-
-    @pytest.mark.parametrize("names", ["0", "9", "-1"])
-    def test_names_that_the_kernel_has_not_are_refused(self, machine, names):
-        assert self.run("--names", names) == 2
-        assert not machine[1]
-
     def test_a_run_goes_on_where_it_was_killed_without_another_pilot(self, machine):
         workers, begun = machine
         self.run()
@@ -636,14 +530,6 @@ class TestProgram:
         assert "out of memory" in capsys.readouterr().err
         assert "Traceback" in Path("out/record.log").read_text()
 
-    def test_a_worker_that_hangs_is_a_failure(self, machine, monkeypatch):
-        def hang(words, **_):
-            raise TimeoutError(f"{words[0]} did not end within 300 s")
-
-        monkeypatch.setattr(measure, "run_tool", hang)
-        assert self.run("--peers", "do_bench", trials=1) == 0
-        assert all("did not end" in each.reason for each in records.read_lines(Path("out/record.csv")))
-
     def test_another_gpus_record_is_refused(self, machine, monkeypatch, capsys):
         self.run(trials=1)
         before = Path("out/record.csv").read_text()
@@ -651,29 +537,6 @@ class TestProgram:
         assert self.run(trials=2) != 0
         assert "give another record" in capsys.readouterr().err
         assert Path("out/record.csv").read_text() == before
-
-    def test_lines_of_which_nobody_knows_what_was_planted_are_not_added_to(self, machine, capsys):
-        self.run(trials=1)
-        before = Path("out/record.csv").read_text()
-        facts_path(Path("out/record.csv")).unlink()
-        assert self.run(trials=2) == 2
-        assert "is gone" in capsys.readouterr().err
-        assert Path("out/record.csv").read_text() == before
-
-    def test_an_unknown_peer_is_refused_before_anything_is_measured(self, machine, capsys):
-        assert self.run("--peers", "do_bunch") != 0
-        assert "do_bench_cudagraph" in capsys.readouterr().err
-        assert not machine[1]
-
-    def test_the_table_of_two_records(self, machine, capsys):
-        self.run(trials=1)
-        capsys.readouterr()
-        assert program.main(["table", "out/record.csv", "out/record.csv", "--markdown"]) == 0
-        assert "| triton do_bench | smaller wins |" in capsys.readouterr().out
-
-    def test_a_table_of_nothing_says_so(self, capsys, tmp_path):
-        assert program.main(["table", str(tmp_path / "none.csv")]) == 1
-        assert "none.csv" in capsys.readouterr().err
 
     def test_without_a_gpu_it_says_so(self, monkeypatch, capsys):
         monkeypatch.setattr(program, "list_gpus", tuple)
@@ -733,9 +596,6 @@ class TestWorkers:
         monkeypatch.setattr(bound_module.Workspace, "make", on_cpu)
         return bound
 
-    def test_every_function_of_the_registry_is_known_to_the_worker(self):
-        assert set(functions_worker.MEASURE) == {p.name for p in peers.PEERS.values() if p.group == peers.FUNCTIONS}
-
     def test_tensors_are_fresh_each_time_and_kernels_of_a_workload_share_them(self, asked, bindings):
         made = task.Task.read(asked())
         kernels = bound_module.Kernels(made)
@@ -747,15 +607,6 @@ class TestWorkers:
         params = [(variant.params["CHAIN"], variant.params["COPY"]) for variant, _, _ in bindings]
         assert params == [(0, 0), (0, 2), (44, 0)] * 2
         assert {workspace.workload.B for workspace in workspaces} == {1}
-
-    def test_a_call_follows_the_stream_and_is_bound_to_each_once(self, asked, bindings, without_gpu):
-        made = task.Task.read(asked())
-        call = bound_module.Kernels(made).bind(made.workloads[0])["A"]
-        bindings.clear()
-        for stream in (1, 2, 1, 2):
-            without_gpu.cuda_stream = stream
-            call()
-        assert [stream for _, _, stream in bindings] == [2]
 
     def test_each_function_times_every_kernel_and_one_that_raises_stops_no_other(
         self, asked, bindings, monkeypatch, capsys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from faults import Gdnbench
-from test_catalog_catalog import BUNDLED, LANGUAGES, PLAIN, add_kernel
+from test_catalog_catalog import BUNDLED, BUNDLED_NAMES, PLAIN, add_kernel
 from test_catalog_fields import OP
 
 from gdnbench.catalog import load, trial
@@ -89,7 +89,7 @@ def _reasons(root, wanted):
     for name, (variant, _) in wanted.items():
         add_kernel(root, name, variant=f"{variant}\n")
     catalog = load_catalog([BUNDLED, root])
-    assert set(catalog.entries) == {*LANGUAGES, "decode-first", "decode-last"}
+    assert set(catalog.entries) == {*BUNDLED_NAMES, "decode-first", "decode-last"}
     assert {broken.name for broken in catalog.broken} == {f"decode/{name}" for name in wanted}
     return {broken.folder.name: broken.reason for broken in catalog.broken}
 
@@ -110,7 +110,7 @@ def test_an_op_that_does_so_takes_only_its_own_kernels_with_it(tmp_path, kind):
     catalog = load_catalog([BUNDLED, tmp_path])
     [broken] = catalog.broken
     assert (broken.name, broken.reason) == ("gemm", f"op.py{LETHAL[kind][1]}")
-    assert set(catalog.entries) == set(LANGUAGES)
+    assert set(catalog.entries) == BUNDLED_NAMES
 
 
 FUNCTIONS = {

@@ -27,13 +27,6 @@ def test_a_workload_that_a_kernel_cannot_do_is_refused_with_one_that_it_can(run)
     assert "gdnbench explain verify-v3 --shape B=1 --shape keep=last --shape state=bf16" in err
 
 
-def test_without_a_profile_the_code_and_the_last_run_answer_and_a_profile_is_next(run):
-    code, out, _ = run("decode-v1")
-    assert code == ExitCode.OK
-    assert "1. too few warps in flight  (up to " in out
-    assert out.endswith("next: gdnbench ncu decode-v1 --shape B=1\n")
-
-
 @pytest.mark.parametrize("arguments", [[], ["--from", recording("decode-v1-B1")]])
 def test_what_is_next_goes_on_with_the_same_folders(run, tmp_path, arguments):
     folders = ["--out", tmp_path / "elsewhere", "--profiles", tmp_path / "counters"]
@@ -44,13 +37,6 @@ def test_what_is_next_goes_on_with_the_same_folders(run, tmp_path, arguments):
         verb = line.split()[2]
         assert places.get(verb, "") in line
     assert any(place in out for place in places.values())
-
-
-def test_a_kernel_that_nothing_is_wrong_with(run, tmp_path):
-    code, out, _ = run("decode-v6", "--out", tmp_path)
-    assert code == ExitCode.OK
-    assert "no cause stands out" in out
-    assert out.endswith("next: gdnbench ncu decode-v6 --shape B=1\n")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """The outermost loops of machine code: which they are, what a trip takes, and how they are printed."""
 
-import csv
-import io
-import json
-
 import pytest
 from schedule_data import EXIT, STORE, load, sass, use
 
@@ -37,23 +33,6 @@ def test_loops_one_after_the_other_are_two_and_a_way_round_may_be_shorter():
 @pytest.fixture
 def run(command_line):
     return lambda *words: command_line("inspect", *words, "--loops")
-
-
-def test_roles_of_a_kernel_whose_warps_do_different_work_have_a_loop_each(run):
-    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90")
-    assert code == ExitCode.OK
-    assert all(len(line) <= 80 for line in out.splitlines())
-    consumers, producer = out.index("persistent.cuh:"), out.index("kernel.cu:")
-    assert consumers < out.index("24 tensor core") < producer < out.index("6 TMA load")
-    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90", "--json")
-    [document] = json.loads(out)
-    families = [loop["families"] for loop in document["loops"]]
-    [multiplying] = [each for each in families if "tensor core" in each]
-    assert (multiplying["tensor core"], multiplying["fp32 fma"], multiplying["global store 128"]) == (24, 96, 12)
-    assert all(loop["shortest_trip_instructions"] <= loop["longest_trip_instructions"] for loop in document["loops"])
-    code, out, _ = run("fp8-gemm-pos-v2", "--arch", "sm_90", "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert {row["family"]: row["count"] for row in rows if row["loop"] == "3"}["TMA load"] == "6"
 
 
 def test_a_kernel_without_loops_says_so(run):

@@ -28,31 +28,8 @@ def run(command_line, monkeypatch):
     return partial(command_line, "inspect", "--schedule")
 
 
-def _row(out, title):
-    """The cells of the first row with a title."""
-    return next(line for line in out.splitlines() if line.startswith(f"  {title} ")).removeprefix(f"  {title} ").split()
-
-
 def _listing(*lines):
     return list(schedule_listing(read_schedule(sass(*lines))))
-
-
-def test_one_kernel_has_its_numbers_and_its_code(run):
-    code, out, _ = run("decode-v7", "--arch", "sm_90")
-    _, known, _ = run("decode-v7", "--arch", "sm_90", "--json")
-    schedule = json.loads(known)[0]["schedule"]
-    assert code == 0
-    assert _row(out, "first global load") == [str(schedule["first_load"])]
-    assert _row(out, "to the last store") == [str(schedule["to_last_store"])]
-    for row in schedule["instructions"]:
-        assert f"\n{row['address']} {row['cycle']:>5} {row['stall']:>5} " in out
-
-
-def test_a_kernel_beside_itself_shows_no_change(run):
-    code, out, _ = run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90")
-    assert code == 0
-    assert len(_row(out, "first global load")) == 2
-    assert run("decode-v4", "--diff", "decode-v4:WARPS=8", "--arch", "sm_90", "--csv")[:2] == (0, "")
 
 
 def test_csv_has_a_row_an_instruction_that_the_machine_code_has(run, command_line):
@@ -95,12 +72,6 @@ def test_what_is_long_goes_on_in_the_next_line_and_nothing_is_cut():
     assert " ".join(" ".join(lines[1:3]).split()).endswith(text)
 
 
-def test_rules_are_held_beside_schedules(run):
-    code, _, err = run("decode-v7", "--arch", "sm_90", "--fail-on", "regs>1", "-q")
-    assert code == ExitCode.REGRESSION
-    assert "breaks decode-v7" in err
-
-
 def test_a_kernel_that_does_not_build_is_told_and_exit_code_6(run, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
     code, out, err = run("test-syntax-error", "decode-v7", "--arch", "sm_90", "-q")
@@ -117,12 +88,6 @@ def test_a_kernel_that_does_not_build_is_told_and_exit_code_6(run, monkeypatch):
     [row] = json.loads(out)
     assert row["status"] == "build-failed"
     assert "schedule" not in row
-
-
-def test_torch_kernels_have_no_schedule_and_it_is_said(run):
-    code, out, err = run("decode-reference")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert "no build" in err
 
 
 def test_two_listings_at_once_are_refused(run):

@@ -51,29 +51,6 @@ def test_the_next_line_runs(run):
     assert out.startswith("decode-v1 B=1 qk4_v8 on NVIDIA H200  ->  decode-v4 B=1 qk4_v8")
 
 
-def test_the_launches_of_a_kernel_have_a_sum_of_what_adds_up(run, tmp_path):
-    first, second = split_profiles()
-    path = tmp_path / "split.csv"
-    write_profiles(path, [first, second])
-    code, out, _ = run("--import", path)
-    assert code == 0
-    assert "(sum)" in out.partition("time")[0]
-    assert "partial_su" in out.partition("time")[0]
-    durations = [float(cell) for cell in _value(out, "duration")]
-    assert durations[2] == pytest.approx(durations[0] + durations[1], abs=0.011)
-    counts = [int(cell.replace(",", "")) for cell in _value(out, "warp instructions")]
-    assert counts[2] == counts[0] + counts[1]
-    assert len(_value(out, "registers, per thread")) == 2  # which do not add up
-    assert "(sum): of the launches of one call, each profiled by itself" in out
-    documents = json.loads(run("--import", path, "--json")[1])
-    assert [each["function"] for each in documents] == ["partial_sums", "add_sums", "(sum)"]
-    quantities = [each["quantities"] for each in documents]
-    assert quantities[2]["dram_read_bytes"] == quantities[0]["dram_read_bytes"] + quantities[1]["dram_read_bytes"]
-    assert (quantities[2]["registers"], quantities[2]["occupancy_pct"], documents[2]["stalls"]) == (None, None, {})
-    rows = list(csv.DictReader(io.StringIO(run("--import", path, "--csv")[1])))
-    assert [row["function"] for row in rows] == ["partial_sums", "add_sums", "(sum)"]
-
-
 def test_a_diff_of_several_launches_names_the_launch_of_each_pair(run, tmp_path):
     both = {"before.csv": ["decode-v1-B1", "decode-v4-B1"], "after.csv": ["decode-v4-B1", "decode-v4-B1"]}
     for name, of in both.items():

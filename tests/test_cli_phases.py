@@ -53,19 +53,6 @@ def worker(monkeypatch, with_gpu):
     return played
 
 
-def test_what_qualifies_the_numbers_is_said(command_line, tmp_path):
-    cause = about(phases=("load", "update", "store"), asked=200, stamped_spill_bytes=16)
-    made = stamps(about_=cause, warps=8)
-    made.records[:, :, 6] = 0
-    made.records[0, 7] = 0xFFFFFFFF
-    replace(made, stamped_us=made.plain_us * 1.5).write(tmp_path / "a.npz")
-    _, out, _ = command_line("proton", "--import", tmp_path / "a.npz")
-    said = [line for line in out.splitlines() if line.startswith("warning: ")]
-    assert len(said) == 5
-    for part in ("200 launches", "no warp passed store", "left out: 1", "16 B", "bends"):
-        assert any(part in line for line in said)
-
-
 def test_a_kernel_is_stamped_by_a_worker_and_kept(command_line, worker, tmp_path):
     code, out, err = command_line(
         "proton", "decode-v4:WARPS=4", "--shape", "B=8", "--launches", 7, "--limit", 9, "--profiles", tmp_path

@@ -1,6 +1,5 @@
 """`gdnbench show --chart` as a user meets it."""
 
-import os
 import sys
 
 import pytest
@@ -51,11 +50,6 @@ def test_kernels_and_workloads_can_be_chosen(run, results):
     assert "B=8 qk4_v8" in out
     assert KERNEL in out
     assert "decode-fla" not in out
-
-
-def test_heads_alone_mean_every_batch_size_at_them(run, tmp_path):
-    store_run(tmp_path, 0, workload=decode_at(B=4, HQ=16, HV=32))
-    assert "B=4 qk16_v32" in run("--chart", "rounds", "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
 def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
@@ -109,37 +103,6 @@ def test_where_the_chart_cannot_be_drawn_it_is_an_error_with_a_hint(run, results
     assert "ModuleNotFoundError" in err
     assert "hint: pip install 'plotext" in err
     assert run("--chart", "sol", "--out", results)[0] == 0
-
-
-@pytest.mark.parametrize("chart", ["time", "sol", "samples", "rounds"])
-def test_a_file_that_cannot_be_written_is_an_error_with_a_hint(run, results, tmp_path, monkeypatch, chart):
-    code, out, err = run("--chart", chart, "-o", "/proc/chart.png", "--out", results)
-    assert (code, out) == (5, "")
-    assert "cannot write /proc/chart.png" in err
-
-    def full(*_args):
-        raise OSError(28, "No space left on device")
-
-    (tmp_path / "chart.pdf").write_text("the last one")
-    before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr("pathlib.Path.replace", full)
-    code, out, err = run("--chart", chart, "-o", tmp_path / "chart.pdf", "--out", results)
-    assert (code, out) == (5, "")
-    assert "No space left on device" in err
-    assert "hint:" in err
-    assert sorted(tmp_path.iterdir()) == before
-    assert (tmp_path / "chart.pdf").read_text() == "the last one"
-
-
-def test_a_link_is_followed_and_a_pipe_refused(run, results, tmp_path):
-    (tmp_path / "latest.svg").symlink_to("chart-of-monday.svg")
-    assert run("--chart", "time", "-o", tmp_path / "latest.svg", "--out", results)[0] == 0
-    assert (tmp_path / "latest.svg").is_symlink()
-    assert KERNEL in (tmp_path / "chart-of-monday.svg").read_text()
-    os.mkfifo(tmp_path / "pipe.png")
-    code, _, err = run("--chart", "time", "-o", tmp_path / "pipe.png", "--out", results)
-    assert code == 2
-    assert "no regular file" in err
 
 
 def test_a_damaged_run_is_named(run, results):

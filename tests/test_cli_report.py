@@ -70,29 +70,6 @@ def test_a_wrong_name_is_a_usage_error_and_writes_nothing(run, tmp_path, argumen
     assert (tmp_path / "notes.md").read_text() == "mine"
 
 
-def test_the_file_that_a_link_leads_to_is_written(run, tmp_path):
-    (tmp_path / "kept.html").write_text("old")
-    (tmp_path / "latest.html").symlink_to("kept.html")
-    assert run("-o", "latest.html")[0] == 0
-    assert (tmp_path / "latest.html").is_symlink()
-    assert "</html>" in (tmp_path / "kept.html").read_text(encoding="utf-8")
-
-
-def test_a_report_that_cannot_be_written_leaves_the_last_one_and_nothing_else(run, tmp_path, monkeypatch):
-    def full(*_args):
-        raise OSError(28, "No space left on device")
-
-    (tmp_path / "report.html").write_text("the last one")
-    before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr("pathlib.Path.replace", full)
-    code, out, err = run()
-    assert (code, out) == (ExitCode.ENVIRONMENT, "")
-    assert "No space left on device" in err
-    assert "hint:" in err
-    assert sorted(tmp_path.iterdir()) == before
-    assert (tmp_path / "report.html").read_text() == "the last one"
-
-
 def test_what_was_published_needs_a_run_beside_it(run, tmp_path):
     folder = tmp_path / "results" / "published" / "b200"
     folder.mkdir(parents=True)

@@ -15,14 +15,11 @@ from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
-from gdnbench.render.console import data_console
-from gdnbench.render.output import print_block
 from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.interval import Verdict
 from gdnbench.store.find import find_run
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.samples import CaseRounds, read_rounds
-from gdnbench.verbs.run_notes import suite_blocks
 
 ONE, EIGHT, MANY = decode_at(B=1), decode_at(B=8), decode_at(B=64)
 SUITE = Suite("three", {ONE: 10, EIGHT: 7, MANY: 8})
@@ -179,18 +176,6 @@ def test_a_run_that_came_to_no_workload_has_no_rows():
     late = [failed(case("decode-late", workload=workload), Status.NOT_RUN) for workload in SUITE.weights]
     result, found = judge([*rows, *late], rounds)
     assert (result.summed, found) == (0, {})
-
-
-def test_the_workloads_of_a_long_suite_are_counted_below_its_table_not_named(capsys):
-    batches = [decode_at(B=batch) for batch in range(1, 31)]
-    times = {"decode-fla": dict.fromkeys(batches, 5.0), "decode-v9": dict.fromkeys(batches, 4.0)}
-    result, _ = judge(*simulated(times=times), suite=Suite("long", dict.fromkeys(batches, 1.0)))
-    for block in suite_blocks(result, "decode"):
-        print_block(data_console(), block)
-    out = capsys.readouterr().out
-    assert "over the suite's 30 workloads, whose weights --json has" in " ".join(out.split())
-    assert "decode-v9: reads slower at 0 of 30 workloads" in out
-    assert len(out.splitlines()) < 10
 
 
 def test_it_says_at_how_many_workloads_a_kernel_is_slower_and_where_most():

@@ -64,11 +64,6 @@ def test_a_finding_has_evidence_with_numbers_and_a_share_of_the_time(name):
             assert all(math.isfinite(fact.value) and fact.title and fact.counter for fact in finding.facts)
 
 
-def test_names_of_findings_are_those_of_their_rules():
-    told = {rule.__name__: rule(each) for name in CAUSES for each in recorded(name) for rule in RULES}
-    assert all(finding.rule == name for name, finding in told.items() if finding)
-
-
 def test_hints_name_the_rules_that_there_are():
     assert tuple(rule.__name__ for rule in RULES) == CAUSES_OF_HINTS
 

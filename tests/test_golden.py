@@ -12,7 +12,6 @@ alters nothing. They need no GPU, and what they print depends on neither the dat
 
 import difflib
 import html
-import importlib.metadata
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import shlex
 import shutil
 import tempfile
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import golden
@@ -40,10 +40,10 @@ from gdnbench.verbs.base import Listed
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
-COMPILER = "13.0"
-"""Version of NVRTC and ptxas whose code is in the goldens; with another one they are skipped."""
+COMPILERS = {"nvidia-cuda-nvrtc": "13.0.", "triton": "3.7."}
+"""Whose code is in the goldens; with others, those of compiled code are skipped."""
 
-PLACES = ("early", "later", "written", "compiled", "simulated", "checked", "machine", "made")
+PLACES = ("early", "later", "written", "compiled", "more", "simulated", "checked", "machine", "made")
 SUFFIXES = {"120": ".txt", "60": ".60.txt", "80": ".80.txt", "200": ".200.txt", "html": ".html.txt"}
 
 
@@ -120,6 +120,41 @@ def furnish(home, place, copied):
     (home / "SET").symlink_to(ROOT / "tests" / "data" / "exchange" / "set")
 
 
+def bring_kernels(home, monkeypatch, *names):
+    """Copies folders of the tests' own kernels to where their paths are as long as anywhere."""
+    folders = [home / name.replace("/", "-") for name in names]
+    for name, folder in zip(names, folders, strict=True):
+        shutil.copytree(ROOT / "tests" / name, folder)
+    monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
+
+
+def go_to(place, home, monkeypatch, command):
+    """Has the kernels, GPU and cache of a place; gives the command without its scene, which is laid out."""
+    if place in {"early", "later", "written"} or "--dry-run" in command:
+        monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
+        (home / "cache" / "fatbin").mkdir(parents=True)
+    for module in ("machine.gpus", "diagnose.gather", "profile.process", "measure.opening"):
+        monkeypatch.setattr(f"gdnbench.{module}.list_gpus", tuple)
+    if place == "simulated":
+        simulated_workers.install(monkeypatch.setattr)
+        monkeypatch.setattr("gdnbench.step.measure.on_gpu", lambda gpu: simulate_step)
+    elif place == "machine":
+        monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
+    elif place == "checked":
+        bring_kernels(home, monkeypatch, "toys", "adversarial/cpu", "adversarial/both", "specimens/lint")
+        monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
+    elif place == "made":
+        return make(home, *command.split()[1:])
+    elif place == "more":
+        kernels = (ROOT / "tests" / name for name in ("toys", "data/binary/kernels", "specimens"))
+        monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, kernels)))
+        (home / "data").symlink_to(ROOT / "tests" / "data")
+        scene, _, command = command.rpartition(": ")
+        if scene:
+            made.SCENES[scene](home)
+    return command
+
+
 @pytest.fixture
 def run(home, command_line, monkeypatch, capsys):
     """Runs a command of a place in a form; gives what it printed, with what else it wrote where that is the point."""
@@ -128,32 +163,14 @@ def run(home, command_line, monkeypatch, capsys):
     monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr("gdnbench.analyse.runs.load_stored_runs", read_once)
+    monkeypatch.setattr("gdnbench.profile.proton.recording.read_trace", read_trace_once)
 
     def call(place, command, form):
         furnish(home, place, form == "tool" or place == "written")
-        if place in {"early", "later", "written"} or "--dry-run" in command:
-            monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
-            (home / "cache" / "fatbin").mkdir(parents=True)
-        monkeypatch.setattr("gdnbench.profile.recording.read_trace", read_trace_once)
-        if place == "simulated":
-            simulated_workers.install(monkeypatch.setattr)
-            monkeypatch.setattr("gdnbench.step.measure.on_gpu", lambda gpu: simulate_step)
-        elif place == "machine":
-            monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
-        elif place == "checked":
-            folders = [home / name for name in ("toys", "adversarial", "specimens")]
-            for folder, name in zip(folders, ("toys", "adversarial/cpu", "specimens/lint"), strict=True):
-                shutil.copytree(ROOT / "tests" / name, folder)
-            shutil.copytree(ROOT / "tests" / "adversarial" / "both", home / "adversarial", dirs_exist_ok=True)
-            monkeypatch.setenv("GDNBENCH_KERNELS", os.pathsep.join(map(str, folders)))
-            monkeypatch.setenv("PYTHONPATH", python_path(ROOT, ADVERSARIAL))
-        if place == "made":
-            command = make(home, *command.split()[1:])
+        command = go_to(place, home, monkeypatch, command)
         if form == "tool":
             return called(command.removeprefix("tool "), command_line)
-        words = shlex.split(command)
-        if form in FORMS:
-            words.append(FORMS[form])
+        words = shlex.split(command) + ([FORMS[form]] if form in FORMS else [])
         columns = form if form.isdigit() else "120"
         if words[0] in made.PRINTED:
             monkeypatch.setenv("COLUMNS", columns)
@@ -198,13 +215,15 @@ def called(name, command_line):
     """The answer of a tool, whose command runs in this process."""
     from gdnbench.errors import GdnbenchError
     from gdnbench.mcp.result import Ended
-    from gdnbench.mcp.server import _answer, _refused, _tool_of
+    from gdnbench.mcp.server import answer, bind_tools, refused
+    from gdnbench.verbs.base import parameters_of
 
+    tool, arguments = TOOLS[name]
     try:
-        tool = _tool_of(*TOOLS[name])
-        result = _answer(tool, Ended(*command_line(*tool.line(), columns="500")))
+        call = bind_tools(parameters_of)[tool].call(arguments)
+        result = answer(call, Ended(*command_line(*call.command, columns="500")))
     except GdnbenchError as error:
-        result = _refused(error)
+        result = refused(error)
     return json.dumps({"is_error": result.is_error, **result.structured_content}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -220,8 +239,8 @@ def settled(text, home, place):
 @pytest.mark.parametrize("name", CASES)
 def test_it_prints_what_it_always_printed(name, run, home):
     place, command, form = CASES[name]
-    if place == "compiled" and not importlib.metadata.version("nvidia-cuda-nvrtc").startswith(COMPILER):
-        pytest.skip(f"the goldens of compiled code are of CUDA {COMPILER}")
+    if place in {"compiled", "more"} and not all(version(of).startswith(wanted) for of, wanted in COMPILERS.items()):
+        pytest.skip("other compilers make other code")
     if form == "tool":
         pytest.importorskip("mcp")
     printed = settled(run(place, command, form), home, place)
@@ -238,7 +257,7 @@ def test_it_prints_what_it_always_printed(name, run, home):
         pytest.fail("\n".join(lines) or "they differ in how lines end", pytrace=False)
 
 
-def verbs():
+def all_verbs():
     """Every command of the command line with its options, by the words that call it."""
     for row in VERBS.values():
         verb = Listed(row).with_options()
@@ -252,7 +271,7 @@ WITHOUT = {"mcp", "worker", "exchange", "targets check", "targets trust"}
 
 
 def test_every_verb_has_a_golden_in_each_of_its_forms():
-    known = dict(verbs())
+    known = dict(all_verbs())
     forms = {verb: ["text", *(form for form, word in FORMS.items() if word in words)] for verb, words in known.items()}
     held = set()
     for _, command, form in CASES.values():

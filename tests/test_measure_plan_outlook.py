@@ -1,7 +1,5 @@
 """What `--dry-run` says is what a run then does; thousands of builds are not begun without a question."""
 
-import json
-
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -117,16 +115,6 @@ def test_a_dry_run_does_nothing_and_says_how_to_go_on(command_line, tmp_path, mo
     assert (code, err) == (ExitCode.OK, "")
     assert out.splitlines()[-1] == f"next: gdnbench {verb} decode-v4"
     assert not list(tmp_path.glob("results/*"))
-
-
-@pytest.mark.parametrize("verb", ["run", "sweep"])
-def test_a_dry_run_as_json(command_line, tmp_path, monkeypatch, verb):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: [H200])
-    _, out, _ = command_line(verb, "decode-v4", "--dry-run", "--json")
-    document = json.loads(out)
-    assert document["device"] == "h200"
-    assert document["builds"] >= 1
 
 
 def test_a_sweep_of_everything_is_not_begun_by_mistake(command_line, tmp_path, monkeypatch):

@@ -1,11 +1,9 @@
 """Sweeps as picture files, really drawn."""
 
 import math
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from committed import RESULTS
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
 from gdnbench.errors import ExitCode, MachineError, UsageError
@@ -65,10 +63,6 @@ def test_a_sweep_becomes_an_svg_that_parses(draw, what):
     assert words(draw(SWEEPS[what]))
 
 
-def test_the_end_of_the_name_decides_in_either_case(draw):
-    assert draw(LINE, "figure.PNG").read_bytes().startswith(PNG)
-
-
 def test_a_pdf_can_be_drawn(draw):
     assert draw(LINE, "figure.pdf").read_bytes().startswith(b"%PDF")
 
@@ -82,50 +76,6 @@ def test_a_heat_map_holds_its_params_values_and_percents(draw):
     assert "B=64 qk4_v8" in text
     assert "NVIDIA H200" in text
     assert "20260102-030405-h200-decode" in text
-
-
-def test_a_line_holds_its_param_its_values_and_the_answer(draw):
-    found = words(draw(LINE))
-    for word in ("BV", "slower than the best", "4", "8", "16"):
-        assert word in found, word
-    assert "BV=16" in " ".join(found)
-
-
-def test_a_third_param_is_named(draw):
-    assert "each cell: the best of STAGES" in " ".join(words(draw(SWEEPS["three params"])))
-
-
-def test_there_is_a_panel_for_each_kernel_and_workload(draw):
-    groups = [[point(0.0, workload, kernel=name, BV=4), point(0.1, workload, kernel=name, BV=8)]
-              for name in ("decode-x", "decode-y") for workload in (SMALL, LARGE)]  # fmt: skip
-    text = " ".join(words(draw(sweep_of({"decode-x": {"BV": [4, 8]}, "decode-y": {"BV": [4, 8]}}, *groups))))
-    for name in ("decode-x", "decode-y"):
-        for workload in (SMALL, LARGE):
-            assert f"{name} {workload}" in text
-
-
-@pytest.mark.parametrize("folder", ["20261121-180525-h200-decode-sweep-bv", "20261121-180544-h200-decode-sweep-joint"])
-def test_recorded_sweeps_are_drawn(tmp_path, folder):
-    draw_sweep(RESULTS / folder, tmp_path / "figure.svg")
-    assert "BV" in words(tmp_path / "figure.svg")
-
-
-@pytest.mark.parametrize("name", ["figure", "figure.gif", "figure.png.txt", ".png"])
-def test_a_name_that_says_no_format_is_refused_with_one_that_does(tmp_path, name):
-    with pytest.raises(UsageError, match="--plot") as caught:
-        check_picture(tmp_path / name)
-    assert "chart.png" in caught.value.hint
-
-
-def test_a_folder_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"there is no folder .*nowhere") as caught:
-        check_picture(tmp_path / "nowhere" / "figure.png")
-    assert caught.value.hint
-
-
-def test_a_name_in_the_current_folder_is_taken(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    check_picture(Path("figure.svg"))
 
 
 def test_without_the_library_that_draws_its_install_command_is_told(tmp_path, monkeypatch):

@@ -105,7 +105,7 @@ class ToolsServer:
         try:
             call = self._tools[params.name].call(params.arguments or {})
         except GdnbenchError as error:
-            return _refused(error)
+            return refused(error)
         progress = Progress(_reporter(context))
         async with self._at_its_turn(call.tool, progress), create_task_group() as tasks:
             tasks.start_soon(progress.keep_reporting)
@@ -178,7 +178,8 @@ def _listed(bound: BoundTool) -> ListedTool:
     return ListedTool(name=tool.name, description=tool.description, input_schema=bound.schema, annotations=hints)
 
 
-def _refused(error: GdnbenchError) -> CallToolResult:
+def refused(error: GdnbenchError) -> CallToolResult:
+    """Returns the result of a call that gdnbench refuses."""
     head = {"exit_code": int(error.exit_code), "meaning": error.exit_code.meaning, "error": error.message}
     return _result({**head, **({"hint": error.hint} if error.hint else {})}, Digest({}), is_error=True)
 
@@ -191,7 +192,7 @@ def answer(call: Call, ended: Ended) -> CallToolResult:
         try:
             digest = call.read(ended.output)
         except UsageError as error:
-            return _refused(error)
+            return refused(error)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             # Of another version, or cut off: pass the output on unread.
             head["error"] = f"the output of `{call.tool.name}` is not as expected: {type(error).__name__}: {error}"
