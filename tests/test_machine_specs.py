@@ -16,7 +16,7 @@ DRIVERS_NAMES = {
     "NVIDIA H200": "h200",
     "NVIDIA B200": "b200",
 }
-VALUES = {"bandwidth_gbs", "boost_mhz", "sms", "l2_bytes", "peak_tflops"}
+VALUES = {"bandwidth_gbs", "boost_mhz", "sms", "l2_bytes", "peak_tflops", "tensor_mhz"}
 
 
 @pytest.mark.parametrize(("name", "slug"), DRIVERS_NAMES.items())
@@ -45,6 +45,14 @@ def test_values_are_in_the_units_that_their_names_say(slug):
     assert 1000 < spec.boost_mhz < 3000
     assert 80 <= spec.sms <= 200
     assert 4 << 20 < spec.l2_bytes < 200 << 20
+
+
+@pytest.mark.parametrize(("slug", "operations"), [("a100", 2048), ("h100", 4096), ("h200", 4096), ("b200", 8192)])
+def test_tensor_cores_are_rated_at_a_clock_below_the_highest(slug, operations):
+    spec = spec_of(slug)
+    assert spec.sms * operations * spec.tensor_mhz / 1e6 == pytest.approx(spec.peak_tflops["bf16"], rel=0.001)
+    assert spec.most_tflops("bf16") == pytest.approx(spec.sms * operations * spec.boost_mhz / 1e6, rel=0.001)
+    assert spec.most_tflops("fp32") == spec.peak_tflops["fp32"]
 
 
 def test_bandwidth_grows_from_one_generation_to_the_next():

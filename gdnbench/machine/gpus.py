@@ -5,23 +5,34 @@ values are in `gpus.toml`, each with its source.
 """
 
 from __future__ import annotations
-
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gdnbench.errors import GpuNotFoundError, MachineError, UsageError
-from gdnbench.model.gpu import CPU, Gpu, Precision
-from gdnbench.process.events import NoteMade, Observer
+from typing import TYPE_CHECKING
+from typing import Any
+from gdnbench.errors import GpuNotFoundError
+from gdnbench.errors import MachineError
+from gdnbench.errors import UsageError
+from gdnbench.model.gpu import CPU
+from gdnbench.model.gpu import Gpu
+from gdnbench.model.gpu import Precision
+from gdnbench.process.events import NoteMade
+from gdnbench.process.events import Observer
+import math
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
 
 # FP32 cores per SM by compute capability: the row "32-bit floating-point add, multiply, multiply-add" of the
 # CUDA programming guide's table of arithmetic throughput. NVML counts cores, not SMs.
@@ -228,6 +239,7 @@ class GpuSpec:
         boost_mhz: the highest SM clock that the maker rates it for, MHz.
         l2_bytes: L2 cache in bytes.
         peak_tflops: TFLOP/s (1e12 a second) by precision, of dense products; of fp32 on the ordinary cores.
+        tensor_mhz: the SM clock at which the tensor cores' share of `peak_tflops` is rated, MHz.
         sources: the source of each value, by the attribute's name.
     """
 
@@ -238,7 +250,13 @@ class GpuSpec:
     sms: int
     l2_bytes: int
     peak_tflops: Mapping[Precision, float] = field(hash=False)
+    tensor_mhz: float
     sources: Mapping[str, str] = field(hash=False)
+
+    def most_tflops(self, precision: Precision) -> float:
+        """Returns the TFLOP/s of a precision at `boost_mhz`, which no kernel can exceed; NaN if the GPU lacks it."""
+        rated_mhz = self.boost_mhz if precision in {"fp64", "fp32"} else self.tensor_mhz
+        return self.peak_tflops.get(precision, math.nan) * self.boost_mhz / rated_mhz
 
 
 def spec_of(slug: str) -> GpuSpec | None:
