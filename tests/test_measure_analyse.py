@@ -2,31 +2,23 @@
 
 import math
 from dataclasses import replace
+
 import numpy as np
 import pytest
 from decode_workloads import decode_at
 from paired_rounds import compare_rounds
-from run_data import WORKLOAD
-from run_data import case
-from run_data import collect
-from run_data import healthy
+from run_data import WORKLOAD, case, collect, healthy
+
 from gdnbench.analyse.analysis import analyse
 from gdnbench.analyse.rounds import Collected
-from gdnbench.catalog.catalog import default_roots
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import Build
-from gdnbench.model.status import Role
-from gdnbench.model.status import Status
-from gdnbench.stats.estimators import GPU_TRIM
-from gdnbench.stats.estimators import trimmed_mean
-from gdnbench.store.journal import Examined
-from gdnbench.store.journal import HostTimes
-from gdnbench.store.journal import Sampled
+from gdnbench.model.status import Role, Status
+from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.store.journal import Examined, HostTimes, Sampled
 from gdnbench.store.settings import Settings
-from gdnbench.model.case import Build
-
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 BASELINE, CONTROL = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)

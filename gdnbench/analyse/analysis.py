@@ -1,46 +1,29 @@
 """Turns samples into measurements: times, intervals, comparisons, and the warnings that qualify them."""
 
 from __future__ import annotations
+
 import math
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
 import numpy as np
-from gdnbench.analyse.rounds import LOW_CLOCK
-from gdnbench.analyse.rounds import Collected
-from gdnbench.analyse.rounds import LeastWork
-from gdnbench.analyse.rounds import RoundTimes
-from gdnbench.analyse.rounds import WorkloadTimes
+
+from gdnbench.analyse.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes, WorkloadTimes
 from gdnbench.machine.gpus import GpuSpec
 from gdnbench.model.case import Case
-from gdnbench.model.gpu import CPU
-from gdnbench.model.gpu import Build
-from gdnbench.model.measurement import LONG_TAIL
-from gdnbench.model.measurement import Measurement
-from gdnbench.model.measurement import Timer
-from gdnbench.model.measurement import Timing
-from gdnbench.model.measurement import Versus
+from gdnbench.model.gpu import CPU, Build
+from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
 from gdnbench.model.op import Op
-from gdnbench.model.status import Clock
-from gdnbench.model.status import Role
-from gdnbench.model.status import Status
+from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.stats.interval import Comparison
-from gdnbench.stats.interval import Verdict
+from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family
-from gdnbench.stats.paired import PairedLogRatio
-from gdnbench.stats.paired import judge_paired
-from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
-from gdnbench.stats.processes import process_means
+from gdnbench.stats.paired import PairedLogRatio, judge_paired
+from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, process_means
 from gdnbench.store.journal import Examined
 from gdnbench.store.samples import RoundRow
 from gdnbench.store.settings import Settings
 from gdnbench.wording import half_interval
-from gdnbench.model.case import Build
-
 
 BEYOND = 0.05
 """Relative time by which a kernel may beat the fastest copying floor, since it may move bytes better than any floor."""

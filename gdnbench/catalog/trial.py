@@ -25,7 +25,7 @@ from gdnbench.origin import cache_root
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 if TYPE_CHECKING:
-    from gdnbench.catalog.trial_child import Answer
+    from gdnbench.catalog.trial_child import TrialAnswer
     from gdnbench.process.worker import Worker
 
 
@@ -97,7 +97,7 @@ def _try_some(waiting: list[Declaration]) -> list[Declaration]:
 
 
 @contextlib.contextmanager
-def _start_child(log: BinaryIO) -> Iterator[Worker[Answer]]:
+def _start_child(log: BinaryIO) -> Iterator[Worker[TrialAnswer]]:
     from gdnbench.catalog import trial_child
     from gdnbench.process.worker import Worker
 
@@ -115,7 +115,7 @@ def _start_child(log: BinaryIO) -> Iterator[Worker[Answer]]:
         yield child
 
 
-def _ask(child: Worker[Answer], declaration: Declaration) -> Answer | None:
+def _ask(child: Worker[TrialAnswer], declaration: Declaration) -> TrialAnswer | None:
     """The child's answer, or None if the declaration ended it or wrote to its channel; TimeoutError without one."""
     from gdnbench.catalog.trial_child import TrialRequest
 
@@ -135,12 +135,12 @@ def _op_of(declaration: Declaration) -> bytes:
     return b""
 
 
-def _describe_end(child: Worker[Answer], path: Path) -> str:
+def _describe_end(child: Worker[TrialAnswer], path: Path) -> str:
     child.end(_END_S)
     return f"{_place(child, path)}: ends the process that runs it ({child.describe_end()})"
 
 
-def _place(child: Worker[Answer], path: Path) -> str:
+def _place(child: Worker[TrialAnswer], path: Path) -> str:
     """The file, and the line where the child was in it, if it could write that down."""
     log = "\n".join(child.log_tail(100))
     at = re.search(rf'File ".*{re.escape(path.name)}", line (\d+)', log)

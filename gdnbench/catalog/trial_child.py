@@ -37,7 +37,7 @@ _MEMORY_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
-class Answer:
+class TrialAnswer:
     """The child is ready for the next declaration.
 
     `problem` is why the last may not be run in a process that is to go on; empty if it may, though it raises an error.
@@ -46,7 +46,7 @@ class Answer:
     problem: str = ""
 
 
-ANSWERS = (Answer,)
+ANSWERS = (TrialAnswer,)
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ def main(arguments: list[str]) -> None:
     """Tries what it is sent, until there is no more."""
     die_with_parent()
     limit_s, descriptor = arguments
-    requests, channel = take_requests(), Channel[Answer](int(descriptor))
+    requests, channel = take_requests(), Channel[TrialAnswer](int(descriptor))
     log = _take_log()
     faulthandler.enable(log)
     _limit(resource.RLIMIT_DATA, _MEMORY_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
     forks = Forks()
-    channel.send(Answer())
+    channel.send(TrialAnswer())
     for line in requests:
         faulthandler.dump_traceback_later(_TOLD_AT * float(limit_s), file=log)
         problem = find_problem(TrialRequest.decoded(line), forks)
         faulthandler.cancel_dump_traceback_later()
-        channel.send(Answer(problem))
+        channel.send(TrialAnswer(problem))
 
 
 def _limit(what: int, most: int) -> None:

@@ -68,7 +68,7 @@ class _Shadow:
 
 
 @dataclass(frozen=True)
-class Touch:
+class TritonTouch:
     """What a load or store of one program touches in one tensor that it may write.
 
     `places`, shape (n,), are the first bytes of `nbytes` each, `chosen` their positions among all of the access, and
@@ -117,7 +117,7 @@ class ProgramRaces:
 
     def touches(
         self, addresses: IntArray, span: tuple[int, int], mask: npt.NDArray[Any] | None, nbytes: int
-    ) -> list[Touch]:
+    ) -> list[TritonTouch]:
         """Returns what an access touches in tensors that are watched for races, before it is made.
 
         `addresses` are those of all elements, of `nbytes` each, `span` the lowest and the highest; `mask` may be
@@ -141,7 +141,7 @@ class ProgramRaces:
 
     def _touch(
         self, number: int, places: IntArray, meant: Mask | None, nbytes: int, *, last: int | None = None
-    ) -> Touch | None:
+    ) -> TritonTouch | None:
         """Returns what is touched of one tensor; `last` is the highest address if all are in the tensor's range."""
         shadow = self._shadows[number]
         if shadow is None:
@@ -156,9 +156,9 @@ class ProgramRaces:
             return None
         elements = shadow.elements(places, nbytes)
         is_new = not (shadow.is_read or (shadow.writer[elements] != NOBODY).any())
-        return Touch(shadow, places, elements, chosen, nbytes, None if is_new else shadow.bits(places, nbytes))
+        return TritonTouch(shadow, places, elements, chosen, nbytes, None if is_new else shadow.bits(places, nbytes))
 
-    def note_read(self, touch: Touch, program: Program, at: PtxSourceLine) -> None:
+    def note_read(self, touch: TritonTouch, program: Program, at: PtxSourceLine) -> None:
         """Records a read."""
         shadow, mine = touch.shadow, self._number(program)
         if touch.before is not None:
@@ -168,7 +168,9 @@ class ProgramRaces:
         shadow.reader[touch.elements] = np.where((reader == NOBODY) | (reader == mine), mine, MANY)
         shadow.is_read = True
 
-    def note_write(self, touch: Touch, values: npt.NDArray[np.generic], program: Program, at: PtxSourceLine) -> None:
+    def note_write(
+        self, touch: TritonTouch, values: npt.NDArray[np.generic], program: Program, at: PtxSourceLine
+    ) -> None:
         """Records a write; `values` are the bits of all elements of the access, flat."""
         shadow, mine = touch.shadow, self._number(program)
         now = shadow.bits(touch.places, touch.nbytes)
@@ -193,7 +195,7 @@ class ProgramRaces:
             self._found.append((at, text, int(np.count_nonzero(read.any(axis=1)))))
         shadow.writer[touch.elements] = np.where(others & ~changed, MANY, store)
 
-    def _note(self, touch: Touch, races: Mask, verb: str, program: Program, at: PtxSourceLine) -> None:
+    def _note(self, touch: TritonTouch, races: Mask, verb: str, program: Program, at: PtxSourceLine) -> None:
         if not races.any():
             return
         writer = int(touch.shadow.writer[touch.elements[races]][0])
@@ -297,7 +299,7 @@ class TritonMemory:
             span = int(addresses.min()), int(addresses.max())
             real = self._real(builder, addresses, span, access.verb, mask, nbytes)
             handle = interpreter.TensorHandle(real.astype(np.uint64), pointers.dtype)
-            touched: list[Touch] = []
+            touched: list[TritonTouch] = []
             if access.verb != "updates":  # an atomic races with no other
                 touched = self._races.touches(addresses, span, None if mask is None else np.asarray(mask.data), nbytes)
             result = method(builder, *before, handle, *after, **named)

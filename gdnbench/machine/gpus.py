@@ -5,30 +5,21 @@ values are in `gpus.toml`, each with its source.
 """
 
 from __future__ import annotations
+
+import math
 import os
 import re
 import tomllib
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-from typing import Any
-from gdnbench.errors import GpuNotFoundError
-from gdnbench.errors import MachineError
-from gdnbench.errors import UsageError
-from gdnbench.model.gpu import CPU
-from gdnbench.model.gpu import Gpu
-from gdnbench.model.gpu import Precision
-from gdnbench.process.events import NoteMade
-from gdnbench.process.events import Observer
-import math
+from typing import TYPE_CHECKING, Any
+
+from gdnbench.errors import GpuNotFoundError, MachineError, UsageError
+from gdnbench.model.gpu import CPU, Gpu, Precision
+from gdnbench.process.events import NoteMade, Observer
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

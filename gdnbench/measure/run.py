@@ -246,7 +246,6 @@ class Session:
         return int(MEMORY_SHARE * memory) or CPU_MEMORY_BYTES
 
     def _read_clocks(self, record: Record) -> None:
-        """Measures by each further clock the cases that have a time by the run's own timer."""
         for clock in self.settings.clocks:
             timed = tuple(case for case in self.cases if self._is_healthy(case))
             if self.settings.looks and not any(case.role is Role.KERNEL for case in timed):
@@ -275,7 +274,6 @@ class Session:
             self.collected.take(lost)
 
     def _disqualify(self) -> None:
-        """Drops the run's own samples of a case that cheated by a further clock."""
         for collected in self.clocked.values():
             for verdict in collected.cheated().values():
                 self.collected.take(verdict)
@@ -324,10 +322,7 @@ class Session:
         return Finished(path, info, analysis, interrupted)
 
     def _analyse(self) -> Analysis:
-        """Analyses the samples; a case whose time is implausible by a further clock has none by any.
-
-        The launch in the run's own times hides work that is left out; a kernel's own time has no launch.
-        """
+        # Implausible by a further clock: no time by any, since the launch in the run's own hides work that is left out.
         self._disqualify()  # also by what an earlier part of the run has found
         analysis = self._analyse_clocks()
         lost = [

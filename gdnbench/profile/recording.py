@@ -54,18 +54,14 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
     Attributes:
-        language: of the kernel's declaration: `triton`, or `torch` for one called through Python.
-        gpu: the name that CUDA reports.
         triton: Triton's version, which is Proton's.
         times_us: cold launches by CUDA events, in microseconds: `plain`, and `instrumented` if the kernel has scopes.
         cupti_us: durations by GPU function of the plain kernel's cold launches, from Proton's CUPTI backend; may be
             empty.
         trace: name of the gzipped trace file beside this one; empty for a kernel without scopes.
-        mode: Proton's mode of instrumentation.
         launches: traced launches that count, after `WARM_UPS` that do not.
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock before and after the traced launches.
-        notes: what qualifies the numbers.
         source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
         entries: the launches of a Triton kernel that makes several, in order; nothing is traced of it. Else empty.
     """
@@ -176,14 +172,9 @@ def load_profile(path: Path) -> ProtonProfile:
 
 
 def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Returns durations by scope, launch and warp.
+    """Returns durations by scope, launch and warp, without the first `skip` launches; in cycles if `sm_mhz` is None.
 
-    Raises ProfilerError if launches differ in their warps, a warp ran out of space, or no launch is left.
-
-    Args:
-        sm_mhz: the SM clock during the launches; None keeps cycles.
-        skip: leading launches that do not count.
-        capacity: passes through scopes that a warp can record in a launch; None if unknown.
+    Raises ProfilerError if launches differ in their warps, a warp recorded `capacity` passes, or no launch is left.
     """
     launch = _launches(spans)
     warps, warp = _warps(spans)
@@ -326,16 +317,9 @@ def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> No
 
 @dataclass(frozen=True)
 class Spans:
-    """The events of a trace, a column each.
+    """The events of a trace, a column each; `scope` is an index into `names`, `line` the depth inside other scopes.
 
-    Attributes:
-        scope: index into `names`.
-        core: the SM.
-        block: the block's index in the grid.
-        warp: the warp's index in the block.
-        line: the scope's depth inside other scopes, from 0.
-        begin: thousands of cycles; comparable only inside a warp, and between launches.
-        length: thousands of cycles.
+    `begin` and `length` are in thousands of cycles; `begin` is comparable only inside a warp, and between launches.
     """
 
     names: tuple[str, ...]

@@ -36,7 +36,7 @@ class IntervalLike(Protocol):
 
 
 @dataclass(frozen=True)
-class Spread:
+class StoredInterval:
     """A stored value and the ends of its interval, which may be infinite or NaN."""
 
     estimate: float

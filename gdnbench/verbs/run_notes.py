@@ -12,7 +12,7 @@ from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
-from gdnbench.render.codec import NAME_STYLE, Spread, verdict_cell
+from gdnbench.render.codec import NAME_STYLE, StoredInterval, verdict_cell
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
 from gdnbench.store.calibration import in_words
@@ -126,17 +126,17 @@ def bound_meaning(bound: str, *, by_kernel: bool) -> str:
     return f"time of the {bound} / {'kernel time' if by_kernel else 'time, the launch in both'}"
 
 
-def time_spread(row: Measurement | None) -> Spread | None:
+def time_spread(row: Measurement | None) -> StoredInterval | None:
     """Returns a time with its interval, in µs; None without a time."""
     timing = row.timing if row else None
-    return Spread(timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else None
+    return StoredInterval(timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else None
 
 
-def ratio_value(row: Measurement) -> Spread | float | None:
+def ratio_value(row: Measurement) -> StoredInterval | float | None:
     """Returns the ratio to the baseline with its interval; 1 for the baseline, None for a row without one."""
     if row.role is Role.BASELINE:
         return 1.0
-    return Spread(row.versus.speedup, row.versus.low, row.versus.high) if row.versus else None
+    return StoredInterval(row.versus.speedup, row.versus.low, row.versus.high) if row.versus else None
 
 
 def speedup_text(versus: Versus) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.model.case import explain_short_lists
-from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
@@ -29,6 +28,7 @@ from gdnbench.stats.interval import Verdict
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.tables import BuildRow, read_builds
+from gdnbench.verbs.build_tables import build_blocks
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, flat_rows, has_times, run_document, suite_rows
 from gdnbench.verbs.run_notes import (
     KERNEL_MEANING,
@@ -151,7 +151,7 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
 
 
 @dataclass(frozen=True)
-class Line:
+class TimedLine:
     """A row of a workload's table: a case, or, with a name, what stands beneath one."""
 
     row: Measurement
@@ -194,18 +194,18 @@ class WorkloadView:
         yield from _not_printed(inputs_lines(self.rows), self.rows[0].case.workload, printed)
         yield from failure_lines(failed, printed=printed)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TimedLine]:
         """Returns the timed rows in the order of the table, each followed by what stands beneath it."""
         by_id = {row.case.id: row for row in self.kernel_times or () if row.timing}
         timed = [row for row in self.rows if row.timing and row.role is not Role.CONTROL]
         timed.sort(key=lambda row: (_time_us(by_id.get(row.case.id)) if by_id else 0.0, _time_us(row)))
-        lines: list[Line] = []
+        lines: list[TimedLine] = []
         for row in timed:
-            lines.append(Line(row, by_id.get(row.case.id)))
-            lines += [Line(other, time, f"  {name}") for name, other, time in self.beneath.get(row.case.id, ())]
+            lines.append(TimedLine(row, by_id.get(row.case.id)))
+            lines += [TimedLine(other, time, f"  {name}") for name, other, time in self.beneath.get(row.case.id, ())]
         return lines
 
-    def _table(self, lines: Sequence[Line], width: int) -> Iterator[Block]:
+    def _table(self, lines: Sequence[TimedLine], width: int) -> Iterator[Block]:
         timed = [line.row for line in lines if not line.name]
         has_kernel_times = any(line.kernel_time for line in lines)
         beside = width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if has_kernel_times else 0)
@@ -220,8 +220,8 @@ class WorkloadView:
             yield from (Note(f"  {row.case.label}: {'; '.join(notes)}", "legend") for row, notes in noted if notes)
 
     def columns(
-        self, lines: Sequence[Line], *, notes: bool, broken: bool = False, built: bool = False
-    ) -> Iterator[Column[Line]]:
+        self, lines: Sequence[TimedLine], *, notes: bool, broken: bool = False, built: bool = False
+    ) -> Iterator[Column[TimedLine]]:
         """Yields the columns; with one of `notes` all stay.
 
         `broken` puts a label's params on a line of their own; `built` adds what the compiler reports.
@@ -230,16 +230,22 @@ class WorkloadView:
         timed = [line for line in lines if not line.name]
 
         def column(
-            heading: str, value: Callable[[Line], object], show: Callable[[Line], str | Text], meaning: str, drop: int
-        ) -> Column[Line]:
+            heading: str,
+            value: Callable[[TimedLine], object],
+            show: Callable[[TimedLine], str | Text],
+            meaning: str,
+            drop: int,
+        ) -> Column[TimedLine]:
             return Column("", value, heading, show, drop=0 if notes else drop, right=True, meaning=meaning)
 
-        def time(name: str, of: Callable[[Line], Measurement | None], meaning: str, drop: int) -> Column[Line]:
+        def time(
+            name: str, of: Callable[[TimedLine], Measurement | None], meaning: str, drop: int
+        ) -> Column[TimedLine]:
             unit = time_unit(_time_us(of(line)) for line in timed)
             show = partial(_time_text, of, unit)
             return column(f"{name} {unit.name}", lambda line: time_spread(of(line)), show, meaning, drop)
 
-        def count(heading: str, field: str, meaning: str) -> Column[Line]:
+        def count(heading: str, field: str, meaning: str) -> Column[TimedLine]:
             return Column("", lambda line: _known(line, field), heading, right=True, meaning=meaning)
 
         yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
@@ -266,16 +272,16 @@ class WorkloadView:
         if notes:
             yield Column("", _notes_text, "notes", fold=True)
 
-    def _rates(self, column: Callable[..., Column[Line]]) -> Iterator[Column[Line]]:
+    def _rates(self, column: Callable[..., Column[TimedLine]]) -> Iterator[Column[TimedLine]]:
         per = "time" if self.kernel_times is None else "kernel time"
 
-        def value(line: Line, field: str) -> float:
+        def value(line: TimedLine, field: str) -> float:
             row = line.row if self.kernel_times is None else line.kernel_time
             if row is None or row.timing is None or (field == "sol" and not line.row.role.does_the_work):
                 return math.nan
             return float(getattr(row.timing, field))
 
-        def rate(heading: str, field: str, text: Callable[[float], str], meaning: str, drop: int) -> Column[Line]:
+        def rate(heading: str, field: str, text: Callable[[float], str], meaning: str, drop: int) -> Column[TimedLine]:
             return column(heading, partial(value, field=field), lambda line: text(value(line, field)), meaning, drop)
 
         yield rate("GB/s", "bandwidth_gbs", number, f"the least traffic of the op / {per}", 4)
@@ -302,7 +308,7 @@ def _not_printed(lines: Sequence[Text], workload: Workload, printed: set[str]) -
     return new
 
 
-def _time_text(of: Callable[[Line], Measurement | None], unit: TimeUnit, line: Line) -> str:
+def _time_text(of: Callable[[TimedLine], Measurement | None], unit: TimeUnit, line: TimedLine) -> str:
     time = time_spread(of(line))
     return unit.text(time.estimate) + plus_minus(time.relative_half_width) if time else ""
 
@@ -325,75 +331,18 @@ def verdict_value(row: Measurement) -> Role | Verdict | None:
     return Verdict(row.versus.verdict) if row.versus and row.versus.verdict else None
 
 
-def _label(line: Line) -> str:
+def _label(line: TimedLine) -> str:
     return line.name or line.row.case.label
 
 
-def _clock(line: Line) -> float:
+def _clock(line: TimedLine) -> float:
     return line.row.timing.sm_mhz if line.row.timing else math.nan
 
 
-def _known(line: Line, field: str) -> int | None:
+def _known(line: TimedLine, field: str) -> int | None:
     count = getattr(line.row, field)
     return None if count < 0 else int(count)
 
 
-def _notes_text(line: Line) -> str:
+def _notes_text(line: TimedLine) -> str:
     return "" if line.name else "; ".join(notes_of(line.row))
-
-
-@dataclass(frozen=True)
-class _BuiltKernel:
-    """A variant, in one series, with its builds by architecture."""
-
-    name: str
-    builds: Mapping[str, BuildRow]
-
-    @property
-    def interpreter(self) -> Text:
-        verdict = next(iter(self.builds.values())).interpreter.partition(":")[0]
-        return Text(verdict, style="red" if verdict not in {"", "passed"} else "")
-
-
-def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> Iterator[Block]:
-    """Yields a row per variant and series, with its build per architecture; `printed` has reasons printed in full."""
-    grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
-    for build in builds:
-        grouped.setdefault((build.title, build.series), {})[build.arch] = build
-    several = len({series for _, series in grouped}) > 1
-    rows = [_BuiltKernel(f"{label} {series}" if several else label, each) for (label, series), each in grouped.items()]
-    yield ""
-    yield Note("GPU kernels: compiled here, not timed", "title")
-    yield Table(tuple(_build_columns(dict.fromkeys(build.arch for build in builds))), rows, gap=1)
-    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "legend")
-    for build in builds:
-        if build.serialized_because:
-            line = f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}"
-            yield Text(line, style="yellow")
-    yield from _build_failures(builds, printed)
-
-
-def _build_columns(archs: Collection[str]) -> Iterator[Column[_BuiltKernel]]:
-    yield Column("", lambda row: row.name, "\nkernel", fold=True)
-    for arch in archs:
-
-        def show(row: _BuiltKernel, name: str, arch: str = arch) -> Text:
-            build = row.builds.get(arch)
-            if build and build.status != "ok":
-                return Text("failed" if name == "registers" else "", style="red")
-            return Text(str(getattr(build, name)) if build else "")
-
-        counts = (f"{arch}\nregs", "registers"), ("\nspill", "spill_bytes"), ("\nsmem", "shared_bytes")
-        for drop, (heading, name) in enumerate((*counts, ("\nload", "load_bits"))):
-            yield Column("", lambda row: row, heading, partial(show, name=name), drop=drop, right=True)
-    yield Column("", lambda row: row, "in an\ninterpreter", lambda row: row.interpreter)
-
-
-def _build_failures(builds: Sequence[BuildRow], printed: Collection[str]) -> list[Text]:
-    """Returns each reason once, with its architectures; the compiler's excerpt unless already printed."""
-    archs: dict[tuple[str, str], dict[str, None]] = {}
-    for build in builds:
-        if build.status != "ok":
-            archs.setdefault((build.title, build.reason), {})[build.arch] = None
-    shown = {reason: reason.partition("\n")[0] if reason in printed else reason for _, reason in archs}
-    return [Text(f"  {title} {', '.join(on)}: {shown[reason]}", style="red") for (title, reason), on in archs.items()]
