@@ -4,14 +4,16 @@ import csv
 import io
 import json
 import shutil
-
 import pytest
-from faults import REPOSITORY, Gdnbench
-
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from faults import REPOSITORY
+from faults import Gdnbench
+from gdnbench.catalog.catalog import default_roots
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_builds
+from gdnbench.store.builds import read_builds
+
 
 pytestmark = pytest.mark.slow
 
@@ -225,7 +227,7 @@ def test_files_are_of_no_op_and_a_diff_is_of_the_kernels(bench, tmp_path):
 
 
 def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, runs):
-    done = bench("show", "gemm", "--suite", "grid", "--out", str(bench.results))
+    done = bench("show", runs["gemm"].info["run_id"], "--suite", "grid", "--out", str(bench.results))
     assert done.code == 2
     assert "gdnbench run --op gemm --suite grid measures them" in done.err
 
