@@ -4,22 +4,18 @@ import json
 import os
 import subprocess
 import sys
+
 import pytest
-from faults import REPOSITORY
-from faults import python_path
-from run_data import case
-from run_data import measured
-from run_data import store
+from faults import REPOSITORY, python_path
+from run_data import case, measured, store
+
 from gdnbench import __version__
-from gdnbench.errors import ExitCode
-from gdnbench.errors import MachineError
+from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.app import MOVED
-from gdnbench.verbs.base import GpuVerb
-from gdnbench.verbs.base import Listed
+from gdnbench.verbs.base import GpuVerb, Listed
 from gdnbench.verbs.moved import MOVED
-
 
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 

@@ -21,28 +21,24 @@ import tempfile
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+
 import golden
 import made
 import pytest
 import simulated_workers
-from committed import EVIDENCE
-from committed import ROOT
-from faults import ADVERSARIAL
-from faults import python_path
-from golden import FORMS
-from golden import TOOLS
+from committed import EVIDENCE, ROOT
+from faults import ADVERSARIAL, python_path
+from golden import FORMS, TOOLS
 from test_step import simulate as simulate_step
 from warm_processes import end_warm_parents
+
 from gdnbench.analyse.runs import load_stored_runs
-from gdnbench.doctor.software import Level
-from gdnbench.doctor.software import MachineCheck
+from gdnbench.doctor.check import Level, MachineCheck
+from gdnbench.doctor.software import Level, MachineCheck
+from gdnbench.profile.proton.trace import read_trace
 from gdnbench.profile.recording import read_trace
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import Listed
-from gdnbench.doctor.check import Level
-from gdnbench.doctor.check import MachineCheck
-from gdnbench.profile.proton.trace import read_trace
-
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))

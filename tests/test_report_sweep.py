@@ -3,44 +3,30 @@
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+
 import pytest
 from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
-from made import FAILED_POINTS
-from made import ODD
-from made import RACED
-from made import TWO
-from made import WIDE_HEADS
-from made import rivals
-from run_data import info
-from run_data import store
-from sweep_data import JOINT
-from sweep_data import KERNEL
-from sweep_data import LARGE
-from sweep_data import SMALL
-from sweep_data import point
-from sweep_data import store_sweep
-from sweep_data import sweep_of
-from gdnbench.catalog.catalog import default_roots
-from gdnbench.catalog.catalog import load_catalog
+from made import FAILED_POINTS, ODD, RACED, TWO, WIDE_HEADS, rivals
+from run_data import info, store
+from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.load import read_dispatch
-from gdnbench.errors import RunFormatError
-from gdnbench.errors import UsageError
+from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.measurement import Place
+from gdnbench.model.sweep import Place
 from gdnbench.model.workload import Shape
-from gdnbench.report.charts.sweep import best_at
-from gdnbench.report.charts.sweep import leading_params
+from gdnbench.report.charts.sweep import best_at, leading_params
+from gdnbench.report.sweep import print_sweep
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
+from gdnbench.store.sweep import read_sweep
 from gdnbench.store.tables import read_sweep
 from gdnbench.verbs.show_sweep import print_sweep
-from gdnbench.model.sweep import Place
-from gdnbench.report.sweep import print_sweep
-from gdnbench.store.sweep import read_sweep
-
 
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
 SEVERAL = RECORDED / "20261121-180544-h200-decode-sweep-joint"

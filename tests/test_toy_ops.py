@@ -4,16 +4,15 @@ import csv
 import io
 import json
 import shutil
+
 import pytest
-from faults import REPOSITORY
-from faults import Gdnbench
-from gdnbench.catalog.catalog import default_roots
-from gdnbench.catalog.catalog import load_catalog
+from faults import REPOSITORY, Gdnbench
+
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_builds
-from gdnbench.store.builds import read_builds
-
 
 pytestmark = pytest.mark.slow
 

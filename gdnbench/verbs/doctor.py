@@ -117,7 +117,7 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
     subject = choose_subject(card, axes=sizes(params["shape"]), **numbers)
     with watch(quiet=params["quiet"]) as observer:
         observer(NoteMade(_plan_line(subject)))
-        outcome = calibrate(subject, params["results"], observer)
+        outcome = calibrate(subject, Path(params["results"]), observer)
     if outcome.calibration:
         print_answer(_calibration(outcome.calibration, params["gpu"]), json=params["json"])
     if outcome.interrupted:

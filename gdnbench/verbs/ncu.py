@@ -169,7 +169,7 @@ def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> 
     task = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=params["seed"], launches=launches)
     nsys = params["nsys"] or find_nsys()
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):
-        report = place_asked(record_timeline(task, chosen, nsys, params["profiles"], limit_s=params["limit"]))
+        report = place_asked(record_timeline(task, chosen, nsys, Path(params["profiles"]), limit_s=params["limit"]))
     if params["json"]:
         print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
         return

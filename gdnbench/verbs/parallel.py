@@ -306,7 +306,7 @@ def run_parts(
     named: NamedTarget, verb: str, typed: Sequence[TypedOption], params: Mapping[str, Any], count: int
 ) -> ExitCode:
     """Runs the parts of `run` or `sweep` on a target at once, merges them and prints the run; returns its exit code."""
-    results: Path = params["results"]
+    results = Path(params["results"])
     seed = secrets.randbelow(2**31) if params["seed"] is None else params["seed"]
     shared = forwarded_args(typed, _OF_ALL)
     jobs = []

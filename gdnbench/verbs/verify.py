@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -161,7 +162,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
             gpu=chosen,
             gpu_asked=params["gpu"],
             step_limit_s=params["step_limit"],
-            results=params["results"],
+            results=Path(params["results"]),
             observer=observer,
         )
         readiness = check_kernel(load_catalog(), params["op"], name, terms)
