@@ -15,7 +15,6 @@ from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.app import MOVED
 from gdnbench.verbs.base import GpuVerb, Listed
-from gdnbench.verbs.moved import MOVED
 
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
 

@@ -33,9 +33,7 @@ from test_step import simulate as simulate_step
 from warm_processes import end_warm_parents
 
 from gdnbench.analyse.runs import load_stored_runs
-from gdnbench.doctor.check import Level, MachineCheck
 from gdnbench.doctor.software import Level, MachineCheck
-from gdnbench.profile.proton.trace import read_trace
 from gdnbench.profile.recording import read_trace
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import Listed

@@ -18,13 +18,10 @@ from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.measurement import Place
-from gdnbench.model.sweep import Place
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params
-from gdnbench.report.sweep import print_sweep
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
-from gdnbench.store.sweep import read_sweep
 from gdnbench.store.tables import read_sweep
 from gdnbench.verbs.show_sweep import print_sweep
 

@@ -9,7 +9,6 @@ import pytest
 from faults import REPOSITORY, Gdnbench
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.store.builds import read_builds
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_builds
