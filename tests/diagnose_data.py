@@ -13,6 +13,7 @@ from gdnbench.catalog.select import find_variant
 from gdnbench.diagnose.evidence import Evidence
 from gdnbench.diagnose.launch import RunTimes
 from gdnbench.inspect.compiled import Subject, build_subjects, gpu_size_of
+from gdnbench.process.events import ignore
 from gdnbench.profile.ncu.store import read_profiles
 from gdnbench.store.info import read_info, write_info
 
@@ -67,7 +68,7 @@ def _built(label, batch):
     entry, variant = find_variant(kernels(), "decode", label)
     workload = decode_at(B=batch)
     subject = Subject(label, entry, entry.at(variant, workload), workload)
-    [found] = build_subjects([subject], ["sm_90"], lambda arch: gpu_size_of(arch, ()), _Silent())
+    [found] = build_subjects([subject], ["sm_90"], lambda arch: gpu_size_of(arch, ()), ignore)
     return found
 
 
@@ -85,11 +86,3 @@ def in_order(evidence, label):
 def _evidence(label, workload, **known):
     entry, variant = find_variant(kernels(), "decode", label)
     return Evidence(kernels(), entry, entry.at(variant, workload), workload, **known)
-
-
-class _Silent:
-    def begin(self, *_):
-        pass
-
-    def advance(self, *_):
-        pass

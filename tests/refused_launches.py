@@ -63,14 +63,12 @@ class Refused:
         told: a word of why it is refused; empty for a good one.
         head: what stands before the function's name.
         is_triton: whether it is in Triton.
-        in_source: whether the source and the declaration alone tell.
     """
 
     declared: str
     told: str
     head: str = ""
     is_triton: bool = False
-    in_source: bool = True
 
 
 KERNELS = {
@@ -80,7 +78,7 @@ KERNELS = {
     "no-threads": Refused(ROWS + BLOCK % 0, "a block of 0 threads"),
     "shared": Refused(ROWS + BLOCK % 64 + "shared_bytes=lambda w, p: 300_000, ", "300,000 bytes of shared memory"),
     "bounds": Refused(ROWS + BLOCK % 256, "__launch_bounds__ are 128", "__launch_bounds__(AXIS_N / 2)"),
-    "bounds-macro": Refused(ROWS + BLOCK % 256, "__launch_bounds__ are 96", "BOUNDED", in_source=False),
+    "bounds-macro": Refused(ROWS + BLOCK % 256, "__launch_bounds__ are 96", "BOUNDED"),
     "cluster-large": Refused("grid=lambda w, p: (16,), " + BLOCK % 64, "a cluster of 16", "__cluster_dims__(16)"),
     "cluster-part": Refused("grid=lambda w, p: (w.M + 1,), " + BLOCK % 64, "no whole clusters", "__cluster_dims__(2)"),
     "triton-grid": Refused("grid=lambda w, p: (1, w.M << 15), ", "y takes 0 to 65,535", is_triton=True),

@@ -336,7 +336,7 @@ def test_a_run_without_a_baseline_asks_for_one(ask, asked, tmp_path):
         (("20261124-044459",), "is a step"),
         ((HOPPER, "--over", "decode-nope"), "the run has no times of decode-nope"),
         ((HOPPER, "--suite", "nope"), "decode has no suite nope"),
-        (("published/contest",), "no run"),
+        (("published/contest",), "not a run"),
         (("20271123",), "no run"),
         ((HOPPER, "--json", "--csv"), "--json and --csv are two formats"),
     ],

@@ -67,6 +67,11 @@ CHANGING = (
     (r'(?s)\n( *)"(machine|git|sources)": \{\n.*?\n\1\}', r'\n\1"\2": {}'),
 )
 """What differs from one day or machine to the next, and what stands for it."""
+BUILT = (
+    (r"/\.pytest_cache/d/gdnbench-\w+/builds/([^\s\",]+)-[0-9a-f]{16}\.cubin", r"/builds/\1.cubin"),
+    (r'(?<="code_bytes": )\d+', "1"),  # line tables hold the checkout's path
+)
+"""As before, of builds, which are kept by a hash of what builds them."""
 
 
 CHECKS = (
@@ -133,7 +138,7 @@ def go_to(place, home, monkeypatch, command):
     if place in {"early", "later", "written"} or "--dry-run" in command:
         monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
         (home / "cache" / "fatbin").mkdir(parents=True)
-    for module in ("machine.gpus", "diagnose.gather", "profile.process", "measure.opening"):
+    for module in ("machine.gpus", "diagnose.gather", "profile.process", "measure.start"):
         monkeypatch.setattr(f"gdnbench.{module}.list_gpus", tuple)
     if place == "simulated":
         simulated_workers.install(monkeypatch.setattr)
@@ -163,7 +168,7 @@ def run(home, command_line, monkeypatch, capsys):
     monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr("gdnbench.analyse.runs.load_stored_runs", read_once)
-    monkeypatch.setattr("gdnbench.profile.proton.recording.read_trace", read_trace_once)
+    monkeypatch.setattr("gdnbench.profile.recording.read_trace", read_trace_once)
 
     def call(place, command, form):
         furnish(home, place, form == "tool" or place == "written")
@@ -174,7 +179,7 @@ def run(home, command_line, monkeypatch, capsys):
         columns = form if form.isdigit() else "120"
         if words[0] in made.PRINTED:
             monkeypatch.setenv("COLUMNS", columns)
-            how = {"as_markdown": True} if form == "md" else {"json": form == "json", "csv": form == "csv"}
+            how = {"markdown": True} if form == "md" else {"json": form == "json", "csv": form == "csv"}
             made.PRINTED[words[0]](**how)
             code, (out, err) = 0, capsys.readouterr()
         else:
@@ -231,7 +236,7 @@ def settled(text, home, place):
     """The text without what differs from one day, machine or folder to the next."""
     for path, stand_in in ((str(home), "/tmp/golden-folder"), (str(ROOT), "/checkout")):
         text = text.replace(path, stand_in)
-    for pattern, stand_in in CHANGING if place in {"written", "simulated", "checked"} else ():
+    for pattern, stand_in in (*BUILT, *(CHANGING if place in {"written", "simulated", "checked"} else ())):
         text = re.sub(pattern, stand_in, text)
     return text
 

@@ -69,7 +69,7 @@ STORED = {
     "step": ("show", {"run": STEP, "shape": "B=1"}),
     "launches": ("show", {"run": LAUNCHES}),
     "compare": ("compare", {"sources": [RUN, H100_RUN], "filter": "label=decode-auto B=1", "fail_on": "slower:1%"}),
-    "lint": ("lint", {"kernel": "lint-c4-bad", "select": "C4"}),
+    "lint": ("lint", {"kernel": "decode-v1"}),
     "ncu": ("ncu", {"reports": REPORT}),
     "ncu-diff": ("ncu", {"reports": REPORT, "against": REPORTS[1]}),
 }

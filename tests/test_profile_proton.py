@@ -18,7 +18,6 @@ from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode, ProfilerError, ReportFormatError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.process.events import Observer
 from gdnbench.profile.collect import ScopeRequest, collect_scopes
 from gdnbench.profile.process import choose_case
 from gdnbench.profile.recording import kernel_durations_us, load_profile, read_recording
@@ -256,8 +255,10 @@ def collect(catalog, tmp_path, monkeypatch):
             return Completed(code, output)
 
         monkeypatch.setattr("gdnbench.profile.collect.run_worker", worker)
-        observer = Observer()
-        observer.note = notes.append
+
+        def observer(event):
+            notes.append(event.text)
+
         case = choose_case(catalog, label.partition("-")[0], label, axes=axes)
         [path] = collect_scopes(ScopeRequest(catalog, "auto", tmp_path, "", None, 0, 5.0), [case], observer)
         return path, launches, notes

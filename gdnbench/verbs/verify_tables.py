@@ -140,7 +140,7 @@ def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool)
     gate, number = (27, 8) if aligned else (0, 0)
     drop = 0 if aligned else 1
     columns: tuple[Column[_Worst], ...] = (
-        Column("", lambda row: f" {row.gate.gate:{gate}}", "gate", fold=True),
+        Column("", lambda row: f" {row.gate.gate:{gate}}", "gate"),
         Column("", lambda row: f"{row.gate.worst:{number}.3g}", "worst", right=True),
         Column("", lambda row: f"{f'of {row.gate.limit:g}':{number}}", "limit", drop=drop),
         Column("", lambda row: row.gate.passed, "verdict", _passed),
