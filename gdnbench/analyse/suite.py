@@ -280,22 +280,23 @@ def side_by_side(times_us: Mapping[str, FloatArray], bridge: str) -> dict[str, F
     """Moves the cases of a workload to the rounds in which most of them were timed, through `bridge`, timed beside all.
 
     `times_us` has the shape (rounds,) by case, microseconds, NaN where a round is missing. Cases that already share
-    rounds stay as they are, as does a case that shares none with the bridge.
+    rounds stay as they are, as does a case that shares none with the bridge. A case that shares rounds with every
+    other, as a floor that is timed in all processes does, tells nothing of which were timed together.
     """
     known = {name: np.isfinite(times) for name, times in times_us.items() if name != bridge}
-    if bridge not in times_us or not known:
+    apart = {name for name, mask in known.items() if not all((mask & other).any() for other in known.values())}
+    if bridge not in times_us or not apart:
         return dict(times_us)
-    beside = {name: [other for other in known if (known[other] & mask).any()] for name, mask in known.items()}
-    most = max(beside.values(), key=len)
-    if len(most) == len(known):
-        return dict(times_us)
+    most = max(({other for other in apart if (known[other] & known[name]).any()} for name in apart), key=len)
     rounds = np.logical_or.reduce([known[name] for name in most])
-    moved = {
-        name: times if name in most else move_rounds(times, times_us[bridge], rounds)
+    return {
+        name: times
+        if name in most
+        else move_rounds(times, times_us[bridge], rounds)
+        if name in apart
+        else np.where(rounds, times, np.nan)
         for name, times in times_us.items()
-        if name != bridge
     }
-    return {**times_us, **moved, bridge: np.where(rounds, times_us[bridge], np.nan)}
 
 
 def _side_by_side(times: _ByLabel, baseline: str) -> _ByLabel:
