@@ -22,7 +22,7 @@ HERE, THERE = np.arange(2 * EACH) < EACH, np.arange(2 * EACH) >= EACH
 
 
 def simulated(random, ratio=0.8):
-    """A compiled kernel, one with Python of its own, and baseline and floor beside both: processes and rounds add noise."""
+    """A compiled kernel, one with Python of its own, and baseline and floor beside both, all with noise."""
     drift = random.normal(0.0, 0.02, 2 * PROCESSES)[PROCESS] + random.normal(0.0, 0.01, 2 * EACH)
 
     def timed(time_us, rounds):
