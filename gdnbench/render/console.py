@@ -16,12 +16,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
 from rich.containers import Lines
 from rich.segment import Segment
 from rich.table import Table
@@ -33,7 +32,6 @@ from gdnbench.origin import on_option
 
 LONGEST_NAME = 19  # characters of a kernel's name that stay on one line before other columns are dropped
 _PART_OF_NAME = re.compile(r"(?<=[-_])(?=\w)|(?<=\w)(?=[/:])")  # where the next part of a name begins
-_UNLIMITED = 1000  # characters; wider than any table
 _PIPE_WIDTH = 160
 _FORMULA = re.compile(r"[=+\t]|-(?![\d.]+$)|@(?!!?U?P[\dT] )")  # as spreadsheets see one; `@P0` is a predicate of SASS
 
@@ -144,11 +142,6 @@ def plain_table(*, header: bool = True, gap: int = 2) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold", show_header=header)
 
 
-def fits(console: Console, table: Table) -> bool:
-    """Whether a table is no wider than the console."""
-    return console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum <= console.width
-
-
 class NameText(Text):
     """A name of a kernel or launch, which wraps between its parts, not inside a word."""
 
@@ -170,68 +163,6 @@ def _breaks(name: str, width: int) -> list[int]:
             begin = last
         last = end
     return found
-
-
-class FittedTable:
-    """A table that drops the columns `droppable`, in this order, on a narrow terminal, and says which.
-
-    Names in a first column that folds are folded between their parts; unknown headings are ignored.
-    """
-
-    def __init__(self, table: Table, droppable: Sequence[str]) -> None:
-        self._table = table
-        self._droppable = droppable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table, dropped = self._table, []
-        for heading in self._droppable:
-            if _table_width(console, options, table) <= options.max_width:
-                break
-            narrower = _without(table, heading)
-            if len(narrower.columns) < len(table.columns):
-                dropped.append(heading)
-            table = narrower
-        yield _with_whole_words(table)
-        if dropped:
-            yield Text(f"no room here for {', '.join(dropped)}", style="dim")
-
-
-def _table_width(console: Console, options: ConsoleOptions, table: Table) -> int:
-    """Returns the table's width; foldable names count as LONGEST_NAME at most."""
-    unlimited = options.update(width=_UNLIMITED)
-    names = table.columns[0]
-    longest = max((console.measure(cell, options=unlimited).maximum for cell in names.cells), default=0)
-    spared = max(0, longest - LONGEST_NAME) if names.overflow == "fold" else 0
-    return console.measure(table, options=unlimited).maximum - spared
-
-
-def _with_whole_words(table: Table) -> Table:
-    names = table.columns[0]
-    if names.overflow != "fold":
-        return table
-    first = copy(names)
-    first._cells = [_name_text(cell) if isinstance(cell, Text) else cell for cell in names._cells]
-    whole = copy(table)
-    whole.columns = [first, *table.columns[1:]]
-    return whole
-
-
-def _name_text(name: Text) -> NameText:
-    return NameText(name.plain, style=name.style, spans=list(name.spans))
-
-
-def _without(table: Table, heading: str) -> Table:
-    kept = [copy(column) for column in table.columns if _heading(column.header) != heading]
-    for place, column in enumerate(kept):
-        column._index = place  # Rich pads by it at the table's edge
-    narrower = copy(table)
-    narrower.columns = kept
-    return narrower
-
-
-def _heading(header: object) -> str:
-    text = header.plain if isinstance(header, Text) else str(header)
-    return " ".join(text.split()).replace(" /", "/")
 
 
 def check_output_file(path: Path, option: str, suffixes: Sequence[str], example: str) -> None:
