@@ -34,12 +34,12 @@ def source_lines(side: SourceComparison) -> list[str]:
 
 
 def _source(source: FigureSource) -> str:
-    told = [source.gpu or "GPU not told"]
+    message = [source.gpu or "GPU not told"]
     if source.kind is SourceKind.PUBLISHED:
-        told += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
+        message += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
     if source.kind is SourceKind.FOREIGN:
-        told.append("of another tool")
-    return f"{source.name} ({'; '.join(told)})"
+        message.append("of another tool")
+    return f"{source.name} ({'; '.join(message)})"
 
 
 def has_time(entry: GridEntry) -> bool:
@@ -117,20 +117,20 @@ def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> l
     """Returns in how many cases launch and latency, or traffic, are most of the time on both GPUs."""
     bounds = [expected.bound for expected in column.expected if expected]
     fixed = "latency is" if side.shown_clock is TimeKind.KERNEL else "launch and latency are"
-    told = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
+    message = {"latency": fixed, "bandwidth": "traffic at peak bandwidth is"}
     return [
         f"{heading}: {words} most of both times in {bounds.count(bound)} of {_cases(len(bounds))}"
-        for bound, words in told.items()
+        for bound, words in message.items()
         if bound in bounds
     ]
 
 
 def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
     """Returns reasons of the cases farthest from expectation; cases with the same reason share a line."""
-    told = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
-    told.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
+    message = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
+    message.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
     grouped: dict[str, list[str]] = {}
-    for row, expected in told:
+    for row, expected in message:
         grouped.setdefault(expected.reason, []).append(row_label(row))
     lines = [f"{heading}, {_some(labels)}: {reason}" for reason, labels in grouped.items()]
     more = len(lines) - MOST_REASONS
@@ -286,13 +286,13 @@ def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> st
 def _launches(effect: RunEffect) -> str:
     """Returns `+1.65 µs`, with the range over workloads if they differ."""
     # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
-    told = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
+    message = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
     by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}
     low, high = min(by_workload, key=by_workload.__getitem__), max(by_workload, key=by_workload.__getitem__)
     if by_workload[high] - by_workload[low] < _DISTINCT_US:
-        return told
+        return message
     ends = [f"{by_workload[place]:+.2f} at {workload_name(place)}" for place in (low, high)]
-    return f"{told} ({' to '.join(ends)})"
+    return f"{message} ({' to '.join(ends)})"
 
 
 def workload_name(place: object) -> str:

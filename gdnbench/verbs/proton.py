@@ -93,8 +93,10 @@ def proton(
     request = ScopeRequest(catalog, gpu, profiles, launch, launches, seed, limit)
     by_stamps = all([file.suffix == ".npz" for file in files] or map(request.is_cuda, cases))
     if not by_stamps and (launch or len(files or cases) > 1):
-        told = "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
-        raise UsageError(told, "name one Triton kernel, as in gdnbench proton decode-triton")
+        message = (
+            "--launch is for CUDA kernels" if launch else "several are for CUDA kernels and their .npz files alone"
+        )
+        raise UsageError(message, "name one Triton kernel, as in gdnbench proton decode-triton")
     if cases:
         with watch(quiet=quiet) as observer:
             files = collect_scopes(request, cases, observer)

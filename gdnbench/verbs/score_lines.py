@@ -59,15 +59,15 @@ def verdict_style(verdict: AnyVerdict) -> str:
 
 def verdict_line(score: Score) -> Text:
     """Returns `decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; else the reason."""
-    told = Text(f"{score.kernel} ", style="bold")
-    told.append(str(score.verdict), style=verdict_style(score.verdict))
+    message = Text(f"{score.kernel} ", style="bold")
+    message.append(str(score.verdict), style=verdict_style(score.verdict))
     if score.ratio is None:
-        return told.append(f": {score.reason.strip()}", style="not bold")
+        return message.append(f": {score.reason.strip()}", style="not bold")
     joint = {Verdict.SAME: " as", Verdict.UNCLEAR: " against"}.get(score.ratio.verdict, " than")
-    told.append(f"{joint} {score.against}: {_ratio(score.ratio)}", style="not bold")
+    message.append(f"{joint} {score.against}: {_ratio(score.ratio)}", style="not bold")
     if score.kernel_ratio:
-        told.append(f"; kernel alone {factor(score.kernel_ratio.speedup.estimate)}", style="not bold")
-    return told
+        message.append(f"; kernel alone {factor(score.kernel_ratio.speedup.estimate)}", style="not bold")
+    return message
 
 
 def _ratio(comparison: Comparison) -> str:
@@ -89,25 +89,25 @@ def _lines(score: Score) -> Iterator[Text]:
 
 
 def _times(score: WorkloadScore) -> str:
-    told = [str(score.workload)]
+    message = [str(score.workload)]
     if score.timing:
-        told.append(f"{time_text(score.timing.time_us)} µs")
+        message.append(f"{time_text(score.timing.time_us)} µs")
         if score.kernel:
-            told.append(f"kernel {time_text(score.kernel.time_us)} µs")
+            message.append(f"kernel {time_text(score.kernel.time_us)} µs")
         leading, by = (score.kernel, "by kernel times") if score.kernel else (score.timing, "launch on both sides")
         if leading.bound:
-            told.append(f"{percent(leading.sol)} of the bound ({leading.bound}), {by}")
-    return ", ".join(told)
+            message.append(f"{percent(leading.sol)} of the bound ({leading.bound}), {by}")
+    return ", ".join(message)
 
 
 def _code(score: Score) -> str:
     code = score.code
-    told = [
+    message = [
         (code.registers, "registers"),
         (code.spill_bytes, "B spilled"),
         (code.shared_bytes, "B of static shared memory"),
     ]
-    parts = [f"{count:,} {what}" for count, what in told if count is not None]
+    parts = [f"{count:,} {what}" for count, what in message if count is not None]
     if code.dependent_loads:
         parts.append(f"{plural(code.dependent_loads, 'trip')} to memory in a row")
     return ", ".join(parts)
@@ -173,14 +173,14 @@ def _result(turn: Turn) -> str:
         first = score.reason.strip().partition("\n")[0]
         return f"{_FOLDERS.sub('', first)[:_LONGEST_TEXT]}  {seconds}"
     interval = score.ratio.speedup
-    told = [f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"]
+    message = [f"{factor(interval.estimate)} ({interval.low:.3f} to {interval.high:.3f})"]
     if score.kernel_ratio:
-        told.append(f"kernel {factor(score.kernel_ratio.speedup.estimate)}")
+        message.append(f"kernel {factor(score.kernel_ratio.speedup.estimate)}")
     if score.code.registers is not None:
-        told.append(f"{score.code.registers} regs")
+        message.append(f"{score.code.registers} regs")
     if score.code.spill_bytes:
-        told.append(f"{score.code.spill_bytes} B spilled")
-    return "  ".join([*told, seconds])
+        message.append(f"{score.code.spill_bytes} B spilled")
+    return "  ".join([*message, seconds])
 
 
 def turn_json(turn: Turn) -> str:

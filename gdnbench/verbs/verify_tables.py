@@ -94,21 +94,21 @@ def _text(verdicts: Verification, width: int) -> Iterator[Block]:
 
 def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
     """Returns how many kernels passed and failed, each counted once, and the seed of the inputs."""
-    told: Counter[str] = Counter()
+    message: Counter[str] = Counter()
     for cases in by_label.values():
         statuses = {verdicts.checked[case.id].status for case in cases}
         interpreter = next((verdicts.interpreted[case.id] for case in cases if case.id in verdicts.interpreted), "")
         if any(status.is_failure for status in statuses):
-            told["failed"] += 1
+            message["failed"] += 1
         elif Status.OK in statuses and any(case.id in verdicts.compiled for case in cases):
-            told[f"passed at some workloads in {interpreter} and compiled only at others"] += 1
+            message[f"passed at some workloads in {interpreter} and compiled only at others"] += 1
         elif Status.OK in statuses:
-            told[f"passed in {interpreter}" if interpreter else f"passed on {verdicts.device}"] += 1
+            message[f"passed in {interpreter}" if interpreter else f"passed on {verdicts.device}"] += 1
         elif any(case.id in verdicts.compiled for case in cases):
-            told["compiled only"] += 1
+            message["compiled only"] += 1
         else:
-            told["not checked"] += 1
-    counts = ", ".join(f"{count} {how}" for how, count in told.items())
+            message["not checked"] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in message.items())
     return f"{plural(len(by_label), 'kernel')}: {counts}; seed {verdicts.seed}"
 
 
@@ -166,8 +166,8 @@ def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
     fails = [verdict for verdict in checked if verdict.status.is_failure]
     if not fails or any(verdict.contest_error is None for verdict in fails) or max(errors) > 1:
         return []
-    told = f"within the FlashInfer contest's tolerance of {CONTEST_TOLERANCE:g}: {max(errors):.2g} of it at most"
-    return [Text(told, style="yellow")]
+    message = f"within the FlashInfer contest's tolerance of {CONTEST_TOLERANCE:g}: {max(errors):.2g} of it at most"
+    return [Text(message, style="yellow")]
 
 
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
@@ -187,12 +187,12 @@ def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
 def _reason(alike: Sequence[Case], verdicts: Verification) -> Text:
     first, *others = alike
     verdict = verdicts.checked[first.id]
-    told = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
+    message = verdict.reason if first.id in verdicts.compiled else f"{verdict.status}: {verdict.reason}"
     if verdict.status.exit_code is ExitCode.WRONG_NUMBERS:
-        told = f"{told}, at {first.workload}"
-        told += (
+        message = f"{message}, at {first.workload}"
+        message += (
             f"; also wrong at {others[0].workload.spec.x}={','.join(case.workload.x_value for case in others)}"
             if others
             else ""
         )
-    return Text(told, style="red" if verdict.status.is_failure else "dim")
+    return Text(message, style="red" if verdict.status.is_failure else "dim")

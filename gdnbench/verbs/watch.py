@@ -177,8 +177,8 @@ class _Loop:
             with self.keys.given_back():
                 subprocess.run([*shlex.split(editor), f"+{line}", str(file)], check=False)
         except (OSError, ValueError) as error:  # not there, or quotes that do not end
-            told = error.strerror if isinstance(error, OSError) else error
-            self.console.print(f"{editor}: {told}; set VISUAL or EDITOR to an editor", markup=False)
+            message = error.strerror if isinstance(error, OSError) else error
+            self.console.print(f"{editor}: {message}; set VISUAL or EDITOR to an editor", markup=False)
 
     def _explain(self) -> None:
         """The last score in full."""

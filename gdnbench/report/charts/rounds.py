@@ -39,8 +39,8 @@ def show(view: ChartView, console: Console) -> None:
         rows = _deviations(view, workload)
         reach = _reach(rows)
         named = NamedRows.of(console, [row.case.label for row, _ in rows], _NUMBERS + _FEWEST_BLOCKS)
-        told = f"time by round, {workload}; heights from {-reach:.2g} % to +{reach:.2g} % of the median"
-        console.print(Text(told, style="bold"))
+        message = f"time by round, {workload}; heights from {-reach:.2g} % to +{reach:.2g} % of the median"
+        console.print(Text(message, style="bold"))
         for row, percents in rows:
             most = max(_FEWEST_BLOCKS, named.room - _NUMBERS)
             heights = blocks(_thinned(percents, most), -reach, reach)
@@ -89,10 +89,10 @@ def _panel(workload: Workload, rows: Deviations) -> alt.LayerChart:
             x=alt.value(STRIP_WIDTH + 4), text=alt.Text(field="text", type="nominal")
         ),
     ]
-    told = f"deviation from the kernel's median, in each strip from -{reach:.2g} % to +{reach:.2g} %"
+    message = f"deviation from the kernel's median, in each strip from -{reach:.2g} % to +{reach:.2g} %"
     if any(np.nanmax(np.abs(percents)) > reach for _, percents in rows):
-        told += "; rounds beyond lie on its edge"
-    title = theme.panel_title(f"time by round, {workload}", told)
+        message += "; rounds beyond lie on its edge"
+    title = theme.panel_title(f"time by round, {workload}", message)
     return strips([row for row, _ in rows], layers, title)
 
 

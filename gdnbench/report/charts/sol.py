@@ -74,15 +74,15 @@ def show(view: ChartView, console: Console) -> None:
     """Prints a bar per kernel."""
     for workload in view.workloads:
         shares = _shares(view, workload)
-        told = {row.case.label: f" {share:6.1%}  {time_us(row):.3f} µs" for row, share in shares}
-        numbers = max(map(len, told.values()))
-        named = NamedRows.of(console, list(told), _SHORTEST_BAR + numbers)
+        message = {row.case.label: f" {share:6.1%}  {time_us(row):.3f} µs" for row, share in shares}
+        numbers = max(map(len, message.values()))
+        named = NamedRows.of(console, list(message), _SHORTEST_BAR + numbers)
         whole = max(1, min(_LONGEST_BAR, named.room - numbers))
         console.print(Text(f"share of the bound, {_kind(shares)}, {workload}", style="bold"))
         for row, share in shares:
             bar = "█" * round(whole * min(share, 1.0))
             style = "dim" if row.role is Role.FLOOR else "bold" if row.role is Role.BASELINE else "cyan"
-            text = told[row.case.label]
+            text = message[row.case.label]
             named.print(Text(f"{bar:{whole}}", style=style).append(text, style="default"), row.case.label)
 
 

@@ -194,8 +194,8 @@ def _print_lines(
             percents: dict[float, float] = {
                 place: 100 * best[value,].slower_by for place, value in enumerate(values) if (value,) in best
             }
-            told = {place: f"{percent:.1f}" for place, percent in percents.items()}
-            chart.line(percents, name=str(plateau.workload), values=told)
+            message = {place: f"{percent:.1f}" for place, percent in percents.items()}
+            chart.line(percents, name=str(plateau.workload), values=message)
         chart.x_axis({place: str(value) for place, value in enumerate(values)}, name=name)
 
 

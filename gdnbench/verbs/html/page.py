@@ -105,8 +105,8 @@ def _subtitle(runs: Sequence[ReportedRun]) -> str:
     when = stamps[0] if stamps[0] == stamps[-1] else f"{stamps[0]} to {stamps[-1]}"
     swept = sum(run.sweep is not None for run in runs)
     counts = [(len(runs) - swept, "run"), (swept, "sweep")]
-    told = " and ".join(plural(count, name) for count, name in counts if count)
-    return f"{told}, measured {when}"
+    message = " and ".join(plural(count, name) for count, name in counts if count)
+    return f"{message}, measured {when}"
 
 
 def _when(timestamp: str) -> str:
@@ -128,12 +128,12 @@ def _warnings(run: ReportedRun) -> list[str]:
 
 def _not_measured(rows: Sequence[Measurement]) -> list[str]:
     """Returns the kernels that lack a time they should have, with the number of workloads unless it is all."""
-    told = []
+    message = []
     for label in sorted({row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}):
         own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
         count = sum(row.status.is_failure for row in own)
-        told.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
-    return told
+        message.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
+    return message
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:

@@ -112,12 +112,12 @@ def _chart(sweep: Sweep, plateau: Plateau, name: str) -> HtmlChart | None:
         return None
     chart, height, note = found
     is_heat_map = len(varied(sweep.axes[plateau.kernel])) > 1
-    told = f"{plateau.kernel} at {plateau.workload}: percent slower than the best point, by params"
+    message = f"{plateau.kernel} at {plateau.workload}: percent slower than the best point, by params"
     return HtmlChart(
         id=name,
         title=f"Slower than the best{', %' if is_heat_map else ''}",
         note=f"Each cell is the {note}." if note else "",
-        spec=page_spec(chart, height, told),
+        spec=page_spec(chart, height, message),
         height=height,
     )
 
