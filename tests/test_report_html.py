@@ -22,7 +22,7 @@ from gdnbench.report.charts.sol import page_bars, sol_chart
 from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.store.measurements import read_measurements
 from gdnbench.verbs.html import report as report_module
-from gdnbench.verbs.html.report import inline_json, write_report
+from gdnbench.verbs.html.report import fastest_of, inline_json, read_stored, write_report
 from gdnbench.verbs.html.run_section import times_charts
 
 RECORDED = Path(__file__).parent / "data" / "ncu"
@@ -236,3 +236,10 @@ def test_lists_of_one_sum_are_not_points_of_one_chart():
     (points,) = chart.spec["datasets"].values()
     assert sorted(point["at"] for point in points if point["kernel"] == "prefill-v4") == ["1024", "64", "8192"]
     assert chart.title == "Time against sum of lengths, qk4_v8 lengths=N forgetful"
+
+
+def test_the_fastest_is_found_among_kernels_that_were_timed_in_different_processes():
+    """FlashInfer, whose kernels run Python of their own, shares no round with decode-auto, and FLA some with either."""
+    run = read_stored(RESULTS / "20261126-092952-h200-decode-hopper-large")
+    fastest = [fastest_of(run.info, run.at(workload), run.rounds) for workload in run.workloads]
+    assert [(each.row.case.label, each.peers) for each in fastest] == [("decode-auto", ())] * 3

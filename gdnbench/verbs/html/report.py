@@ -262,14 +262,20 @@ class FastestKernel:
 
 
 def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """Returns the fastest row except floors, by the rounds that all share, or None without a time."""
+    """Returns the fastest row except floors, by the rounds that all share, or None without a time.
+
+    Kernels that were timed in different processes share the rounds to which the baseline moves them.
+    """
+    from gdnbench.analyse.suite import side_by_side
     from gdnbench.stats.interval import Verdict
     from gdnbench.stats.multiple import compare_with_best
 
     racing = {row.case.id: row for row in timed(rows) if row.role.does_the_work}
     if not racing:
         return None
-    known = {name: rounds[name] for name in racing if name in rounds}
+    bridge = next((row.case.id for row in rows if row.role is Role.BASELINE), "")
+    shared = side_by_side({row.case.id: rounds[row.case.id] for row in rows if row.case.id in rounds}, bridge)
+    known = {name: shared[name] for name in racing if name in shared}
     if len(known) < len(racing) or len(known) < 2:
         return FastestKernel(row=next(iter(racing.values())), peers=())
     try:
