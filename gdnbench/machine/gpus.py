@@ -6,7 +6,6 @@ values are in `gpus.toml`, each with its source.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tomllib
@@ -245,9 +244,9 @@ class GpuSpec:
     sources: Mapping[str, str] = field(hash=False)
 
     def most_tflops(self, precision: Precision) -> float:
-        """Returns the TFLOP/s of a precision at `boost_mhz`, which no kernel can exceed; NaN if the GPU lacks it."""
+        """Returns the TFLOP/s of a precision at `boost_mhz`, which no kernel can exceed."""
         rated_mhz = self.boost_mhz if precision in {"fp64", "fp32"} else self.tensor_mhz
-        return self.peak_tflops.get(precision, math.nan) * self.boost_mhz / rated_mhz
+        return self.peak_tflops[precision] * self.boost_mhz / rated_mhz
 
 
 def spec_of(slug: str) -> GpuSpec | None:

@@ -61,9 +61,10 @@ def fields(keys: Sequence[str], value: object) -> dict[str, object]:
         return {name: plain(each) for name, each in value.items()}
     if len(keys) == 1:
         return {keys[0]: plain(value)}
-    ends = dict.fromkeys(("estimate", "low", "high")) if value is None else None
-    parts = ends or {name: getattr(value, name) for name in ("estimate", "low", "high")}
-    return dict(zip(keys, parts.values(), strict=True))
+    if value is None:
+        return dict.fromkeys(keys)
+    assert is_interval(value)
+    return dict(zip(keys, (value.estimate, value.low, value.high), strict=True))
 
 
 def plain(value: object) -> object:

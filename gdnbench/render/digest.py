@@ -31,10 +31,10 @@ class Digest:
     more: str = ""
 
 
-def fit(told: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
+def fit(head: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Returns a call's result of at most `LIMIT_BYTES`; its field `cut` says what was left out, and how to get it."""
     warned = list(dict.fromkeys([*digest.fields.get("warnings", ()), *warnings]))[:_MOST_WARNINGS]
-    fields = {**told, **digest.fields, **({"warnings": warned} if warned else {})}
+    fields = {**head, **digest.fields, **({"warnings": warned} if warned else {})}
     document: dict[str, Any] = {name: _plain(value) for name, value in fields.items()}
     rows = document.get(digest.rows)
     if isinstance(rows, list):

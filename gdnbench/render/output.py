@@ -18,11 +18,9 @@ def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markd
     if json:
         print_json(answer.document() if answer.document else _document(answer.tables))
     elif csv:
-        records = [record for table in answer.tables for record in table.records("csv")]
-        print_csv(answer.records() if answer.records else records)
+        print_csv(answer.records() if answer.records else _records(answer.tables))
     elif markdown:
-        tables = ("\n".join(markdown_table(table)) for table in answer.tables)
-        print_text(answer.markdown() if answer.markdown else "\n\n".join(tables))
+        print_text(answer.markdown() if answer.markdown else _markdown(answer.tables))
     else:
         console = data_console()
         for block in answer.text(console.width) if answer.text else answer.tables:
@@ -55,6 +53,14 @@ def print_written(
 
 def _document(tables: Sequence[Table[Any]]) -> object:
     return tables[0].document if len(tables) == 1 else [table.document for table in tables]
+
+
+def _records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
+    return [record for table in tables for record in table.records("csv")]
+
+
+def _markdown(tables: Sequence[Table[Any]]) -> str:
+    return "\n\n".join("\n".join(markdown_table(table)) for table in tables)
 
 
 def print_block(console: Console, block: Block) -> None:

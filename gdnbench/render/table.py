@@ -177,13 +177,12 @@ def titled_table(
     def cell(place: int) -> Callable[[TitledRow], Cell]:
         return lambda row: row[1][place] if place < len(row[1]) else ""
 
-    titles: Column[TitledRow] = Column("", lambda row: row, " " * least, lambda row: row[0], fold=folds_titles)
+    titles: Column[TitledRow] = Column("", lambda row: row[0], " " * least, fold=folds_titles)
     columns = [
         Column(
             "",
             cell(place),
             head,
-            cell(place),
             right=bool(head.strip()),
             fold=place < fold,
             most=most if place < fold else 0,
@@ -192,11 +191,7 @@ def titled_table(
         )
         for place, head in enumerate(headings)
     ]
-    return Table(
-        [titles, *columns],
-        rows,
-        style=lambda row: "" if row[1] else "bold",
-    )
+    return Table([titles, *columns], rows, style=lambda row: "" if row[1] else "bold")
 
 
 Block = Table[Any] | Note | RenderableType | Callable[[Console], None]

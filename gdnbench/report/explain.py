@@ -125,7 +125,7 @@ def _launch_times(evidence: Evidence, room: int) -> Iterator[Block]:
     rows = [(name, time_text(times.times_us[name]), f"{times.share(name):.0%}") for name in names]
     rows.append(("sum", time_text(times.total_us), ""))
     columns: list[Column[tuple[str, str, str]]] = [
-        Column("", lambda row: row, "launch", lambda row: Text(row[0], style="dim" if row is rows[-1] else "")),
+        Column("", lambda row: Text(row[0], style="dim" if row is rows[-1] else ""), "launch"),
         Column("", lambda row: row[1], "µs", right=True),
         Column("", lambda row: row[2], "share", right=True),
     ]

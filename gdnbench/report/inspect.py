@@ -176,14 +176,14 @@ def _limits(outcome: BuildOutcome) -> str:
 
 
 _SUMMARY: Sequence[Column[BuildOutcome]] = [
-    Column("", lambda each: each, "kernel", lambda each: each.subject.title, fold=True, bottom=True),
+    Column("", lambda each: each.subject.title, "kernel", fold=True, bottom=True),
     _number("regs", lambda each: each.resources.registers),
     _number("spill", lambda each: each.resources.spill_bytes),
     _number("smem", lambda each: each.shared_bytes, drop=2),
     _number("threads\n/block", lambda each: each.threads, drop=4),
     _number("blocks\n/SM", lambda each: each.occupancy.blocks, drop=5, bad=lambda blocks: not blocks),
     _number("occ\n%", lambda each: round(each.occupancy.percent), drop=1),
-    Column("", lambda each: each, "limited by", _limits, drop=7, fold=True),
+    Column("", _limits, "limited by", drop=7, fold=True),
     _number("waves", lambda each: each.waves, drop=3),
     _number("instr", lambda each: each.mix.instructions, drop=6),
     _number("trips", lambda each: each.milestones.dependent_loads),

@@ -309,16 +309,6 @@ class LaunchWay(StrEnum):
     GRAPH = "graph"
 
 
-MEANING = {
-    LaunchWay.TRITON: "Triton's launcher, of a kernel that is compiled already",
-    LaunchWay.TORCH: "a torch operation on one number (fill_): the runtime, through torch; it has arguments of its own",
-    LaunchWay.CUDA_CORE: "cuda.core.launch from Python",
-    LaunchWay.DRIVER: "cuLaunchKernel from Python, by cuda.bindings, its arguments prepared beforehand",
-    LaunchWay.C_LOOP: "cuLaunchKernel from a C loop",
-    LaunchWay.C_LOOP_EX: "cuLaunchKernelEx from a C loop, with the attribute of programmatic dependent launch",
-    LaunchWay.GRAPH: "the replay of a CUDA graph of all launches",
-}
-
 ARGUMENTS = (10, 30)
 LAUNCHES = 200
 """Number of launches in a sample."""

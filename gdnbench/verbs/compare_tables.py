@@ -71,7 +71,7 @@ def _text(side: SourceComparison, width: int) -> Iterator[Block]:
     yield from (Note(line, "title") for line in source_lines(side))
     yield from (Note(warning, "warning") for warning in side.warnings)
     everything = range(len(side.columns))
-    if len(everything) == 1 or TextTable(_table(side, _all_rows(side), everything)).width <= width:
+    if len(everything) == 1 or _width(side, everything) <= width:
         yield from _sections(side, everything)
     else:
         for column in everything:
@@ -83,22 +83,23 @@ def _text(side: SourceComparison, width: int) -> Iterator[Block]:
     yield Note("\n".join(legend(side)), "legend")
 
 
+def _width(side: SourceComparison, columns: Sequence[int]) -> int:
+    return TextTable(Table(_columns(side, columns, hidden=_hidden(side)), _all_rows(side))).width
+
+
 def _sections(side: SourceComparison, columns: Sequence[int]) -> Iterator[Block]:
     """Yields a table per workload, if that is one of several keys, and the means below; else one table of all rows."""
     grouped = _by_workload(side)
-    if len(grouped) < 2:
-        for title, rows in grouped:
-            yield ""
-            yield Table(_columns(side, columns, hidden=_hidden(side)), [*rows, None], title=title)
-        return
+    shown = _columns(side, columns, hidden=_hidden(side))
     for title, rows in grouped:
         yield ""
-        yield Table(_columns(side, columns, hidden=_GROUPED), rows, title=title)
-    yield ""
-    for column in columns:
-        if mean := side.columns[column].mean:
-            pair = f"{side.headings[column + 1]} against {side.headings[0]}"
-            yield Note(f"geomean of {mean.cases} cases, {pair}: {_mean_text(side.columns[column])}", "title")
+        yield Table(shown, [*rows, None] if len(grouped) == 1 else rows, title=title)
+    if len(grouped) > 1:
+        yield ""
+        for column in columns:
+            if mean := side.columns[column].mean:
+                pair = f"{side.headings[column + 1]} against {side.headings[0]}"
+                yield Note(f"geomean of {mean.cases} cases, {pair}: {_mean_text(side.columns[column])}", "title")
 
 
 def _by_workload(side: SourceComparison) -> list[tuple[str, list[_Row]]]:
@@ -117,10 +118,6 @@ def _hidden(side: SourceComparison) -> str:
 
 def _all_rows(side: SourceComparison) -> list[_Row]:
     return list(enumerate(side.grid.rows))
-
-
-def _table(side: SourceComparison, rows: Sequence[_Row], columns: Sequence[int]) -> Table[_Row]:
-    return Table(_columns(side, columns, hidden=_hidden(side)), rows)
 
 
 def _columns(side: SourceComparison, columns: Sequence[int], *, hidden: str = "") -> list[Column[_Row]]:
@@ -142,7 +139,7 @@ def _name(side: SourceComparison, place: int, *, is_first: bool) -> Column[_Row]
 
 
 def _shown(heading: str, show: Callable[[_Row], Text], *, drop: int = 0, right: bool = True) -> Column[_Row]:
-    return Column("", lambda row: row, heading, show, drop=drop, right=right, fold=True)
+    return Column("", show, heading, drop=drop, right=right, fold=True)
 
 
 def _shown_keys(side: SourceComparison) -> list[int]:

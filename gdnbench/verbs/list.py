@@ -222,9 +222,9 @@ def _legend(kernels: KernelList) -> str:
 
 def _long_table(kernels: KernelList) -> Table[CatalogEntry | Broken]:
     columns: list[Column[CatalogEntry | Broken]] = [
-        Column("", lambda row: row, "kernel", _name, fold=True),
+        Column("", _name, "kernel", fold=True),
         Column("", lambda row: "" if isinstance(row, Broken) else row.kernel.language, "language"),
-        Column("", lambda row: row, "what", lambda row: _what(row, kernels), fold=True),
+        Column("", lambda row: _what(row, kernels), "what", fold=True),
     ]
     return Table(columns, [*kernels.entries, *kernels.broken])
 

@@ -24,7 +24,8 @@ from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row
 from gdnbench.store.schema import LargestErrorDocument
 from gdnbench.store.tables import BuildRow, build_row
-from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell, speedup_text
+from gdnbench.verbs.measured_columns import ratio_text
+from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by clocks other than the run's own timer."""
@@ -106,10 +107,12 @@ def clock_blocks(info: RunInfo, measurements: Sequence[Measurement], clocks: Clo
     timed.sort(key=lambda row: row.timing.time_us if row.timing else math.inf)
     gaps = gaps_of(measurements, clocks)
     yield ""
-    table = Table(tuple(_columns(info, clocks, gaps, roomy=True)), timed)
-    if TextTable(table).width > width:
-        table = Table(tuple(_columns(info, clocks, gaps, roomy=False)), timed, gap=1)
-    yield table
+
+    def table(*, roomy: bool) -> TextTable:
+        return TextTable(Table(tuple(_columns(info, clocks, gaps, roomy=roomy)), timed, gap=2 if roomy else 1))
+
+    whole = table(roomy=True)
+    yield whole if whole.width <= width else table(roomy=False)
     if gaps and not any(row.is_empty_floor and row.case.id in gaps for row in timed):
         yield Text("no split of the gap: the empty floor is not in this run", style="yellow")
     yield from (Text(_contradiction(*pair), style="yellow") for pair in contradictions(timed, clocks))
@@ -122,10 +125,10 @@ def _columns(
     """Yields the columns; unless `roomy`, without NVBench's intervals, which the table above has."""
 
     def column(heading: str, show: Callable[[Measurement], str], drop: int = 0) -> Column[Measurement]:
-        return Column("", lambda row: row, heading, show, drop=drop, right=True)
+        return Column("", show, heading, drop=drop, right=True)
 
     compares = "processes" in info.settings and any(row.versus for rows in clocks.values() for row in rows)
-    yield Column("", lambda row: row, "µs", name_cell, fold=True)
+    yield Column("", name_cell, "µs", fold=True)
     yield column("NVBench", partial(_time, interval=roomy))
     for clock, rows in clocks.items():
         by_id = {row.case.id: row for row in rows}
@@ -150,9 +153,7 @@ def _clock_time(by_id: Mapping[str, Measurement], row: Measurement) -> str:
 
 def _versus(by_id: Mapping[str, Measurement], row: Measurement) -> str:
     other = by_id.get(row.case.id)
-    return (
-        "1" if other and other.role is Role.BASELINE else speedup_text(other.versus) if other and other.versus else ""
-    )
+    return ratio_text(other) if other else ""
 
 
 def _time(row: Measurement, *, interval: bool) -> str:

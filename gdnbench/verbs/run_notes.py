@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from gdnbench.analyse.suite import SuiteResult, SuiteRow
-from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement, Versus
+from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
-from gdnbench.render.codec import NAME_STYLE, StoredInterval, verdict_cell
+from gdnbench.render.codec import NAME_STYLE, verdict_cell
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
 from gdnbench.store.calibration import in_words
 from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import RunInfo
+from gdnbench.verbs.measured_columns import speedup_text
 from gdnbench.wording import first_of, plural
 
 
@@ -117,35 +117,6 @@ def name_cell(row: Measurement, *, broken: bool = False) -> Text:
     return Text(label, style="bold" if row.role is Role.BASELINE else "" if row.role.does_the_work else "dim")
 
 
-KERNEL_MEANING = "first block's start to last block's end (CUPTI), and its interval"
-STREAM_MEANING = "median over rounds, and its interval; launch included"
-
-
-def bound_meaning(bound: str, *, by_kernel: bool) -> str:
-    """Returns the meaning of the heading `of bound`."""
-    return f"time of the {bound} / {'kernel time' if by_kernel else 'time, the launch in both'}"
-
-
-def time_spread(row: Measurement | None) -> StoredInterval | None:
-    """Returns a time with its interval, in µs; None without a time."""
-    timing = row.timing if row else None
-    return StoredInterval(timing.time_us, timing.time_lo_us, timing.time_hi_us) if timing else None
-
-
-def ratio_value(row: Measurement) -> StoredInterval | float | None:
-    """Returns the ratio to the baseline with its interval; 1 for the baseline, None for a row without one."""
-    if row.role is Role.BASELINE:
-        return 1.0
-    return StoredInterval(row.versus.speedup, row.versus.low, row.versus.high) if row.versus else None
-
-
-def speedup_text(versus: Versus) -> str:
-    """Formats a speedup over the baseline with half of its interval: `1.159x ±0.17%`."""
-    if not math.isfinite(versus.high):
-        return factor(versus.speedup)
-    return factor(versus.speedup) + plus_minus(relative_half_width(versus.speedup, versus.low, versus.high))
-
-
 def notes_of(row: Measurement) -> list[str]:
     """Returns what qualifies a row: warnings, launches, spills, and how many rounds an UNCLEAR verdict needs."""
     notes = [row.case.variant.in_full] if row.case.variant.is_picked else []
@@ -196,9 +167,9 @@ def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
     unit = time_unit(row.time_us for row in result.rows)
     columns: list[Column[SuiteRow]] = [
         Column("", lambda row: row.label, "kernel", style=NAME_STYLE, fold=True),
-        Column("", lambda row: row, f"mean {unit.name}", lambda row: unit.text(row.time_us), right=True),
-        Column("", lambda row: row, f"vs {_reference(result, op)}", lambda row: _cells(row)[0], right=True, fold=True),
-        Column("", lambda row: row, "verdict", lambda row: _cells(row)[1]),
+        Column("", lambda row: unit.text(row.time_us), f"mean {unit.name}", right=True),
+        Column("", lambda row: _cells(row)[0], f"vs {_reference(result, op)}", right=True, fold=True),
+        Column("", lambda row: _cells(row)[1], "verdict"),
     ]
     if result.profiles:
         columns.append(Column("", lambda row: row.profile if row.comparison else "", "inputs"))

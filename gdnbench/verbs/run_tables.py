@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,27 +14,31 @@ from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.model.case import explain_short_lists
+from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.origin import place_asked
-from gdnbench.render.codec import verdict_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
-from gdnbench.render.units import TimeUnit, flops_bind, number, plus_minus, tflops_text, time_unit, traffic
-from gdnbench.stats.interval import Verdict
+from gdnbench.render.units import flops_bind, number, tflops_text, traffic
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.tables import BuildRow, read_builds
-from gdnbench.verbs.build_tables import build_blocks
+from gdnbench.verbs.measured_columns import (
+    KERNEL_MEANING,
+    bound_column,
+    bound_meaning,
+    count_column,
+    ratio_column,
+    time_column,
+    verdict_column,
+)
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, flat_rows, has_times, run_document, suite_rows
 from gdnbench.verbs.run_notes import (
-    KERNEL_MEANING,
-    STREAM_MEANING,
     baseline_name,
-    bound_meaning,
     control_lines,
     failure_lines,
     headline,
@@ -43,10 +47,7 @@ from gdnbench.verbs.run_notes import (
     name_cell,
     next_words,
     notes_of,
-    ratio_value,
-    speedup_text,
     suite_blocks,
-    time_spread,
 )
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
@@ -209,12 +210,13 @@ class WorkloadView:
         timed = [line.row for line in lines if not line.name]
         has_kernel_times = any(line.kernel_time for line in lines)
         beside = width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if has_kernel_times else 0)
-        make = partial(self.columns, lines, notes=beside)
-        table = Table(tuple(make()), lines, style=lambda line: "dim" if line.name else "")
-        # If the table has a column of notes, that column is folded.
-        if not beside and TextTable(table).width > width:
-            table = Table(tuple(make(broken=True)), lines, style=table.style)
-        yield table
+
+        def table(*, broken: bool) -> TextTable:
+            columns = tuple(self.columns(lines, notes=beside, broken=broken))
+            return TextTable(Table(columns, lines, style=lambda line: "dim" if line.name else ""))
+
+        whole = table(broken=False)  # if it has a column of notes, that column is folded
+        yield whole if beside or whole.width <= width else table(broken=True)
         if not beside:
             noted = ((row, notes_of(row)) for row in timed)
             yield from (Note(f"  {row.case.label}: {'; '.join(notes)}", "legend") for row, notes in noted if notes)
@@ -229,66 +231,47 @@ class WorkloadView:
         info, by_kernel = self.info, self.kernel_times is not None
         timed = [line for line in lines if not line.name]
 
-        def column(
-            heading: str,
-            value: Callable[[TimedLine], object],
-            show: Callable[[TimedLine], str | Text],
-            meaning: str,
-            drop: int,
-        ) -> Column[TimedLine]:
-            return Column("", value, heading, show, drop=0 if notes else drop, right=True, meaning=meaning)
-
-        def time(
-            name: str, of: Callable[[TimedLine], Measurement | None], meaning: str, drop: int
-        ) -> Column[TimedLine]:
-            unit = time_unit(_time_us(of(line)) for line in timed)
-            show = partial(_time_text, of, unit)
-            return column(f"{name} {unit.name}", lambda line: time_spread(of(line)), show, meaning, drop)
-
-        def count(heading: str, field: str, meaning: str) -> Column[TimedLine]:
-            return Column("", lambda line: _known(line, field), heading, right=True, meaning=meaning)
+        def rank(drop: int) -> int:
+            return 0 if notes else drop
 
         yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
         if by_kernel:
-            yield time("kernel", lambda line: line.kernel_time, KERNEL_MEANING, 0)
+            yield time_column("kernel", timed, lambda line: line.kernel_time, KERNEL_MEANING)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield time(stream, lambda line: line.row, STREAM_MEANING, 5 if by_kernel else 0)
+        yield time_column(stream, timed, lambda line: line.row, drop=rank(5) if by_kernel else 0)
         if info.on_gpu:
-            yield from self._rates(column)
+            yield from self._rates(rank)
         versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
-        meaning = "baseline time / time; above 1 is faster"
-        yield column(versus, lambda line: ratio_value(line.row), lambda line: _versus(line.row), meaning, 1)
-        yield Column(
-            "", lambda line: verdict_value(line.row), "verdict", lambda line: _verdict(line.row),
-            meaning="against the baseline",
-        )  # fmt: skip
+        yield ratio_column(versus, lambda line: line.row, drop=rank(1))
+        yield verdict_column(lambda line: line.row)
         if built:
-            yield count("regs", "registers", "registers a thread")
-            yield count("spill B", "spill_bytes", "bytes a thread that do not fit registers")
-            yield count("smem B", "shared_bytes", "static shared memory a block, bytes")
+            yield count_column("regs", lambda line: line.row.registers, "registers a thread")
+            yield count_column("spill B", lambda line: line.row.spill_bytes, "bytes a thread that do not fit registers")
+            yield count_column("smem B", lambda line: line.row.shared_bytes, "static shared memory a block, bytes")
         if info.on_gpu:
-            meaning = "median SM clock during the samples"
-            yield column("MHz", _clock, lambda line: number(_clock(line)), meaning, 6)
+            yield _number_column("MHz", _clock, number, "median SM clock during the samples", rank(6))
         if notes:
             yield Column("", _notes_text, "notes", fold=True)
 
-    def _rates(self, column: Callable[..., Column[TimedLine]]) -> Iterator[Column[TimedLine]]:
+    def _rates(self, rank: Callable[[int], int]) -> Iterator[Column[TimedLine]]:
         per = "time" if self.kernel_times is None else "kernel time"
 
-        def value(line: TimedLine, field: str) -> float:
-            row = line.row if self.kernel_times is None else line.kernel_time
-            if row is None or row.timing is None or (field == "sol" and not line.row.role.does_the_work):
-                return math.nan
-            return float(getattr(row.timing, field))
+        def timed(line: TimedLine) -> Measurement | None:
+            return line.row if self.kernel_times is None else line.kernel_time
 
-        def rate(heading: str, field: str, text: Callable[[float], str], meaning: str, drop: int) -> Column[TimedLine]:
-            return column(heading, partial(value, field=field), lambda line: text(value(line, field)), meaning, drop)
+        def rate(field: str) -> Callable[[TimedLine], float]:
+            def value(line: TimedLine) -> float:
+                row = timed(line)
+                return float(getattr(row.timing, field)) if row and row.timing else math.nan
 
-        yield rate("GB/s", "bandwidth_gbs", number, f"the least traffic of the op / {per}", 4)
+            return value
+
+        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", rank(4))
         if self.flops:
-            yield rate("TFLOP/s", "tflops", tflops_text, f"the op's floating-point operations / {per}", 3)
+            meaning = f"the op's floating-point operations / {per}"
+            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, rank(3))
         meaning = bound_meaning("bound" if self.flops else "copying floor", by_kernel=self.kernel_times is not None)
-        yield rate("of bound", "sol", lambda share: number(share, ".1%"), meaning, 2)
+        yield bound_column("of bound", timed, meaning, drop=rank(2))
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(
@@ -308,27 +291,10 @@ def _not_printed(lines: Sequence[Text], workload: Workload, printed: set[str]) -
     return new
 
 
-def _time_text(of: Callable[[TimedLine], Measurement | None], unit: TimeUnit, line: TimedLine) -> str:
-    time = time_spread(of(line))
-    return unit.text(time.estimate) + plus_minus(time.relative_half_width) if time else ""
-
-
-def _versus(row: Measurement) -> Text:
-    if row.role is Role.BASELINE:
-        return Text("1", style="dim")
-    return Text(speedup_text(row.versus) if row.versus else "")
-
-
-def _verdict(row: Measurement) -> Text:
-    value = verdict_value(row)
-    return Text(value.value, style="dim") if isinstance(value, Role) else verdict_cell(value.value if value else "")
-
-
-def verdict_value(row: Measurement) -> Role | Verdict | None:
-    """Returns the verdict against the baseline, or the role of a row that has none."""
-    if not row.role.does_the_work or row.role is Role.BASELINE:
-        return row.role
-    return Verdict(row.versus.verdict) if row.versus and row.versus.verdict else None
+def _number_column(
+    heading: str, value: Callable[[TimedLine], float], text: Callable[[float], str], meaning: str, drop: int
+) -> Column[TimedLine]:
+    return Column("", value, heading, lambda line: text(value(line)), drop=drop, right=True, meaning=meaning)
 
 
 def _label(line: TimedLine) -> str:
@@ -339,10 +305,62 @@ def _clock(line: TimedLine) -> float:
     return line.row.timing.sm_mhz if line.row.timing else math.nan
 
 
-def _known(line: TimedLine, field: str) -> int | None:
-    count = getattr(line.row, field)
-    return None if count < 0 else int(count)
-
-
 def _notes_text(line: TimedLine) -> str:
     return "" if line.name else "; ".join(notes_of(line.row))
+
+
+@dataclass(frozen=True)
+class _BuiltKernel:
+    """A variant, in one series, with its builds by architecture."""
+
+    name: str
+    builds: Mapping[str, BuildRow]
+
+    @property
+    def interpreter(self) -> Text:
+        verdict = next(iter(self.builds.values())).interpreter.partition(":")[0]
+        return Text(verdict, style="red" if verdict not in {"", "passed"} else "")
+
+
+def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> Iterator[Block]:
+    """Yields a row per variant and series, with its build per architecture; `printed` has reasons printed in full."""
+    grouped: dict[tuple[str, str], dict[str, BuildRow]] = {}
+    for build in builds:
+        grouped.setdefault((build.title, build.series), {})[build.arch] = build
+    several = len({series for _, series in grouped}) > 1
+    rows = [_BuiltKernel(f"{label} {series}" if several else label, each) for (label, series), each in grouped.items()]
+    yield ""
+    yield Note("GPU kernels: compiled here, not timed", "title")
+    yield Table(tuple(_build_columns(dict.fromkeys(build.arch for build in builds))), rows, gap=1)
+    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "legend")
+    for build in builds:
+        if build.serialized_because:
+            line = f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}"
+            yield Text(line, style="yellow")
+    yield from _build_failures(builds, printed)
+
+
+def _build_columns(archs: Collection[str]) -> Iterator[Column[_BuiltKernel]]:
+    yield Column("", lambda row: row.name, "\nkernel", fold=True)
+    for arch in archs:
+
+        def show(row: _BuiltKernel, name: str, arch: str = arch) -> Text:
+            build = row.builds.get(arch)
+            if build and build.status != "ok":
+                return Text("failed" if name == "registers" else "", style="red")
+            return Text(str(getattr(build, name)) if build else "")
+
+        counts = (f"{arch}\nregs", "registers"), ("\nspill", "spill_bytes"), ("\nsmem", "shared_bytes")
+        for drop, (heading, name) in enumerate((*counts, ("\nload", "load_bits"))):
+            yield Column("", partial(show, name=name), heading, drop=drop, right=True)
+    yield Column("", lambda row: row.interpreter, "in an\ninterpreter")
+
+
+def _build_failures(builds: Sequence[BuildRow], printed: Collection[str]) -> list[Text]:
+    """Returns each reason once, with its architectures; the compiler's excerpt unless already printed."""
+    archs: dict[tuple[str, str], dict[str, None]] = {}
+    for build in builds:
+        if build.status != "ok":
+            archs.setdefault((build.title, build.reason), {})[build.arch] = None
+    shown = {reason: reason.partition("\n")[0] if reason in printed else reason for _, reason in archs}
+    return [Text(f"  {title} {', '.join(on)}: {shown[reason]}", style="red") for (title, reason), on in archs.items()]

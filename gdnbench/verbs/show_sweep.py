@@ -28,8 +28,8 @@ from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
-from gdnbench.verbs.build_tables import build_blocks
 from gdnbench.verbs.run_notes import control_lines, next_words, part_text
+from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
 MOST_ROWS = 12  # points in a table, unless more tie; the chart shows all of them

@@ -27,17 +27,9 @@ from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.selection import interval_text, timed
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
 from gdnbench.report.ncu import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
-from gdnbench.verbs.html.content import (
-    HtmlChart,
-    HtmlPart,
-    HtmlSection,
-    bound_column,
-    over_copy_column,
-    time_column,
-    workload_columns,
-)
+from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, workload_columns
 from gdnbench.verbs.html.report import ReportedRun
-from gdnbench.verbs.run_notes import KERNEL_MEANING
+from gdnbench.verbs.measured_columns import KERNEL_MEANING, bound_column, over_copy_column, time_column
 
 if TYPE_CHECKING:
     import altair as alt

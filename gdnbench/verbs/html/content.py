@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,9 +13,8 @@ from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.codec import GLYPHS
 from gdnbench.render.html import HtmlCell, HtmlTable
 from gdnbench.render.table import Column
-from gdnbench.render.units import count_text, factor, half_text, number, plus_minus, relative_half_width, time_unit
+from gdnbench.render.units import factor, half_text, relative_half_width
 from gdnbench.report.charts.selection import KernelChoice
-from gdnbench.verbs.run_notes import STREAM_MEANING, time_spread
 
 R = TypeVar("R")
 
@@ -131,45 +129,6 @@ def workload_columns(spec: WorkloadSpec, of: Callable[[R], Workload]) -> tuple[C
         Column("", lambda row: HtmlCell(text=of(row).x_value, sort=of(row).x), spec.x, right=True, meaning=spec.x_doc),
         Column("", lambda row: HtmlCell(text=of(row).series_inputs, sort=str(of(row))), spec.series_title),
     )
-
-
-def time_column(
-    name: str, rows: Iterable[R], of: Callable[[R], Measurement | None], meaning: str = STREAM_MEANING
-) -> Column[R]:
-    """Returns the column of the times of `of(row)`, in one unit; rows sort by microseconds."""
-    unit = time_unit(row.timing.time_us for row in map(of, rows) if row and row.timing)
-
-    def show(row: R) -> str:
-        time = time_spread(of(row))
-        return f"{unit.text(time.estimate)}{plus_minus(time.relative_half_width)}" if time else ""
-
-    return Column("", lambda row: time_spread(of(row)), f"{name} {unit.name}", show, right=True, meaning=meaning)
-
-
-def over_copy_column(heading: str, of: Callable[[R], Measurement | None]) -> Column[R]:
-    """Returns the column of a time over that of the run's copying floor, `1.029`."""
-
-    def value(row: R) -> float:
-        timed = of(row)
-        return timed.timing.over_copy if timed and timed.timing else math.nan
-
-    meaning = "stream time over that of the same run's copying floor"
-    return Column("", value, heading, lambda row: number(value(row), ".3f"), right=True, meaning=meaning)
-
-
-def bound_column(heading: str, of: Callable[[R], Measurement | None], meaning: str) -> Column[R]:
-    """Returns the column of the bound's time over this time, `91.7%`; empty for a floor."""
-
-    def value(row: R) -> float:
-        timed = of(row)
-        return timed.timing.sol if timed and timed.timing and timed.role.does_the_work else math.nan
-
-    return Column("", value, heading, lambda row: number(value(row), ".1%"), right=True, meaning=meaning)
-
-
-def count_column(heading: str, value: Callable[[R], int], meaning: str = "") -> Column[R]:
-    """Returns a column of whole numbers; one below 0 stands for unknown."""
-    return Column("", value, heading, lambda row: count_text(value(row)), right=True, meaning=meaning)
 
 
 def failures_of(rows: Sequence[Measurement], *, workloads: bool = False) -> tuple[FailureGroup, ...]:

@@ -18,22 +18,20 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind
-from gdnbench.stats.interval import Verdict
 from gdnbench.verbs.html.beside import Profiled, across_section, counters_section, published_section
-from gdnbench.verbs.html.content import (
-    HtmlPage,
-    HtmlSection,
-    ProvenanceFact,
-    bound_column,
-    control_cell,
-    over_copy_column,
-    time_column,
-)
+from gdnbench.verbs.html.content import HtmlPage, HtmlSection, ProvenanceFact, control_cell
 from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section
-from gdnbench.verbs.run_notes import KERNEL_MEANING, bound_meaning, ratio_value, speedup_text
-from gdnbench.verbs.run_tables import verdict_value
+from gdnbench.verbs.measured_columns import (
+    KERNEL_MEANING,
+    bound_column,
+    bound_meaning,
+    over_copy_column,
+    ratio_column,
+    time_column,
+    verdict_column,
+)
 from gdnbench.wording import first_of, plural
 
 MOST_PEERS = 3
@@ -205,12 +203,8 @@ def _summary_columns(
         yield time_column("stream" if by_kernel else "time", lines, lambda line: line.row)
     else:
         yield over_copy_column("/ copy", lambda line: line.row)
-    meaning = "baseline time / time; above 1 is faster"
-    yield Column("", lambda line: ratio_value(line.row), "speedup", _ratio_text, right=True, meaning=meaning)
-    yield Column(
-        "", lambda line: verdict_value(line.row), "verdict", lambda line: _verdict_text(verdict_value(line.row)),
-        meaning="against the baseline",
-    )  # fmt: skip
+    yield ratio_column("speedup", lambda line: line.row)
+    yield verdict_column(lambda line: line.row)
     yield Column("", lambda line: line.run.info.baseline, "baseline")
     if by_kernel or runs == 1:
         timed = (lambda line: line.kernel_time) if by_kernel else (lambda line: line.row)
@@ -223,16 +217,6 @@ def _summary_columns(
 def _fastest(line: _SummaryLine) -> HtmlCell:
     name, settings = label_parts(line.row.case.label)
     return HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=line.row.case.label)
-
-
-def _ratio_text(line: _SummaryLine) -> str:
-    if line.row.role is Role.BASELINE:
-        return "1"
-    return speedup_text(line.row.versus) if line.row.versus else ""
-
-
-def _verdict_text(value: Role | Verdict | None) -> str:
-    return value.value if isinstance(value, Role) else value.value.upper() if value else ""
 
 
 def _run(line: _SummaryLine) -> HtmlCell:

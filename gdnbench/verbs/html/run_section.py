@@ -17,8 +17,9 @@ from gdnbench.report.charts.selection import choices_of, slots_of, timed
 from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
 from gdnbench.stats import FloatArray
 from gdnbench.store.tables import BuildRow
-from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, count_column, failures_of
+from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, failures_of
 from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.measured_columns import count_column
 from gdnbench.verbs.run_tables import WorkloadView
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels

@@ -14,17 +14,9 @@ from gdnbench.render.units import half_text, params_text, percent
 from gdnbench.report.charts.layout import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import PAGE, page_spec
-from gdnbench.verbs.html.content import (
-    HtmlChart,
-    HtmlPart,
-    HtmlSection,
-    control_cell,
-    count_column,
-    failures_of,
-    time_column,
-    workload_columns,
-)
+from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_cell, failures_of, workload_columns
 from gdnbench.verbs.html.report import ReportedRun, lead_line
+from gdnbench.verbs.measured_columns import count_column, time_column
 
 _WORDS = {Place.BEST: "BEST", Place.TIED: "TIES", Place.UNCLEAR: "UNCLEAR", Place.SLOWER: "SLOWER"}
 
