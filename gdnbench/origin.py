@@ -34,7 +34,7 @@ class CommandOrigin:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables that hold these values, for `asked`."""
+        """Environment variables that hold these values, for `command_origin`."""
         return {VARIABLE: json.dumps(asdict(self))}
 
 
@@ -49,8 +49,8 @@ def command_origin() -> CommandOrigin | None:
 
 def bundled_kernels() -> Path:
     """Returns the folder of the kernels that gdnbench brings; of a job, the one that came with it."""
-    if (elsewhere := command_origin()) and elsewhere.roots:
-        return Path(elsewhere.roots[0])
+    if (origin := command_origin()) and origin.roots:
+        return Path(origin.roots[0])
     package = Path(__file__).resolve().parent
     checkout = package.parent / "kernels"
     return checkout if checkout.is_dir() else package / "_kernels"
@@ -104,8 +104,8 @@ def is_folder(path: Path) -> bool:
 
 def out_option(results: Path) -> tuple[str, ...]:
     """Returns the option for this folder of runs, by its name on the requesting machine; empty for the default."""
-    if (elsewhere := command_origin()) and results == RESULTS:
-        results = Path(elsewhere.results)
+    if (origin := command_origin()) and results == RESULTS:
+        results = Path(origin.results)
     return () if results == RESULTS else ("--out", str(results))
 
 
@@ -114,15 +114,15 @@ def on_option(command: Sequence[str]) -> tuple[str, ...]:
 
     It is empty if the command needs no GPU, or this command runs on the machine where it was requested.
     """
-    elsewhere = command_origin()
-    named = elsewhere.target if elsewhere and command[0] == "gdnbench" and VERBS[command[1]].gpu else ""
+    origin = command_origin()
+    named = origin.target if origin and command[0] == "gdnbench" and VERBS[command[1]].gpu else ""
     return ("--on", named) if named else ()
 
 
-def place_asked(path: Path) -> Path:
+def path_at_origin(path: Path) -> Path:
     """Maps a folder of runs or profiles, or a path in it, to its name on the machine that requested this command."""
-    elsewhere = command_origin()
-    for usual, there in ((RESULTS, elsewhere.results), (PROFILES, elsewhere.profiles)) if elsewhere else ():
+    origin = command_origin()
+    for usual, there in ((RESULTS, origin.results), (PROFILES, origin.profiles)) if origin else ():
         if path.is_relative_to(usual):
             return Path(there) / path.relative_to(usual)
     return path
@@ -130,8 +130,8 @@ def place_asked(path: Path) -> Path:
 
 def profiles_option(profiles: Path) -> tuple[str, ...]:
     """Returns the option that makes a verb use this folder of profiles, as `out_option` does for runs."""
-    if (elsewhere := command_origin()) and profiles == PROFILES:
-        profiles = Path(elsewhere.profiles)
+    if (origin := command_origin()) and profiles == PROFILES:
+        profiles = Path(origin.profiles)
     return () if profiles == PROFILES else ("--profiles", str(profiles))
 
 
@@ -140,7 +140,7 @@ def ledger_option(ledger: Path) -> tuple[str, ...]:
     return () if ledger == LEDGER else ("--ledger", str(ledger))
 
 
-def in_places(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:
+def with_folders(command: Sequence[str], results: Path, profiles: Path) -> tuple[str, ...]:
     """Adds the options of these folders of runs and profiles to a gdnbench command."""
     row = VERBS[command[1]] if command[:1] == ("gdnbench",) else None
     out = out_option(results) if row and row.runs else ()

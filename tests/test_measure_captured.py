@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save, save_file
 
 from gdnbench.catalog.captured import read_captured
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.request import captured_asked, make_request, parse_profiles
+from gdnbench.catalog.request import make_request, parse_profiles, requested_captures
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.launch import load_numerics
 from gdnbench.launch.numerics import rearranged
@@ -169,7 +169,7 @@ def test_what_is_not_there_and_what_contradicts_the_file_is_refused(tmp_path):
         (file, "", "contest", "--suite contest"),
     ]:
         with pytest.raises(UsageError, match=told):
-            captured_asked(op, path, axes, suite)
+            requested_captures(op, path, axes, suite)
     with pytest.raises(UsageError, match="captured inputs") as raised:
         parse_profiles(op, "file:layer-3-12345678")
     assert "--inputs FILE" in raised.value.hint

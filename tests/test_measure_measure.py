@@ -5,7 +5,7 @@ from run_data import case
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import MachineError
-from gdnbench.measure import timing as measure_module
+from gdnbench.measure import timing as timing_module
 from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
@@ -84,7 +84,7 @@ class Workers:
 def measure(tmp_path, monkeypatch):
     def run(*script, rounds=5, collected=None, task=TASK):
         workers, found, journal = Workers(*script), collected or Collected(), []
-        monkeypatch.setattr(measure_module, "supervise", workers)
+        monkeypatch.setattr(timing_module, "supervise", workers)
         TimingWorkers(tmp_path, {}, ignore, journal.append).measure(task, rounds, found)
         return workers.tasks, found, journal
 

@@ -11,7 +11,7 @@ from simulated_gpu import SimulatedGpu
 from gdnbench.analyse.conclude import conclude
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.measure import run as session_module
+from gdnbench.measure import run as run_module
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request, parse_duration
 from gdnbench.measure.start import open_sweep
 from gdnbench.model.gpu import Gpu
@@ -281,8 +281,8 @@ def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(
         session.checked[wrong] = Examined(wrong, Status.WRONG_NUMBERS, "output within 1 ulp")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session_module, "alone_on", lambda *_: nullcontext())
-    monkeypatch.setattr(session_module.Session, "_work", work)
+    monkeypatch.setattr(run_module, "alone_on", lambda *_: nullcontext())
+    monkeypatch.setattr(run_module.Session, "_work", work)
     finished = begin()[0].run()
     found = read_sweep(finished.path)
     assert [point.label for point in found.points] == ["decode-mine:BV=8"]

@@ -13,11 +13,21 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.measure import start as opening
+from gdnbench.measure import start
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
-from gdnbench.step.plan import L2, Quantity, StepPlan, StepSettings, StepTask, Way, cases_asked, make_cases, parse_names
+from gdnbench.step.plan import (
+    L2,
+    Quantity,
+    StepPlan,
+    StepSettings,
+    StepTask,
+    Way,
+    make_cases,
+    parse_names,
+    requested_cases,
+)
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
@@ -33,7 +43,7 @@ STEP_US = {Way.PYTHON: 9.0, Way.C_LOOP: 5.0, Way.GRAPH: 4.0, Way.GRAPH_PDL: 3.0,
 
 def make_plan(kernels=KERNELS, axes="B=1", paths=tuple(Way), conditions=(L2.RESIDENT,), settings=SETTINGS):
     catalog = load_catalog()
-    asked = cases_asked(catalog, "", kernels, axes)
+    asked = requested_cases(catalog, "", kernels, axes)
     cases = make_cases(asked, catalog.entries, paths, conditions, settings)
     return StepPlan(catalog, catalog.ops["decode"], GPU, cases, settings)
 
@@ -216,8 +226,8 @@ def test_a_step_of_nothing_that_can_be_measured_leaves_no_run(tmp_path):
 def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkeypatch):
     measured(tmp_path)
     begun = []
-    monkeypatch.setattr(opening, "begin_session", lambda *_: begun.append(True))
-    opening.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", ignore)
+    monkeypatch.setattr(start, "begin_session", lambda *_: begun.append(True))
+    start.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", ignore)
     assert begun
 
 

@@ -4,17 +4,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdnbench.workers import launched as l2_setting
+from gdnbench.workers import launched
 from gdnbench.workers.launched import PersistingL2
 
 STREAM = 7
-OK, REFUSED = l2_setting.driver.CUresult.CUDA_SUCCESS, l2_setting.driver.CUresult.CUDA_ERROR_UNSUPPORTED_LIMIT
+OK, REFUSED = launched.driver.CUresult.CUDA_SUCCESS, launched.driver.CUresult.CUDA_ERROR_UNSUPPORTED_LIMIT
 
 
 class Driver:
     """A context with one stream; `status` is what each call answers."""
 
-    CUresult = l2_setting.driver.CUresult
+    CUresult = launched.driver.CUresult
 
     def __init__(self):
         self.status, self.limit, self.window, self.resets = OK, 0, (0, 0, 0.0), 0
@@ -43,7 +43,7 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch):
     made = Driver()
-    monkeypatch.setattr(l2_setting, "driver", made)
+    monkeypatch.setattr(launched, "driver", made)
     return made
 
 

@@ -13,7 +13,7 @@ from gdnbench.launch.bind import load
 from gdnbench.verify import rotation as rotation_module
 from gdnbench.verify.rotation import Rotation, Workspaces, bind_cases
 from gdnbench.workers import placement
-from gdnbench.workers import task as protocol
+from gdnbench.workers import task as task_module
 from gdnbench.workers.placement import place
 from gdnbench.workers.task import Phase, Task
 
@@ -47,7 +47,7 @@ def test_the_inputs_of_all_scenarios_of_a_workload_are_kept(op, sizes):
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Three placements a window; their ranges are the addresses of the inputs."""
-    monkeypatch.setattr(protocol, "MOST_PLACEMENTS", 3)
+    monkeypatch.setattr(task_module, "MOST_PLACEMENTS", 3)
     monkeypatch.setattr(placement, "list_ranges", lambda tensors: [tensor.data_ptr() for tensor in tensors])
 
 
@@ -87,7 +87,7 @@ def test_where_memory_ends_the_first_window_comes_again(workspace):
 
 @pytest.mark.parametrize(("copies", "window"), [(2, 2), (0.5, 1)])
 def test_a_window_of_large_tensors_has_fewer_placements_and_always_one(workspace, monkeypatch, copies, window):
-    monkeypatch.setattr(protocol, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.workload)))
+    monkeypatch.setattr(task_module, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.workload)))
     assert len(place(workspace, TASK).numbers(0)) == window
 
 

@@ -13,7 +13,7 @@ from run_data import case
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.launch.bind import load
 from gdnbench.launch.workspace import is_poison
-from gdnbench.verify import rotation as timed_checks
+from gdnbench.verify import rotation
 from gdnbench.verify.rotation import CheckedPlacements, TimedChecks, Workspaces
 from gdnbench.workers.device import WrongWhenTimedError
 from gdnbench.workers.placement import RenewedPlacements
@@ -223,9 +223,9 @@ def test_checks_take_a_twentieth_of_the_rounds_and_at_most_what_there_is_room_fo
         judged.append(1)
         return True
 
-    monkeypatch.setattr(timed_checks, "passes_all", passes)
-    monkeypatch.setattr(timed_checks, "consult_oracle", lambda *_: None)
-    monkeypatch.setattr(timed_checks, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(rotation, "passes_all", passes)
+    monkeypatch.setattr(rotation, "consult_oracle", lambda *_: None)
+    monkeypatch.setattr(rotation, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     outputs = runs[0]()
     for _ in range(401):
         checks.open([0], next(ROUNDS))

@@ -319,21 +319,23 @@ def _time(rounds_us: FloatArray) -> float:
 
 
 def suite_of_run(
-    folder: Path, info: RunInfo, measurements: Sequence[Measurement], asked: Suite | None, over: Sequence[str]
+    folder: Path, info: RunInfo, measurements: Sequence[Measurement], requested: Suite | None, over: Sequence[str]
 ) -> SuiteResult | None:
     """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
 
-    A run that was stopped is summed up over the workloads that have times. `asked` is the suite that was asked for, by
+    A run that was stopped is summed up over the workloads that have times. `requested` is the suite that was named, by
     default the run's own; `over` are the kernels to compare with, by default the baseline.
 
     Raises:
         UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
         UnknownNameError: for a kernel to compare with that the run does not have.
     """
-    suite = asked.as_stored(row.case.workload for row in measurements) if asked else suite_of(info)
+    suite = requested.as_stored(row.case.workload for row in measurements) if requested else suite_of(info)
     if suite is None and over:
         raise UsageError("--over is for a suite", "as in --suite contest --over decode-fla")
-    if suite is None or not (asked or over or any(row.timing and row.role is Role.BASELINE for row in measurements)):
+    if suite is None or not (
+        requested or over or any(row.timing and row.role is Role.BASELINE for row in measurements)
+    ):
         return None
     shown = {row.case.workload.profile for row in measurements}
     suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})

@@ -69,8 +69,8 @@ def make_request(
     """
     declared = find_op(catalog, op)
     variants = select_variants(catalog, op, kernels)
-    captured = captured_asked(declared, inputs, axes, suite)
-    own = sizes_of(captured) or workloads_asked(declared, axes, suite)
+    captured = requested_captures(declared, inputs, axes, suite)
+    own = sizes_of(captured) or requested_workloads(declared, axes, suite)
     workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
     chosen = declared.suite(suite).at(parse_profiles(declared, profiles)) if suite else None
     command = shlex.join(["gdnbench", *sys.argv[1:]])
@@ -88,7 +88,7 @@ def make_request(
     )
 
 
-def captured_asked(op: Op, inputs: Path | None, axes: str, suite: str = "") -> tuple[CapturedFile, ...]:
+def requested_captures(op: Op, inputs: Path | None, axes: str, suite: str = "") -> tuple[CapturedFile, ...]:
     """The files of `--inputs`, or none if it is not given; `axes` (`--shape`) are those that no tensor shows.
 
     Raises UsageError beside a suite, for several sizes of an axis, and as `read_captured`.
@@ -152,7 +152,7 @@ def in_profiles(workloads: Iterable[Workload], profiles: Sequence[str]) -> tuple
     return tuple(workload.at(profile) for workload in workloads for profile in profiles)
 
 
-def workloads_asked(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
+def requested_workloads(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
     """The workloads of `--suite` or of `--shape`, or of the suite `usual` if neither is given.
 
     Raises UnknownNameError for an unknown suite or alias, UsageError for invalid workloads, or both options.

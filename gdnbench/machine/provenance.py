@@ -164,9 +164,9 @@ def describe_machine(gpu: Gpu | None) -> dict[str, Any]:
 
     A run requested from another machine also has `target`, this machine's name there.
     """
-    elsewhere = command_origin()
+    origin = command_origin()
     return {
-        **({"target": elsewhere.target} if elsewhere and elsewhere.target else {}),
+        **({"target": origin.target} if origin and origin.target else {}),
         "host": _describe_host(),
         "gpu": None if gpu is None else describe_gpu(gpu, read_state(gpu)),
         "versions": library_versions(),
@@ -222,8 +222,8 @@ def git_state(folder: Path) -> dict[str, Any]:
     A file that git does not track makes the checkout dirty: it may be a kernel. For a run requested from another
     machine, it is the checkout there, from which its sources were sent.
     """
-    if (elsewhere := command_origin()) and elsewhere.git:
-        return dict(elsewhere.git)
+    if (origin := command_origin()) and origin.git:
+        return dict(origin.git)
     changes = _git(folder, "status", "--porcelain")
     return {
         "commit": _git(folder, "rev-parse", "--verify", "HEAD"),

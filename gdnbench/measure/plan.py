@@ -13,7 +13,15 @@ from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.catalog.request import Request, captured_asked, device_of, parse_workloads, sizes_of, slug_of, timed_at
+from gdnbench.catalog.request import (
+    Request,
+    device_of,
+    parse_workloads,
+    requested_captures,
+    sizes_of,
+    slug_of,
+    timed_at,
+)
 from gdnbench.catalog.select import choose_bases, find_variant, grid_axes, grid_points, parse_params
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.codegen.builds import archs_of, build_jobs
@@ -318,7 +326,7 @@ def make_sweep_request(
         swept[entry.kernel.name] = tuple(tried)
         for point in grid_points(entry, base, tried):
             points.setdefault((point.kernel, point.params), point)
-    captured = captured_asked(declared, inputs, axes)
+    captured = requested_captures(declared, inputs, axes)
     own = sizes_of(captured) or parse_workloads(declared, axes)
     workloads = timed_at(declared, part.take(own) if part else own, captured, profiles)
     if settings.budget_s is not None:

@@ -112,14 +112,14 @@ class ReadyOptions:
     """The terms by which a kernel is checked.
 
     `archs` are as `--arch` gives them, empty for those that fit the kernel; `rules` say what no build may do. An empty
-    `suite` is the op's contest, or its default suite if it has none; `gpu_asked` is the value of `--gpu`.
+    `suite` is the op's contest, or its default suite if it has none; `gpu_requested` is the value of `--gpu`.
     """
 
     archs: str
     rules: tuple[Rule, ...]
     suite: str
     gpu: Gpu | None
-    gpu_asked: str
+    gpu_requested: str
     step_limit_s: float
     results: Path
     observer: Observer
@@ -263,7 +263,7 @@ def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck
     Raises MachineError without a GPU or compute-sanitizer, ProfilerError if the sanitizer cannot be started.
     """
     terms = candidate.terms
-    sanitizer = need_sanitizer_on(terms.gpu_asked)
+    sanitizer = need_sanitizer_on(terms.gpu_requested)
     assert terms.gpu
     limit_s = terms.step_limit_s * LIMIT_STEPS
     check = SanitizerCheck(candidate.catalog, sanitizer, terms.gpu, limit_s, terms.observer)

@@ -18,7 +18,7 @@ from gdnbench.diagnose.experiment import measure, profile
 from gdnbench.diagnose.launch import RunTimes
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import format_serialized
-from gdnbench.origin import in_places, place_asked
+from gdnbench.origin import path_at_origin, with_folders
 from gdnbench.profile.ncu.profile import estimated_speedups
 from gdnbench.render.console import plain_table
 from gdnbench.render.table import Answer, Block, Column, Note, Table
@@ -37,11 +37,11 @@ def explained_answer(
 
     `results` and `profiles` are the folders for the proposed commands.
     """
-    following = in_places(_next(evidence, findings, of_launches), results, profiles)
+    following = with_folders(_next(evidence, findings, of_launches), results, profiles)
 
     def placed(found: Sequence[Cause]) -> list[Cause]:
         experiments = (
-            replace(each.experiment, command=in_places(each.experiment.command, results, profiles)) for each in found
+            replace(each.experiment, command=with_folders(each.experiment.command, results, profiles)) for each in found
         )
         return [replace(each, experiment=experiment) for each, experiment in zip(found, experiments, strict=True)]
 
@@ -130,7 +130,7 @@ def _launch_times(evidence: Evidence, room: int) -> Iterator[Block]:
         Column("", lambda row: row[2], "share", right=True),
     ]
     yield Table(columns, rows)
-    source = f"{_CLOCKS[times.clock]}{_whose(times.code)}: {place_asked(times.path)}"
+    source = f"{_CLOCKS[times.clock]}{_whose(times.code)}: {path_at_origin(times.path)}"
     yield from _prose(source, room, 0, "dim")
 
 

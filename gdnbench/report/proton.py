@@ -11,7 +11,7 @@ from typing import Any
 
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.origin import place_asked, profiles_option
+from gdnbench.origin import path_at_origin, profiles_option
 from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, PhaseProfile, PhaseRow, analyse
 from gdnbench.profile.recording import INSTRUMENTED, PLAIN, ProtonProfile, Recording
 from gdnbench.profile.stamps import StampedKernel, Stamps
@@ -163,7 +163,7 @@ def _launch_text(launch: _StampedLaunch) -> Iterator[Block]:
     if profile.unmarked:
         yield Note(f"without marks: {_places_text(profile.unmarked, kernel.block_warps)}")
     yield from (Note(warning, "warning") for warning in launch.warnings)
-    yield Note(f"stored in {place_asked(launch.path)}", "legend", whole=True)
+    yield Note(f"stored in {path_at_origin(launch.path)}", "legend", whole=True)
 
 
 def _places_text(places: Sequence[int], block_warps: int) -> str:

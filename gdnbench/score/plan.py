@@ -13,13 +13,13 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.request import (
     Request,
-    captured_asked,
     device_of,
     parse_profiles,
     parse_workload,
+    requested_captures,
+    requested_workloads,
     sizes_of,
     timed_at,
-    workloads_asked,
 )
 from gdnbench.catalog.select import find_variant, resolve_op
 from gdnbench.diagnose.evidence import Cause
@@ -78,10 +78,10 @@ def plan_score(catalog: Catalog, request: ScoreRequest, gpu: Gpu | None) -> Plan
     if floor := entry.kernel.floor:
         what = "is an ablation, wrong on purpose" if floor == "ablation" else "is a floor, a bound on what is possible"
         raise UsageError(f"{variant.label} {what}: it has no score", f"gdnbench run {variant.label} times it")
-    captured = captured_asked(op, request.inputs, request.axes, request.suite)
+    captured = requested_captures(op, request.inputs, request.axes, request.suite)
     if not (sizes := sizes_of(captured)):
         if request.suite:
-            sizes = workloads_asked(op, request.axes, request.suite)
+            sizes = requested_workloads(op, request.axes, request.suite)
         else:
             sizes = (parse_workload(op, request.axes, "a score is of one, or of a --suite"),)
     if len(captured) > 1:

@@ -279,7 +279,7 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
     return ""
 
 
-def cases_asked(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
+def requested_cases(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
     """Every named kernel at every named workload; an empty `axes` is the op's default, an empty `op` the kernels' own.
 
     Raises UnknownNameError for an unknown op, kernel or alias, UsageError for invalid workloads or params, and

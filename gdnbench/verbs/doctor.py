@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from gdnbench.errors import ExitCode
-from gdnbench.origin import place_asked
+from gdnbench.origin import path_at_origin
 from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
@@ -210,6 +210,6 @@ def _calibration_text(calibration: Calibration) -> list[Block]:
         Table(_PLANTED, planted, "planted slowdowns"),
         "",
         Note(legend, "legend"),
-        Note(f"stored in {place_asked(Path(calibration.folder))}/{NAME}", "legend", whole=True),
+        Note(f"stored in {path_at_origin(Path(calibration.folder))}/{NAME}", "legend", whole=True),
         f"calibrated {in_words(calibration.summary)}",
     ]

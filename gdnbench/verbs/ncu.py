@@ -156,7 +156,7 @@ def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> 
     """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
     from gdnbench.catalog.select import resolve_op
     from gdnbench.machine.gpus import alone_on
-    from gdnbench.origin import place_asked
+    from gdnbench.origin import path_at_origin
     from gdnbench.profile.ncu.command import find_nsys, record_timeline
     from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
     from gdnbench.render.console import print_json
@@ -169,7 +169,7 @@ def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> 
     task = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=params["seed"], launches=launches)
     nsys = params["nsys"] or find_nsys()
     with watch(quiet=quiet) as observer, alone_on(chosen, observer):
-        report = place_asked(record_timeline(task, chosen, nsys, Path(params["profiles"]), limit_s=params["limit"]))
+        report = path_at_origin(record_timeline(task, chosen, nsys, Path(params["profiles"]), limit_s=params["limit"]))
     if params["json"]:
         print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
         return

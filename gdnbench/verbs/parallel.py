@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from gdnbench.analyse.exit_code import exit_code_of_rows, worst_exit_code
 from gdnbench.catalog.catalog import Catalog, find_op, load_catalog
-from gdnbench.catalog.request import device_of, workloads_asked
+from gdnbench.catalog.request import device_of, requested_workloads
 from gdnbench.catalog.select import resolve_op
 from gdnbench.codegen.builds import archs_of, build_cases
 from gdnbench.errors import ExitCode, GdnbenchError
@@ -294,7 +294,7 @@ def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
     catalog = load_catalog()
     names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]
     op = find_op(catalog, resolve_op(catalog, params["op"], names))
-    return min(tasks, len(workloads_asked(op, sizes(params["shape"]), params.get("suite") or "")))
+    return min(tasks, len(requested_workloads(op, sizes(params["shape"]), params.get("suite") or "")))
 
 
 def _is_several(gpu: str) -> bool:

@@ -19,7 +19,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.origin import place_asked
+from gdnbench.origin import path_at_origin
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
@@ -121,7 +121,7 @@ def _text(
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
     yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "legend")
-    yield Note(f"stored in {place_asked(folder)}", "legend", whole=True)
+    yield Note(f"stored in {path_at_origin(folder)}", "legend", whole=True)
     if builds and not info.on_gpu:
         yield from build_blocks(builds, printed)
     if result:

@@ -82,7 +82,7 @@ def score(
 
     check_mode(ctx, "watch", ("turns",))
     name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
-    asked = ScoreRequest(
+    request = ScoreRequest(
         kernel=name,
         op=op,
         against=against,
@@ -99,9 +99,9 @@ def score(
     if watch:
         from gdnbench.verbs.watch import score_on_save
 
-        score_on_save(asked, found, turns, warm=not fresh, json=json, quiet=quiet)
+        score_on_save(request, found, turns, warm=not fresh, json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as observer:
-        scored = score_kernel(load_catalog(), asked, found, observer, warm=not fresh)
+        scored = score_kernel(load_catalog(), request, found, observer, warm=not fresh)
     print_score(scored, json=json)
     raise typer.Exit(scored.exit_code)

@@ -157,7 +157,7 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
     from gdnbench.errors import UsageError
     from gdnbench.render.console import data_console, message_console
     from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
-    from gdnbench.report.charts.selection import asked_workloads
+    from gdnbench.report.charts.selection import named_workloads
     from gdnbench.store.find import find_run, has_times
 
     check_chart(chart)
@@ -166,7 +166,7 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
     if output:
         check_picture(output, option="-o")
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
-    workloads = asked_workloads(folder, axes)
+    workloads = named_workloads(folder, axes)
     check_choice(chart, kernels, workloads)
     if output:
         draw_chart(output, chart, folder, kernels, workloads)

@@ -15,7 +15,7 @@ from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, label_slug
-from gdnbench.origin import place_asked
+from gdnbench.origin import path_at_origin
 from gdnbench.render.console import (
     print_text,
 )
@@ -94,7 +94,7 @@ def _text(
         f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds.",
         "legend",
     )
-    yield Note(f"stored in {place_asked(folder)}", "legend", whole=True)
+    yield Note(f"stored in {path_at_origin(folder)}", "legend", whole=True)
     builds = read_builds(folder)
     if builds and not info.on_gpu:
         yield from build_blocks(builds)

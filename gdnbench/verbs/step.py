@@ -71,7 +71,7 @@ def step(
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.step.measure import measure_plan
-    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, cases_asked, make_cases, parse_names
+    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, make_cases, parse_names, requested_cases
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_step import print_step
 
@@ -83,7 +83,7 @@ def step(
     )
     ways, conditions = parse_names(Way, path, "--path"), parse_names(L2, l2, "--l2")
     catalog = load_catalog()
-    subjects = cases_asked(catalog, op, joined(names), sizes(shape)) if names else ()
+    subjects = requested_cases(catalog, op, joined(names), sizes(shape)) if names else ()
     card = select_gpu(gpu, list_gpus())
     if card is None:
         raise MachineError("a step is measured on a GPU, and there is none here", "see `gdnbench doctor`")

@@ -160,7 +160,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
             rules=rules,
             suite=params["suite"],
             gpu=chosen,
-            gpu_asked=params["gpu"],
+            gpu_requested=params["gpu"],
             step_limit_s=params["step_limit"],
             results=Path(params["results"]),
             observer=observer,

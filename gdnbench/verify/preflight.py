@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gdnbench.analyse.exit_code import exit_code_of_statuses
 from gdnbench.catalog.catalog import Catalog, find_op
-from gdnbench.catalog.request import captured_asked, device_of, sizes_of, slug_of, timed_at, workloads_asked
+from gdnbench.catalog.request import device_of, requested_captures, requested_workloads, sizes_of, slug_of, timed_at
 from gdnbench.catalog.select import select_variants
 from gdnbench.codegen.builds import ARCHS_WITHOUT_GPU, build_cases
 from gdnbench.errors import ExitCode, MachineError
@@ -162,8 +162,8 @@ def verify_variants(
     """
     of_op = find_op(catalog, op)
     settings = Settings(seed=secrets.randbelow(2**31) if seed is None else seed, step_limit_s=step_limit_s)
-    captured = captured_asked(of_op, inputs, axes, suite)
-    sizes = sizes_of(captured) or workloads_asked(of_op, axes, suite, VERIFY_SUITE)
+    captured = requested_captures(of_op, inputs, axes, suite)
+    sizes = sizes_of(captured) or requested_workloads(of_op, axes, suite, VERIFY_SUITE)
     workloads = timed_at(of_op, sizes, captured, profiles)
     variants = select_variants(catalog, op, kernels)
     cases = tuple(

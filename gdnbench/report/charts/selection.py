@@ -106,7 +106,7 @@ def _is_shown(row: Measurement) -> bool:
     return row.role is not Role.CONTROL and row.timing is not None and math.isfinite(row.timing.time_us)
 
 
-def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
+def named_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     """Returns the timed workloads of a run that have the sizes of `--shape`, or None without `--shape`.
 
     Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. If the run timed no match, returns the
@@ -125,9 +125,9 @@ def asked_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     if has_short_lists(axes):
         axes = write_in_full(axes, (*known, *op.suite_workloads))
     settings = op.workloads.parse(axes)
-    asked = tuple(each for each in known if _has_one_of_each(each, settings))
+    named = tuple(each for each in known if _has_one_of_each(each, settings))
     timed = {row.case.workload for row in read_measurements(folder) if row.timing}
-    return tuple(each for each in asked if each in timed) or asked or parse_workloads(op, axes)
+    return tuple(each for each in named if each in timed) or named or parse_workloads(op, axes)
 
 
 def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) -> bool:

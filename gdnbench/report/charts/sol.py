@@ -135,8 +135,8 @@ def _shares(view: ChartView, workload: Workload) -> list[tuple[Measurement, floa
     floor = next((row for row in view.measured(workload) if row.role is Role.FLOOR and row.nbytes > 0), None)
     if floor is None:
         message = f"{view.info.run_id} has no copying floor at {workload}, so no share of it"
-        asked = "its op has none" if view.info.on_gpu else "a run on the CPU measures none"
-        raise UsageError(message, f"{asked}; `gdnbench show {view.info.run_id} --chart time` needs no floor")
+        reason = "its op has none" if view.info.on_gpu else "a run on the CPU measures none"
+        raise UsageError(message, f"{reason}; `gdnbench show {view.info.run_id} --chart time` needs no floor")
     if not racing:
         raise UsageError(f"only floors are to be drawn at {workload}", "name kernels with --kernel")
     return [(floor, 1.0), *((row, time_us(floor) / time_us(row)) for row in racing)]
