@@ -49,7 +49,7 @@ def explained_answer(
     parts += [(launch, placed(found)) for launch, found in zip(evidence.launches, of_launches, strict=True)]
     launches = {"launches": [_launch_document(*part) for part in parts[1:]]} if parts[1:] else {}
     return Answer(
-        [Table([Column("*", lambda row: row)], [row for part in parts for row in _rows(*part)])],
+        records=lambda: [row for part in parts for row in _rows(*part)],
         text=lambda width: [block for part in parts for block in _text(*part, min(width, _WIDEST))],
         document=lambda: _findings_document(*parts[0]) | launches | {"next": shlex.join(following)},
         next=following,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -71,16 +71,10 @@ def pairs_outcomes(pairs: Iterable[BuildPair]) -> list[BuildOutcome]:
     return [outcome for pair in pairs for outcome in (pair.before, pair.after)]
 
 
-def spread(rows: Iterable[Mapping[str, Any]]) -> list[Table[Any]]:
-    """Returns the table of rows for programs alone."""
-    return [Table([Column("*", lambda row: row)], list(rows))]
-
-
 def print_inspected(
     outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, sass: bool, json: bool, csv: bool
 ) -> None:
     """Prints every kernel by itself."""
-    rows: Table[BuildOutcome] = Table([Column("*", lambda each: kernel_document(each, broken, sass=sass))], outcomes)
     built = built_of(outcomes)
     one = len({(outcome.subject.title, outcome.subject.workload) for outcome in outcomes}) == 1
     is_whole = len(built) == len(outcomes) and len(built) <= (_MOST_COLUMNS if one else _MOST_NAMED_COLUMNS)
@@ -96,8 +90,11 @@ def print_inspected(
             yield printed(f"// {describe(each)} for {each.arch}, {each.resources.registers} registers")
             yield printed(listing(each.sass))
 
+    def documents() -> list[dict[str, Any]]:
+        return [kernel_document(each, broken, sass=sass) for each in outcomes]
+
     following = _next_step(built, is_whole) if built and not sass else None
-    answer = Answer([rows], text=code if sass else tables, next=following)
+    answer = Answer(records=documents, document=documents, text=code if sass else tables, next=following)
     print_builds(answer, outcomes if sass and not csv else (), broken, json=json, csv=csv)
 
 
@@ -227,7 +224,7 @@ def print_changed(
 ) -> None:
     """Prints every kernel beside its counterpart."""
     answer = Answer(
-        spread({**pair_identity(pair), **change_row(change)} for pair in pairs for change in pair.changes),
+        records=lambda: [{**pair_identity(pair), **change_row(change)} for pair in pairs for change in pair.changes],
         text=lambda _width: _sass_changes(pairs) if sass else _number_changes(pairs),
         document=lambda: [pair_document(pair, broken, sass=sass) for pair in pairs],
         next=None if sass or json or csv else _next_change(pairs),

@@ -29,7 +29,7 @@ from gdnbench.profile.ncu.functions import (
 )
 from gdnbench.profile.ncu.profile import RuleResult, estimated_speedups
 from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
-from gdnbench.render.table import Answer, Block, Column, Note, Table, TitledRow, titled_table
+from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.render.units import CodeOf, other_code, percent
 
 COLUMN_WIDTH = 11  # four columns with gaps and the titles make eighty
@@ -157,7 +157,7 @@ def functions_answer(functions: Sequence[Function], code_of: CodeOf) -> Answer:
     """Returns functions side by side, and which of them are not of their kernels' current code."""
     columns = with_sums(functions)
     return Answer(
-        [Table([Column("*", lambda column: _row(column, code_of))], columns)],
+        records=lambda: [_row(column, code_of) for column in columns],
         text=lambda width: [*_functions_text(width, functions, columns), *_reports(functions, code_of)],
         document=lambda: [function_document(column, code_of) for column in columns],
         next=_after_table(functions),
@@ -167,10 +167,9 @@ def functions_answer(functions: Sequence[Function], code_of: CodeOf) -> Answer:
 def differences_answer(differences: Sequence[FunctionDifference], code_of: CodeOf) -> Answer:
     """Returns the changes, pair by pair."""
     functions = [one for difference in differences for one in (difference.before, difference.after)]
-    rows = [row for difference in differences for row in _difference_rows(difference, code_of)]
     texts = (_difference_text(difference, named=len(differences) > 1) for difference in differences)
     return Answer(
-        [Table([Column("*", lambda row: row)], rows)],
+        records=lambda: [row for difference in differences for row in _difference_rows(difference, code_of)],
         text=lambda _width: [*chain.from_iterable(texts), *_reports(functions, code_of)],
         document=lambda: [difference_document(difference, code_of) for difference in differences],
         next=["gdnbench", "ncu", "--import", *_paths(functions)],

@@ -31,7 +31,7 @@ from gdnbench.inspect.outline import (
 from gdnbench.inspect.quantities import Violation
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
-from gdnbench.report.inspect import NOTHING_BUILT, built_of, describe, kernel_document, print_builds, printed, spread
+from gdnbench.report.inspect import NOTHING_BUILT, built_of, describe, kernel_document, print_builds, printed
 from gdnbench.wording import plural, spans_of
 
 _UNIFORM_BASE = re.compile(r"desc\[UR\d+\]")
@@ -265,7 +265,7 @@ def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *
     loops = {compiled.build.cubin: {"loops": list(map(_loop, each))} for compiled, each in found}
     first = found[0][0] if found else None
     answer = Answer(
-        spread(row for each in found for row in _loop_rows(*each)),
+        records=lambda: [row for each in found for row in _loop_rows(*each)],
         text=lambda _width: [
             *(block for each in found for block in _loop_text(*each)),
             *([] if found else [NOTHING_BUILT]),

@@ -46,10 +46,6 @@ def breakdown_table(breakdown: Breakdown, heading: str) -> Table[PhaseRow]:
     return Table(columns, breakdown.rows(), style=lambda row: {BETWEEN: "dim", WHOLE: "bold"}.get(row.name, ""))
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> Sequence[Table[Any]]:
-    return [Table([Column("*", lambda row: row)], rows)]
-
-
 _LEGEND = (
     "of all warps of all launches; spread: between the warps of a launch, 5th to 95th\n"
     "percentile; (between): after the last mark"
@@ -116,7 +112,7 @@ def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path)
     ]
     kernel = launches[0].kernel
     return Answer(
-        _csv([row for launch in launches for row in _stamp_rows(launch)]),
+        records=lambda: [row for launch in launches for row in _stamp_rows(launch)],
         text=lambda _width: _stamps_text(launches),
         document=lambda: [_stamp_document(launch) for launch in launches],
         next=["gdnbench", "ncu", kernel.label, *kernel.workload.options, *profiles_option(profiles)],
@@ -243,7 +239,7 @@ def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
     if recording:
         following = ["gdnbench", "ncu", recording.case.variant.label, *recording.case.workload.options]
     return Answer(
-        _csv(_trace_rows(profile, code)),
+        records=lambda: _trace_rows(profile, code),
         text=lambda _width: _trace_text(profile, code),
         document=lambda: _trace_document(profile, code),
         next=following,

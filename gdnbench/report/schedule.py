@@ -34,7 +34,6 @@ from gdnbench.report.inspect import (
     pairs_outcomes,
     print_builds,
     printed,
-    spread,
 )
 from gdnbench.wording import plural
 
@@ -56,9 +55,10 @@ _STEP_HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")
 def print_schedules(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
     """Prints each build's schedule: its numbers, then its code."""
     built = built_of(outcomes)
-    rows = ({**kernel_identity(each), **row} for each in built for row in map(_instruction_row, each.schedule.code))
     answer = Answer(
-        spread(rows) if csv else (),
+        records=lambda: [
+            {**kernel_identity(each), **row} for each in built for row in map(_instruction_row, each.schedule.code)
+        ],
         text=lambda _width: [block for each in built for block in _schedule_text(each)],
         document=lambda: [kernel_document(each, broken) | _schedule(each, listed=True) for each in outcomes],
     )
@@ -76,9 +76,8 @@ def _schedule_text(compiled: CompiledKernel) -> Iterator[Block]:
 def print_schedule_pairs(pairs: Sequence[BuildPair], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
     """Prints the numbers of each kernel's schedule beside its counterpart's."""
     shown = next(iter(built_of(pair.after for pair in pairs)), None)
-    rows = ({**pair_identity(pair), **change_row(each)} for pair in pairs for each in _changes(pair))
     answer = Answer(
-        spread(rows),
+        records=lambda: [{**pair_identity(pair), **change_row(each)} for pair in pairs for each in _changes(pair)],
         text=lambda _width: [*_pairs_text(pairs), *([] if shown else [NOTHING_BUILT])],
         document=lambda: [_pair_document(pair, broken) for pair in pairs],
         next=["gdnbench", "inspect", shown.subject.name, "--schedule", "--arch", shown.arch] if shown else None,

@@ -54,7 +54,7 @@ def print_comparison(
     lines = outcome_lines(outcome, side.settings.margin) if outcome else []
     gated = outcome or not any(ratio and ratio.comparison for ratio in side.columns[-1].ratios)
     answer = Answer(
-        tables=(Table((Column("*", lambda row: row),), comparison_rows(side)),),
+        records=lambda: comparison_rows(side),
         text=partial(_text, side),
         document=lambda: _document(side, outcome),
         markdown=lambda: _markdown(side, lines),

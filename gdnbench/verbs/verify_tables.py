@@ -25,10 +25,17 @@ WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst elem
 
 def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
     """Prints the worst error of each kernel and gate; JSON and CSV have a row per case, input and gate."""
-    rows = [row for case in verdicts.cases for row in _rows(case, verdicts)]
-    head = {"device": verdicts.device, "seed": verdicts.seed}
-    table = Table((Column("*", lambda row: row),), rows, head=head, rows_key="gates")
-    print_answer(Answer(tables=(table,), text=partial(_text, verdicts), next=_next_words(verdicts)), json=json, csv=csv)
+
+    def records() -> list[dict[str, Any]]:
+        return [row for case in verdicts.cases for row in _rows(case, verdicts)]
+
+    answer = Answer(
+        records=records,
+        document=lambda: {"device": verdicts.device, "seed": verdicts.seed, "gates": records()},
+        text=partial(_text, verdicts),
+        next=_next_words(verdicts),
+    )
+    print_answer(answer, json=json, csv=csv)
 
 
 def _rows(case: Case, verdicts: Verification) -> list[dict[str, Any]]:
