@@ -271,7 +271,7 @@ def test_a_tree_arrives_whole_or_not_at_all_and_once(tmp_path):
     assert (tmp_path / "there" / "tree" / "x" / odd.name).read_bytes() == odd.read_bytes()
 
 
-# What comes home, and what a target keeps.
+# What is copied back, and what a target keeps.
 
 
 def job(folder, *, partial=False, complete=True, journal=""):

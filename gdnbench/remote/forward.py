@@ -221,7 +221,7 @@ class _Relay:
             if self._sent_stops or (self._is_queued and not self.has_received):
                 raise KeyboardInterrupt
             self._sent_stops = self._stops
-            self._observer(NoteMade("stopping; what is finished comes home (Ctrl-C again leaves it there)"))
+            self._observer(NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
             self._send(b"stop\n")
         elif time.monotonic() - self._beat_s > _BEAT_S:
             self._send(b"\n")
@@ -340,7 +340,7 @@ class Forwarded:
         own = ["--on", self.named.name, *out_option(self.homes.results)]
         own += ["--inputs", self.job.inputs] if self.job.inputs else []
         commands = [shlex.join(["gdnbench", "run", "--resume", run, *own]) for run in self.runs]
-        return f"what is finished is kept there, and comes home by: {', '.join(commands)}"
+        return f"what is finished is kept there, and is copied back by: {', '.join(commands)}"
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
