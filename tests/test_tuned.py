@@ -49,6 +49,16 @@ def test_of_what_a_case_does_not_launch_nothing_is_told(launched):
     assert TunerChoices().of("mine", launched) == ()
 
 
+class DerivedTuner(type(scale_of_test)):
+    """As FLA's tuner, which looks for a stored config first."""
+
+
+@pytest.mark.usefixtures("chosen")
+def test_a_tuner_derived_from_tritons_is_found(monkeypatch):
+    monkeypatch.setattr(scale_of_test, "__class__", DerivedTuner)
+    assert len(TunerChoices().of("mine", ("scale_of_test",))) == 1
+
+
 def test_a_tuner_that_has_not_run_has_chosen_nothing():
     assert TunerChoices().of("mine", ("scale_of_test",)) == ()
 
@@ -62,7 +72,12 @@ def test_each_choice_of_a_process_is_kept_once():
 
 @pytest.mark.parametrize(
     ("before", "after", "told"),
-    [(["f: BK: 64"], ["f: BK: 128"], True), (["f: BK: 64"], ["f: BK: 64"], False), (["f: BK: 64"], None, False)],
+    [
+        (["f: BK: 64"], ["f: BK: 128"], True),
+        (["f: BK: 64"], ["f: BK: 64"], False),
+        (["f: BK: 64"], None, True),
+        (None, None, False),
+    ],
 )
 def test_compare_says_where_a_tuner_chose_other_code_and_takes_it_for_a_change(tmp_path, before, after, told):
     runs = [plant(tmp_path / name, "decode-fla", 1.03 if name == "b" else 1.0) for name in "ab"]
@@ -74,4 +89,4 @@ def test_compare_says_where_a_tuner_chose_other_code_and_takes_it_for_a_change(t
         (run / "run.json").write_text(json.dumps(document))
     done = answer("compare", *map(str, runs), folder=RESULTS.parent)
     assert done.code == 0, done.err
-    assert ("a tuner chose other code: decode-fla" in done.out + done.err) is told
+    assert ("its choice is stored by one run alone: decode-fla" in done.out + done.err) is told

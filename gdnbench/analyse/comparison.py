@@ -13,7 +13,7 @@ from functools import cache
 from string import ascii_uppercase
 
 from gdnbench.analyse.expected import ExpectedTime, expect
-from gdnbench.analyse.figure import Figure, FigureSource, differing_parts
+from gdnbench.analyse.figure import UNRECORDED_TRIM, Figure, FigureSource, differing_parts
 from gdnbench.analyse.grid import (
     DEFAULT_COLUMNS,
     FigureGrid,
@@ -42,7 +42,6 @@ from gdnbench.analyse.runs import StoredCase, StoredRun
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.case import same_sources
 from gdnbench.model.status import Status
-from gdnbench.stats.estimators import INTERQUARTILE
 from gdnbench.stats.interval import Verdict, margin_edges
 
 Timed = Figure | StoredCase
@@ -54,7 +53,7 @@ ANCHOR = "anchor"
 
 _OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
-_DEFAULTS = {"trim": f"{INTERQUARTILE:.0%}", "inputs": "the first"}
+_DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}
 """The values of runs that do not record them."""
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
 _NOT_CAUSES = frozenset(
@@ -122,7 +121,7 @@ def _differing_kernels(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
 
 
 def _differing_choices(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
-    """Kernels of equal sources for which a tuner chose other code."""
+    """Kernels of equal sources for which a tuner chose other code, or may have."""
     cases = dict.fromkeys(
         f"{first.figure.label} {first.figure.workload}"
         for first, later in pairs
@@ -130,7 +129,7 @@ def _differing_choices(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str
         and first.figure.workload == later.figure.workload
         and first.figure.is_tuned_otherwise(later.figure)
     )
-    return [f"a tuner chose other code: {', '.join(cases)}"] if cases else []
+    return [f"a tuner chose other code, or its choice is stored by one run alone: {', '.join(cases)}"] if cases else []
 
 
 def _differing_forms(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
@@ -199,8 +198,8 @@ def method_of(run: StoredRun, figure: Timed) -> str:
     if not figure.timer:
         return ""
     conditions = run.conditions
-    trim = conditions.get("trim", _DEFAULTS["trim"])
-    trimmed = "" if trim == _DEFAULTS["trim"] else f", {trim} trimmed"
+    trim = conditions.get("trim", UNRECORDED_TRIM)
+    trimmed = "" if trim == UNRECORDED_TRIM else f", {trim} trimmed"
     if figure.timer != "nvbench":
         return figure.timer + trimmed
     return _PLAIN.get(conditions.get("plain", ""), "default") + trimmed

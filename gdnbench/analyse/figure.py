@@ -17,6 +17,10 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.stats import FloatArray
+from gdnbench.stats.estimators import INTERQUARTILE
+
+UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"
+"""What runs that do not record it left out at either end of a round's samples."""
 
 
 class SourceKind(StrEnum):
@@ -115,8 +119,11 @@ class Figure:
         return self.role is Role.FLOOR and self.label == self.kernel
 
     def is_tuned_otherwise(self, other: Figure) -> bool:
-        """Whether a tuner is known to have chosen other code for it than for another figure of the kernel."""
-        return bool(self.tuned and other.tuned) and self.tuned != other.tuned
+        """Whether a tuner chose other code for it than for another figure of the kernel, or may have.
+
+        It may have where the choice is known of one alone: runs of before choices were stored lack them.
+        """
+        return self.tuned != other.tuned
 
     @property
     def key(self) -> tuple[str, Workload, str]:
@@ -156,6 +163,11 @@ class FigureSource:
         figures = (replace(each, workload=completed[each.workload]) if each.op == op else each for each in self.figures)
         noise = {completed.get(workload, workload): noise for workload, noise in self.noise.items()}
         return replace(self, figures=tuple(figures), noise=noise)
+
+    @property
+    def trim(self) -> str:
+        """What the mean of a round leaves out at either end of its samples, as `5%`."""
+        return self.conditions.get("trim", UNRECORDED_TRIM)
 
     @property
     def is_measured(self) -> bool:

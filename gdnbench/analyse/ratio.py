@@ -299,10 +299,15 @@ def _time_ratio(
     by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
     runs = pair_of(left.source, right.source)
     kind = runs.kind_of(left.figure, right.figure)
-    reason = ""
     change = runs.of_kind(kind)
-    if change.same_model and (peers := change.peers(left.figure, right.figure)) < FEWEST_PEERS:
+    reason = ""
+    if left.source.trim != right.source.trim:
+        reason = (
+            f"samples are trimmed by {left.source.trim} at either end in one run, by {right.source.trim} in the other"
+        )
+    elif change.same_model and (peers := change.peers(left.figure, right.figure)) < FEWEST_PEERS:
         reason = f"{plural(peers, 'unchanged case')} in both runs, and {FEWEST_PEERS} are needed for a verdict"
+    if reason:
         comparison = Comparison(comparison.speedup, Verdict.UNCLEAR)
     return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)
 

@@ -330,7 +330,7 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
     """Whether a case is unchanged.
 
     That is a floor or baseline of the same sources or, with the same tools, any kernel of the same sources. A kernel
-    for which a tuner is known to have chosen other code is changed.
+    for which a tuner may have chosen other code is changed.
     """
     if one.is_tuned_otherwise(other):
         return False

@@ -215,7 +215,7 @@ class PersistingL2:
 
 
 class TunerChoices:
-    """The configs that `triton.autotune` chose in this process.
+    """The configs that `triton.autotune`, or a tuner derived from Triton's such as FLA's, chose in this process.
 
     A tuner can only be found among all objects, which takes some 50 ms, so it is searched once a kernel.
     """
@@ -240,7 +240,8 @@ class TunerChoices:
 
 def _find_tuners() -> list[Any]:
     module = sys.modules.get("triton.runtime.autotuner")
-    return [each for each in gc.get_objects() if type(each) is module.Autotuner] if module else []
+    # By the type: `isinstance` asks each object for its `__class__`, and lazy ones would load what they stand for.
+    return [each for each in gc.get_objects() if issubclass(type(each), module.Autotuner)] if module else []
 
 
 def _name(tuner: Any) -> str:
