@@ -2,9 +2,9 @@
 
 Every pair of runs of one op on one GPU model is compared, of decode each `--every`-th. A kernel whose sources are equal
 in both did not change: its interval, at 95 % and for it alone, holds "no difference" or not, and a FASTER or SLOWER is
-false. Left out are pairs of which one alone is `--plain`, which `compare` warns of, and what torch.compile makes: its
-sources are equal, and the code that it chooses in each process is not. Prints a row for each op and kind of time, then
-the false claims; ends with 1 where a limit is missed.
+false. Left out are pairs of which one alone is `--plain`, what torch.compile makes, whose code it chooses in each
+process, and kernels for which a tuner chose other code or may have. Prints a row for each op and kind of time, then the
+false claims; ends with 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -53,8 +53,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=10, help="of decode's pairs compare each n-th")
     given = parser.parse_args(words)
     found: dict[tuple[str, str], Tally] = defaultdict(Tally)
-    for op, left, right in pairs_of(load_stored_runs(given.results), given.every):
-        for kind, covered, half_width, claim in judged(left, right):
+    runs = load_stored_runs(given.results)
+    tuned = {figure.kernel for run in runs for figure in run.source.figures if figure.tuned}
+    for op, left, right in pairs_of(runs, given.every):
+        for kind, covered, half_width, claim in judged(left, right, tuned):
             group = found[op, kind]
             group.covered.append(covered)
             group.half_widths.append(half_width)
@@ -82,8 +84,11 @@ def pairs_of(runs: Sequence[StoredRun], every: int) -> Iterator[tuple[str, Store
                 yield op, left, right
 
 
-def judged(left: StoredRun, right: StoredRun) -> Iterator[_Judged]:
-    """Every kernel that both have with equal sources, and enough unchanged cases beside it for a verdict."""
+def judged(left: StoredRun, right: StoredRun, tuned: Collection[str]) -> Iterator[_Judged]:
+    """Every kernel that both have with equal sources, and enough unchanged cases beside it for a verdict.
+
+    Of the kernels in `tuned`, those for which both store a tuner's choice, and the same.
+    """
     sources = [left.source, right.source]
     try:
         side = compare_sources(
@@ -100,6 +105,8 @@ def judged(left: StoredRun, right: StoredRun) -> Iterator[_Judged]:
         if one.role is Role.FLOOR or one.kernel.endswith(COMPILED):
             continue
         if not one.source_hash or not same_sources(one.source_hash, other.source_hash):
+            continue
+        if one.is_tuned_otherwise(other) or (one.kernel in tuned and not one.tuned):
             continue
         if (change := runs.change(one, other, ratio.kind)) is None:
             continue

@@ -55,12 +55,12 @@ def test_a_host_whose_launch_is_longer_makes_no_kernel_slower(sources):
     assert max(ratio.comparison.speedup.half_width for ratio in kernels) < 0.017
 
 
-def test_two_cards_with_kernel_times_are_told_within_one_percent(sources):
+def test_two_cards_with_kernel_times_are_told_within_a_few_percent(sources):
     one, other = (named(sources, f"w40-r2-g{card}") for card in (1, 2))
     for (label, _), ratio in ratios_of(compared(one, other)).items():
         assert ratio.kind is TimeKind.KERNEL
         if "floor" not in label:
-            assert ratio.comparison.speedup.half_width < 0.0125
+            assert ratio.comparison.speedup.half_width < 0.03
 
 
 def test_between_an_h200_and_an_h100_stream_times_claim_nothing_and_kernel_times_do(sources):

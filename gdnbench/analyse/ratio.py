@@ -299,13 +299,12 @@ def _time_ratio(
     by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
     runs = pair_of(left.source, right.source)
     kind = runs.kind_of(left.figure, right.figure)
-    change = runs.of_kind(kind)
     reason = ""
     if left.source.trim != right.source.trim:
         reason = (
             f"samples are trimmed by {left.source.trim} at either end in one run, by {right.source.trim} in the other"
         )
-    elif change.same_model and (peers := change.peers(left.figure, right.figure)) < FEWEST_PEERS:
+    elif runs.of_kind(kind).same_model and (peers := runs.peers(left.figure, right.figure, kind)) < FEWEST_PEERS:
         reason = f"{plural(peers, 'unchanged case')} in both runs, and {FEWEST_PEERS} are needed for a verdict"
     if reason:
         comparison = Comparison(comparison.speedup, Verdict.UNCLEAR)

@@ -39,7 +39,7 @@ from gdnbench.stats import IntArray
 from gdnbench.stats.interval import Variance
 from gdnbench.stats.paired import MeanTime, UnpairedLogRatio, mean_time, unpaired_log_ratio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
-from gdnbench.stats.run_effect import Peer, Prediction, RunEffect, Spread, estimate_run_effect
+from gdnbench.stats.run_effect import PRIOR_DF, Peer, Prediction, RunEffect, Spread, estimate_run_effect
 from gdnbench.store.samples import CaseRounds, processes_of
 
 LAUNCH_OF_A_HOST_US = 1.0
@@ -55,7 +55,18 @@ STRAY_OF_A_HOST = 0.006
 """Stray of a stream time on a host from what all kernels there share, relative: FLA's at B=8 strays by 4 %."""
 
 STRAY_OF_A_CARD = 0.004
-"""Stray of a kernel time on a card from what all kernels there share, relative: 0.3 to 0.5 %."""
+"""Stray of a kernel time on a card from what all kernels there share, relative: 0.4 % up to decode's B=8."""
+
+STRAY_OF_LARGE = 0.002
+"""The same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more."""
+
+LARGE_BYTES = 16 << 20
+
+STRAY_OF_GAPS = 0.015
+"""The same of a call of several launches, whose gaps are of the host: FLA unfused strays by 3.7 % from host to host."""
+
+UNSHARED = 0.25
+"""The part of what cards differ by that a kernel may not share, for instance because memory does not bind it."""
 
 _KERNEL_TIME = "cupti"
 _CPU = "cpu"
@@ -103,13 +114,19 @@ def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: boo
         return Spread(stray=0.02 * scale, workload=0.01 * scale)
     own = own_sd(right.op, max(left.launches, right.launches))
     if right.timer == _KERNEL_TIME:
-        of_card = STRAY_OF_A_CARD if other_card else 0.0
+        of_card = _stray_of_a_card(right) if other_card else 0.0
         return Spread(math.hypot(math.hypot(own, 0.0015 / time_us) * scale, of_card), workload=0.001 * scale)
     of_host = STRAY_OF_A_HOST * time_us if other_card else 0.0
     return Spread(
         stray=math.hypot(math.hypot(_launching_us(right, plain=plain), own * time_us) * scale, of_host),
         workload=math.hypot(0.012, 0.0015 * time_us) * scale,
     )
+
+
+def _stray_of_a_card(figure: Figure) -> float:
+    if figure.launches > 1:
+        return STRAY_OF_GAPS
+    return STRAY_OF_A_CARD if figure.nbytes < LARGE_BYTES else STRAY_OF_LARGE
 
 
 def _launching_us(figure: Figure, *, plain: bool) -> float:
@@ -235,9 +252,18 @@ class RunChange:
         return list(dict.fromkeys(left.label for left, _ in self.unchanged))
 
     def predict(self, left: Figure, right: Figure) -> Prediction:
-        """Predicts from other kernels the change of a case that nobody changed."""
+        """Predicts from other kernels the change of a case that nobody changed.
+
+        Kernel times of most kernels stray little between cards, and those of a few by ten times as much (decode-v3 by
+        2 %), so that many that agree say little of another: its stray is not narrowed by theirs, and is Student's with
+        few degrees of freedom.
+        """
         spread = expected_spread(left, right, plain=self._plain, other_card=self.other_card)
-        return self.effect_on(left, right).predict(_place(right), spread)
+        predicted = self.effect_on(left, right).predict(_place(right), spread)
+        if right.timer == _KERNEL_TIME and self.other_card:
+            own = max(predicted.own.value, spread.stray**2 + (UNSHARED * predicted.mean) ** 2)
+            return replace(predicted, own=Variance(own, PRIOR_DF))
+        return predicted
 
     def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
         """A case's change less that of its run; both figures are of this kind of time.
@@ -309,6 +335,13 @@ class RunPair:
         """The times that judge a case: kernel times if both runs have them and hosts may differ, else stream times."""
         both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
         return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
+
+    def peers(self, left: Figure, right: Figure, kind: TimeKind) -> int:
+        """The number of unchanged cases of other kernels that tell the change of the runs by a kind of time."""
+        if kind is TimeKind.STREAM:
+            return self.stream.peers(left, right)
+        before, after = left.by_kernel_time(), right.by_kernel_time()
+        return self.kernel.peers(before, after) if before and after else 0
 
     def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
         """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
