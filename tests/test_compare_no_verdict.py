@@ -1,4 +1,4 @@
-"""Two runs get a verdict by either kind of time where enough is unchanged, and none where their means differ in kind."""
+"""Two runs get a verdict by either kind of time where enough is unchanged, and none where means differ in kind."""
 
 from compare_data import compared, ratios_of, run_of
 
