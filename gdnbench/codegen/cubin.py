@@ -22,6 +22,7 @@ from gdnbench.codegen.arch import capability
 from gdnbench.errors import MachineError
 from gdnbench.model.gpu import NO_CLUSTER
 from gdnbench.process.command import Completed, describe_exit, run_tool
+from gdnbench.ptx.program import SourceLine
 from gdnbench.regular_file import read_regular_text
 
 _LIMIT_S = 60.0
@@ -94,12 +95,7 @@ def disassemble(cubin: Path, symbol: str) -> str:
 class Resources:
     """The resources of one kernel: registers, stack frame and further local memory per thread, the rest per block.
 
-    Attributes:
-        shared_bytes: static, without what the system reserves.
-        stack_bytes: ptxas spills registers to the stack frame.
-        required_threads: 0 if it can be launched with other numbers of threads, too.
-        most_threads: by its `__launch_bounds__`; 0 without them.
-        cluster: blocks of a cluster along x, y and z.
+    `shared_bytes` are static, without what the system reserves; the numbers of threads and the cluster as in `Build`.
     """
 
     registers: int
@@ -164,17 +160,6 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 _SOURCE = re.compile(r'^\s*//## File "(.*?)", line (\d+)')
 # `// |  12   |   1    |        |`: live registers, predicates and uniform registers; none is left blank.
 _LIVE = re.compile(r"//\s+\|\s*(\d*)\s*\|")
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    """A line, from 1, of a source file, by the path that the compiler was given."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
 
 
 def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:
