@@ -367,6 +367,15 @@ UNKNOWN = {
         '{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};" : "+f"(f[0]), "+f"(f[1]), '
         '"+f"(f[2]), "+f"(f[3]) : "r"(v)); v = f[0];'
     ),
+    "a product summed in f16": (
+        'asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%0}, {%0,%0}, {%0}, {%0,%0};" : "+r"(v));'
+    ),
+    "a product of bytes": (
+        'asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%0}, {%0}, {%0}, {%0,%0};" : "+r"(v));'
+    ),
+    "tiles by a generic address": (
+        'asm volatile("{ .reg .b64 p; cvt.u64.u32 p, %0; ldmatrix.sync.aligned.m8n8.x1.b16 {%0}, [p]; }" : "+r"(v));'
+    ),
     "a saturated sum": 'asm("add.sat.s32 %0, %0, 5;" : "+r"(v));',
     "a sum with carry": 'asm("add.cc.u32 %0, %0, 5;" : "+r"(v));',
 }
