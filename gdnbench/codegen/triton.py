@@ -12,15 +12,13 @@ from typing import Any, TextIO
 
 from gdnbench.catalog.declaration import load_source
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.arch import capability
+from gdnbench.codegen.arch import WARP_SIZE, capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.case import call_of
 from gdnbench.model.declaration import FACTS, Params, ParamValue
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
-
-_WARP_SIZE = 32
 
 # PyTorch's allocations are aligned to 512 bytes and the op's tensors are whole, so the JIT finds every pointer
 # divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
@@ -89,7 +87,7 @@ def compile_triton(
         {name: constants[name] for name, kind in signature.items() if kind == "constexpr"},
         {(place,): _DIVISIBLE_BY_16 for place in pointers},
     )
-    target = GPUTarget("cuda", capability(arch), _WARP_SIZE)
+    target = GPUTarget("cuda", capability(arch), WARP_SIZE)
     try:
         with _ptxas_writes_to(log) if log else contextlib.nullcontext():
             return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
