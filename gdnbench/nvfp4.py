@@ -195,7 +195,6 @@ def product_roundoff(a: Stored, b: Stored) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _parts(stored_rows: Stored, dtype: torch.dtype) -> Iterator[torch.Tensor]:
-    """Yields the unpacked numbers of a few rows at a time."""
     bits, scales = stored_rows
     step = max(1, AT_ONCE // (2 * bits.shape[1]))
     for begin in range(0, len(bits), step):

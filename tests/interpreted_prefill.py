@@ -1,7 +1,6 @@
 """Run with TRITON_INTERPRET=1: inverses by the Triton prefill, and its params through all gates; prints lines of JSON.
 
-Its argument is `inverses`, for those alone, `small`, for a few params at a workload of small heads, too, or names of
-variants, which are taken through the op's whole `verify` suite.
+Its arguments are names of kernels, whose inverses are made, or `small`, for a few params at a workload of small heads.
 """
 
 import json
@@ -72,18 +71,15 @@ def gates(wanted, workloads):
     interpret_all(Task(Phase.INTERPRET, "cpu", roots, "prefill", cases, seed=3, step_limit_s=60.0), Lines())
 
 
-def main(wanted):
+def main(*wanted):
     op = CATALOG.entries["prefill-triton"].op
-    if wanted not in {"small", "inverses"}:
-        gates(wanted, [op.workloads.workload(shape.sizes) for shape in op.suites["verify"]])
-        return
-    for kernel in ("prefill-triton", "prefill-triton-segments"):
-        invert_all(kernel)
-    if wanted == "inverses":
-        return
-    heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
-    gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])
-    gates(SEGMENTS, [op.workloads.workload({"lengths": (200, 0, 3, 130), **heads})])
+    for kernel in wanted:
+        if kernel != "small":
+            invert_all(kernel)
+            continue
+        heads = {"HQ": 1, "HV": 2, "K": 32, "V": 32}
+        gates(SMALL, [op.workloads.workload({"lengths": (65, 0, 3), **heads})])
+        gates(SEGMENTS, [op.workloads.workload({"lengths": (200, 0, 3, 130), **heads})])
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -130,3 +130,19 @@ def _chunk(q, k, v, rate, beta, state, mistake, operand):
     last = since[..., -2:-1] if mistake == MISTAKES[1] and since.shape[-1] > 1 else since[..., -1:]
     faded = operand((last - since).exp()[..., None] * k)
     return output, last.exp()[..., None] * state + u.mT @ faded
+
+
+def token_after_token(t, scale, added=0.0):
+    """The recurrence as the op declares it, in float64, but for what is added to each decay."""
+    share = t["v"].shape[1] // t["q"].shape[1]
+    q, k = (t[name].double().repeat_interleave(share, dim=1) for name in ("q", "k"))
+    g = torch.exp(-torch.exp(t["A_log"].double()) * F.softplus(t["a"].double() + t["dt_bias"].double())) + added
+    beta, v, state = torch.sigmoid(t["b"].double()), t["v"].double(), t["state"].double()
+    output = torch.empty_like(v)
+    for number, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
+        for token in range(begin, end):
+            decayed = g[token][:, None, None] * state[number]
+            delta = beta[token][:, None] * (v[token] - torch.einsum("hvk,hk->hv", decayed, k[token]))
+            state[number] = decayed + delta[:, :, None] * k[token][:, None, :]
+            output[token] = scale * torch.einsum("hvk,hk->hv", state[number], q[token])
+    return {"output": output, "new_state": state}

@@ -80,13 +80,6 @@ def test_a_cache_that_cannot_be_written_is_the_machines_fault(monkeypatch, tmp_p
         build_all([_job("decode-v4")])
 
 
-def test_a_limit_that_is_no_size_is_refused_before_anything_is_built(monkeypatch):
-    monkeypatch.setenv("GDNBENCH_CACHE_LIMIT", "much")
-    monkeypatch.setattr("gdnbench.codegen.ahead.Builder", None)
-    with pytest.raises(UsageError, match="much is not a size"):
-        build_all([_job("decode-v4")])
-
-
 def test_errors_keep_their_class_across_the_process():
     [result] = build_all([_job("decode-v4", arch="sm_35")]).values()
     assert type(result) is UsageError
@@ -100,16 +93,6 @@ def test_batch_sizes_share_a_build_and_the_second_time_needs_no_process(monkeypa
     assert len(set(first.values())) == 1
     monkeypatch.setattr("gdnbench.codegen.ahead.Builder", None)
     assert build_all(jobs) == first
-
-
-def test_several_processes_build_at_once():
-    names = ["decode-v1", "decode-v4", "decode-floor-copy", "decode-floor-empty"]
-    results = build_all([_job(name) for name in names], processes=2)
-    assert all(isinstance(result, Build) for result in results.values())
-
-
-def test_nothing_to_build():
-    assert build_all([]) == {}
 
 
 def test_no_builder_outlives_an_interruption():

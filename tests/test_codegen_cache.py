@@ -1,6 +1,8 @@
-"""The build cache: what is kept, what is refused, what happens when builders race."""
+"""The build cache: what is kept, what is refused, what happens when builders race, and what goes first."""
 
 import json
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -10,8 +12,9 @@ import pytest
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import load_catalog
+from gdnbench.codegen import cubin
 from gdnbench.codegen.build import build, build_key
-from gdnbench.codegen.cache import cache_folder, load_build, store_build, store_cubin
+from gdnbench.codegen.cache import cache_folder, cache_use, clean, evict, load_build, store_build, store_cubin
 from gdnbench.errors import MachineError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
@@ -20,11 +23,6 @@ CATALOG = load_catalog()
 V4 = CATALOG.entries["decode-v4"]
 TRITON = CATALOG.entries["decode-triton"]
 COPY = CATALOG.entries["decode-floor-copy"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
 
 
 @pytest.fixture
@@ -89,13 +87,6 @@ def test_a_damaged_cubin_is_built_again(damage):
     assert Path(first.cubin).read_bytes() == intact
 
 
-def test_racing_builders_agree_and_leave_no_litter():
-    with ThreadPoolExecutor(4) as threads:
-        builds = list(threads.map(lambda _: _build(), range(4)))
-    assert len(set(builds)) == 1
-    assert sorted(path.suffix for path in cache_folder().iterdir()) == [".cubin", ".json", ".sass"]
-
-
 def test_racing_writers_of_different_code_leave_a_whole_build():
     # Were a compiler not to repeat itself, each record would still name the cubin that it was read from.
     def store(registers):
@@ -149,7 +140,111 @@ def test_tritons_switches_are_in_the_key(monkeypatch):
     assert key != build_key(TRITON, TRITON.default.params, decode_at(), "sm_90")
 
 
-def test_torch_kernels_have_no_key():
-    reference = CATALOG.entries["decode-reference"]
-    with pytest.raises(TypeError, match="has no cubin"):
-        build_key(reference, reference.default.params, decode_at(), "sm_90")
+SIZE = 20_000
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def keep(key, days, content=None):
+    """A build that was used so many days ago."""
+    cubin = store_cubin(content or key.encode() * (SIZE // len(key)), "decode-x", "sm_90")
+    build = Build("sm_90", 32, 0, 0, 128, SIZE, str(cubin), "x")
+    store_build(key, build)
+    for path in (cubin, cubin.with_name(f"{key}.json")):
+        os.utime(path, (time.time() - 86_400 * days,) * 2)
+
+
+def there(keys):
+    return [key for key in keys if load_build(key)]
+
+
+def test_what_was_not_used_for_longest_goes_first(monkeypatch):
+    keys = [f"key{number}" for number in range(10)]
+    for days, key in enumerate(keys):
+        keep(key, days + 1)
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 120 << 10)
+    assert evict() > 0
+    left = there(keys)
+    assert left == keys[: len(left)]
+    assert 0 < len(left) < 6
+    assert cache_use().total_bytes <= 120 << 10
+
+
+def test_a_cubin_that_another_build_names_stays(monkeypatch):
+    keep("old", 9, b"same" * 5000)
+    keep("new", 1, b"same" * 5000)
+    keep("other", 5)
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 30 << 10)
+    evict()
+    assert there(["old", "new", "other"]) == ["new"]
+
+
+def test_a_cubin_whose_build_is_still_to_be_written_stays(monkeypatch, folder):
+    keep("old", 9)
+    fresh = store_cubin(b"fresh" * 9000, "decode-y", "sm_90")
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 1 << 10)
+    evict()
+    assert fresh.exists()
+    assert not there(["old"])
+
+
+def test_using_a_build_keeps_it(monkeypatch):
+    keep("first", 9)
+    keep("second", 5)
+    assert load_build("first")
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 30 << 10)
+    evict()
+    assert there(["first", "second"]) == ["first"]
+
+
+def test_revisions_count_and_go_likewise(monkeypatch, folder):
+    revision = folder / "revisions" / "abc"
+    revision.mkdir(parents=True)
+    (revision / "kernel.cu").write_text("x" * 50_000)
+    os.utime(revision, (1, 1))
+    keep("one", 1)
+    assert (cache_use().revisions, cache_use().builds) == (1, 1)
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 40 << 10)
+    evict()
+    assert not revision.exists()
+    assert there(["one"])
+
+
+def test_the_sass_of_a_cubin_counts_and_goes_with_it(monkeypatch, folder):
+    monkeypatch.setattr(cubin, "run_cuobjdump", lambda *_: "x" * SIZE)
+    kept = {}
+    for key, days in (("old", 9), ("new", 1)):
+        keep(key, days)
+        code = load_build(key).cubin
+        before = set(folder.rglob("*.sass"))
+        cubin.disassemble(Path(code), "k")
+        (kept[key],) = set(folder.rglob("*.sass")) - before
+        os.utime(kept[key], (time.time() - 86_400,) * 2)
+    os.utime(folder / "builds" / "old.json", (time.time() - 86_400 * 9,) * 2)  # using it has noted that
+    assert cache_use().build_bytes > 4 * SIZE
+    monkeypatch.setattr("gdnbench.codegen.cache.LIMIT_BYTES", 64 << 10)
+    evict()
+    assert [key for key, path in kept.items() if path.exists()] == ["new"]
+    clean()
+    assert not list(folder.rglob("*.sass"))
+
+
+def test_cleaning_empties_it_or_takes_what_is_old():
+    keep("old", 40)
+    keep("new", 1)
+    assert clean(30 * 86_400) > SIZE
+    assert there(["old", "new"]) == ["new"]
+    clean()
+    assert cache_use().total_bytes == 0
+
+
+def test_the_verb_shows_and_cleans(command_line):
+    keep("one", 1)
+    code, out, _ = command_line("runs", "cache")
+    assert (code, "compiled kernels  1" in out) == (0, True)
+    assert command_line("runs", "cache", "clean")[1].startswith("freed ")
+    assert not there(["one"])

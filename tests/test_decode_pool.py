@@ -1,8 +1,8 @@
 """The decode step over a pool: its oracle is the recurrence, slot by slot, and nothing wrong passes its gates."""
 
 import pytest
+import test_verify_drafts as drafts
 import torch
-import torch.nn.functional as F
 from verified_kernels import gate_statuses
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -13,119 +13,61 @@ from gdnbench.verify.gates import roundoff_error
 CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["decode-pool"]
 NUMERICS = load_numerics(OP, CATALOG.op_folders[OP.name])
-SIZES = {"HQ": 2, "HV": 4, "K": 64, "V": 32}
-MISTAKES = (
+OF_SLOTS = (
     "padding writes its output",
     "padding updates slot 0",
     "padding counts from the end of the pool",
     "the next sequence's slot",
     "another slot is cleared",
+)
+MISTAKES = (
+    *OF_SLOTS,
     "no epsilon in a norm",
-    "epsilon beside the norm",
     "keys are not normalised",
     "queries and keys exchanged",
     "values of the next head",
-    "the state in bf16",
     "key heads in turn",
+    "the last state in bf16",
     "one element a thousandth off",
 )
 MISTAKES_IN_BF16 = (
-    "padding writes its output",
-    "padding updates slot 0",
-    "the next sequence's slot",
-    "another slot is cleared",
+    *OF_SLOTS,
     "keys are not normalised",
     "values of the next head",
-    "the state rounded towards zero",
-    "the decayed state in bf16",
+    "the last state rounded towards zero",
     "one element a hundredth off",
 )
 
-OFF = {"one element a thousandth off": 1.001, "one element a hundredth off": 1.01}
-ROUNDED = {
-    "the state in bf16": lambda state: state.bfloat16().float(),
-    "the state rounded towards zero": lambda state: (state.view(torch.int32) & -65536).view(torch.float32),
-}
-
 
 def drawn(scenario, batch=7, seed=1, **sizes):
-    return NUMERICS.make_inputs(OP.workload(Shape(B=batch, **SIZES, **sizes)), seed, "cpu", scenario)
+    return NUMERICS.make_inputs(OP.workload(Shape(B=batch, **drafts.SIZES, **sizes)), seed, "cpu", scenario)
 
 
-def one_by_one(t, scale, beta_limit, dtype=torch.float64):
-    """The op as its docstring has it, a sequence and a head after the other."""
-    HV, V, K = t["pool"].shape[1:]
-    HQ = (t["mixed_qkv"].shape[1] - HV * V) // (2 * K)
-    pool = t["pool"].to(dtype).clone()
-    output = torch.zeros(len(t["slot"]), HV, V, dtype=dtype)
-    for n, slot in enumerate(t["slot"].tolist()):
-        if slot <= 0:
-            continue
-        token = t["mixed_qkv"][n].to(dtype)
-        for h in range(HV):
-            group = h // (HV // HQ)
-            q, k = (token[(group + first) * K : (group + first + 1) * K] for first in (0, HQ))
-            q, k = (row / (row.square().sum() + 1e-6).sqrt() for row in (q, k))
-            v = token[2 * HQ * K + h * V : 2 * HQ * K + (h + 1) * V]
-            g = torch.exp(-torch.exp(t["A_log"][h].to(dtype)) * F.softplus(t["a"][n, h].to(dtype) + t["dt_bias"][h]))
-            state = g * pool[slot, h]
-            beta = beta_limit * torch.sigmoid(t["b"][n, h].to(dtype))
-            state = state + beta * torch.outer(v - state @ k, k)
-            pool[slot, h], output[n, h] = state, scale * (state @ q)
-    return {"output": output, "new_pool": pool}
+def of_one_token(t):
+    return t | {name: t[name][:, None] for name in ("mixed_qkv", "a", "b")}
 
 
-def computed(t, scale, beta_limit, mistake=""):
-    """The outputs of a kernel in fp32, with a mistake if one is asked for."""
-    HV, V, K = t["pool"].shape[1:]
-    HQ = (t["mixed_qkv"].shape[1] - HV * V) // (2 * K)
-    q, k, v = t["mixed_qkv"].float().split((HQ * K, HQ * K, HV * V), dim=1)
-    if mistake == "queries and keys exchanged":
-        q, k = k, q
-    q, k = (each.unflatten(1, (HQ, K)) for each in (q, k))
-    squares = {"q": q.square().sum(-1, keepdim=True), "k": k.square().sum(-1, keepdim=True)}
-    if mistake == "no epsilon in a norm":
-        norms = {name: each.clamp(min=1e-30).sqrt() for name, each in squares.items()}
-    elif mistake == "epsilon beside the norm":
-        norms = {name: each.sqrt() + 1e-6 for name, each in squares.items()}
-    else:
-        norms = {name: (each + 1e-6).sqrt() for name, each in squares.items()}
-    q, k = q / norms["q"], k if mistake == "keys are not normalised" else k / norms["k"]
-    spread = (
-        (lambda x: x.repeat(1, HV // HQ, 1))
-        if mistake == "key heads in turn"
-        else (lambda x: x.repeat_interleave(HV // HQ, dim=1))
-    )
-    q, k, v = spread(q), spread(k), v.unflatten(1, (HV, V))
-    v = v.roll(1, dims=1) if mistake == "values of the next head" else v
-    slot = t["slot"].long()
-    live = torch.ones_like(slot, dtype=torch.bool) if mistake.startswith("padding") else slot > 0
+def in_pool(t, output, states, mistake=""):
+    """The outputs, from those of drafts of one token."""
+    slot, pool = t["slot"].long(), t["pool"].to(states.dtype).clone()
     if mistake == "padding updates slot 0":
         slot = slot.clamp(min=0)
     if mistake == "the next sequence's slot":
         slot = slot.roll(1)
-        live = slot > 0
-    pool = t["pool"].clone()
-    states = pool[slot].float()
-    g = torch.exp(-torch.exp(t["A_log"]) * F.softplus(t["a"].float() + t["dt_bias"]))
-    decayed = g[..., None, None] * states
-    if mistake == "the decayed state in bf16":
-        decayed = ROUNDED["the state in bf16"](decayed)
-    delta = beta_limit * torch.sigmoid(t["b"].float())[..., None] * (v - (decayed * k[:, :, None]).sum(-1))
-    states = decayed + delta[..., None] * k[:, :, None]
-    states = ROUNDED.get(mistake, lambda state: state)(states)
-    output = scale * (states * q[:, :, None]).sum(-1)
-    if mistake != "padding writes its output":
-        pool[slot[live]] = states[live].to(pool.dtype)
-        output = torch.where((t["slot"] > 0)[:, None, None], output, 0.0)
-    else:
-        pool[slot[slot > 0]] = states[slot > 0].to(pool.dtype)
+    written = torch.ones_like(slot, dtype=torch.bool) if mistake in OF_SLOTS[1:3] else slot > 0
+    pool[slot[written]] = states[written, 0]
     if mistake == "another slot is cleared":
-        free = (set(range(1, len(pool))) - set(slot.tolist())).pop()
-        pool[free] = 0.0
-    if mistake in OFF:
-        pool[slot[int(live.nonzero()[0])], 1, 2, 3] *= OFF[mistake]
-    return {"output": output.bfloat16(), "new_pool": pool}
+        pool[(set(range(1, len(pool))) - set(slot.tolist())).pop()] = 0.0
+    return {"output": output[:, 0], "new_pool": pool}
+
+
+def one_by_one(t, scale, beta_limit, dtype=torch.float64):
+    return in_pool(t, **drafts.one_by_one(of_one_token(t), scale, beta_limit, drafts.LAST, dtype))
+
+
+def computed(t, scale, beta_limit, mistake=""):
+    """The outputs of a kernel in fp32, with a mistake if one is asked for."""
+    return in_pool(t, **drafts.computed(of_one_token(t), scale, beta_limit, drafts.LAST, mistake), mistake=mistake)
 
 
 def worst(outputs, t, scalars):

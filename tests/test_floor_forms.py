@@ -2,11 +2,9 @@
 
 import csv
 import io
-import signal
-from dataclasses import replace
 
 import pytest
-from faults import REPOSITORY, Gdnbench, finish, measured, wait_for
+from faults import REPOSITORY, Gdnbench
 
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
@@ -60,45 +58,11 @@ def test_the_fastest_form_is_measured_and_stands_in_document_csv_and_json(bench,
     assert {row["FORM"] for row in table if row["label"] == FLOOR} == {"2"}
 
 
-def test_params_that_the_user_fixed_stay(bench, slow):
-    slow("1,2")
-    labels = ("moves-floor:FORM=1", "moves-floor-two")
-    folder = run(bench, kernels=",".join(["moves-torch", *labels]))
-    assert [set(forms(folder, label).values()) for label in labels] == [{1}, {2}]
-
-
-def test_a_sweep_of_the_floor_measures_its_points(bench, slow):
-    slow("0,1,2")
-    options = ("--op", "moves", "--shape", "N=64", "--gpu", "cpu", "--samples", "3", "--budget", "8s", "-q")
-    done = bench("sweep", FLOOR, "--param", "FORM=0,1", "--out", str(bench.results), "--json", *options)
-    assert done.code == 0, done.err
-    rows = read_measurements(bench.only_run())
-    assert {row.case.label: row.case.variant.params["FORM"] for row in rows} == {
-        "moves-floor:FORM=0": 0,
-        "moves-floor:FORM=1": 1,
-    }
-
-
 def test_a_form_that_fails_its_check_is_not_measured(bench, slow):
     slow("0")
     slow("1", "WRONG")
     slow("2", "RAISES")
     assert forms(run(bench)) == {64: 0, 128: 0}
-
-
-def test_a_floor_without_a_form_that_copies_fails(bench, slow):
-    slow("0,1,2", "WRONG")
-    done = bench.run(f"moves-torch,{FLOOR}", "--op", "moves", *SHORT)
-    assert done.code == 3
-    assert {row["status"] for row in done.document["measurements"] if row["label"] == FLOOR} == {"wrong-numbers"}
-
-
-def test_a_floor_as_baseline_is_one_form_and_its_control_the_same(bench, slow):
-    slow("0,1")
-    folder = run(bench, "--baseline", FLOOR)
-    rows = [row for row in read_measurements(folder) if row.case.variant.kernel == FLOOR]
-    assert len(rows) == 4
-    assert {row.case.variant.params["FORM"] for row in rows} == {2}
 
 
 def test_runs_that_chose_other_forms_have_the_floor_in_common(bench, slow):
@@ -112,20 +76,3 @@ def test_runs_that_chose_other_forms_have_the_floor_in_common(bench, slow):
     lines = [line.split() for line in done.out.splitlines()]
     assert sum(words[0] == FLOOR and "floor" in words for words in lines if words) == 2
     assert f"forms differ: {FLOOR} N=64: FORM=2 | FORM=0" in done.out + done.err
-
-
-def test_a_run_that_is_taken_up_keeps_the_form_of_its_first_part(bench, slow):
-    slow("0,1")
-    rounds = 40
-    options = ("--op", "moves", "--gpu", "cpu", "--rounds", str(rounds), "--samples", "200", "--margin", "0.9", "-q")
-    process = replace(bench, in_process=False).start_run(f"moves-torch,{FLOOR}", *options)
-    wait_for(measured(bench.results, 2), "the second round")
-    process.send_signal(signal.SIGINT)
-    stopped = finish(process)
-    assert stopped.code == 130
-    assert forms(bench.only_run()) == {64: 2, 128: 2}
-    slow("2")  # would be tried anew, and be chosen no more
-    done = bench.resume(stopped.info["run_id"])
-    assert done.code == 0, done.err
-    assert forms(bench.only_run()) == {64: 2, 128: 2}
-    assert all(row.timing.rounds == rounds for row in read_measurements(bench.only_run()) if row.case.label == FLOOR)

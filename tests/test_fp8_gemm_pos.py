@@ -8,6 +8,7 @@ import pytest
 import torch
 from changed_kernels import write_changed
 from faults import answer
+from nvfp4_data import NARROW_SUMS, in_steps, whole
 from verified_kernels import gate_statuses
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
@@ -37,22 +38,6 @@ def drawn(scenario, seed=1, **sizes):
 
 def factors(t):
     return t["A"].double(), t["B"].double()
-
-
-def plain(a, b):
-    return a @ b.T
-
-
-def accumulated(step, dtype):
-    """Sums in `dtype` that are rounded after each `step` products."""
-
-    def sums(a, b):
-        total = torch.zeros(len(a), len(b), dtype=dtype)
-        for k in range(0, a.shape[1], step):
-            total = (total.double() + a[:, k : k + step] @ b[:, k : k + step].T).to(dtype)
-        return total.double()
-
-    return sums
 
 
 def cut_off(x, largest):
@@ -132,7 +117,7 @@ def spoiled(C, mistake):
     return C
 
 
-def computed(t, mistake="", sums=plain):
+def computed(t, mistake="", sums=whole):
     """C in bf16, with a mistake if one is asked for; scales and the addition in fp32."""
     product, scale = sums(*factors_with(t, mistake)).float(), scale_with(t, mistake)
     added = t["table"][table_rows(t, mistake)].float() * (mistake != "no table")
@@ -169,11 +154,6 @@ MISTAKES = (
     "the last column is missing",
     "a tile's last row is the one before",
 )
-NARROW_SUMS = {
-    f"{name}, {step} at once": accumulated(step, dtype)
-    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16))
-    for step in (1, 32, 128)
-}
 
 
 def worst(C, expected, size):
@@ -200,7 +180,7 @@ def test_the_oracle_is_the_sum(scenario):
 def test_fp32_passes_by_far(scenario, seed):
     t, C, size = drawn(scenario, seed)
     assert worst(computed(t), C, size) < 0.05
-    assert worst(computed(t, sums=accumulated(1, torch.float32)), C, size) < 0.1
+    assert worst(computed(t, sums=in_steps(torch.float32, 1)), C, size) < 0.1
 
 
 @pytest.mark.parametrize("promoted", [0, 128])

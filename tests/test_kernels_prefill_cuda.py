@@ -1,9 +1,8 @@
 """The prefill's CUDA kernels in the interpreter of PTX: right numbers, and no memory or barrier used wrongly."""
 
-from itertools import pairwise
-
 import pytest
 import torch
+from prefill_data import token_after_token
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
@@ -28,25 +27,10 @@ def interpret(label, lengths, scenario="typical", *, heads=(1, 1)):
     return watched.findings, workspace
 
 
-def recurrence(t, scale):
-    """Token after token in float64; shares no code with the oracle, which takes chunks."""
-    t = {name: tensor if name == "cu_seqlens" else tensor.double() for name, tensor in t.items()}
-    share = t["v"].shape[1] // t["q"].shape[1]
-    g = torch.exp(-torch.exp(t["A_log"]) * torch.log1p(torch.exp(t["a"] + t["dt_bias"])))
-    beta, state, output = torch.sigmoid(t["b"]), t["state"].clone(), torch.empty_like(t["v"])
-    for sequence, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
-        for token in range(begin, end):
-            for head in range(t["v"].shape[1]):
-                q, k, s = t["q"][token, head // share], t["k"][token, head // share], state[sequence, head]
-                s *= g[token, head]
-                s += beta[token, head] * torch.outer(t["v"][token, head] - s @ k, k)
-                output[token, head] = scale * s @ q
-    return output, state
-
-
 def check(findings, workspace):
     assert findings == ()
-    output, state = recurrence(workspace.inputs, workspace.scalars["scale"])
+    right = token_after_token(workspace.inputs, workspace.scalars["scale"])
+    output, state = right["output"], right["new_state"]
     torch.testing.assert_close(workspace.outputs["output"].double(), output, rtol=BF16_ROUNDOFF, atol=1e-5)
     size = float(state.abs().max())
     torch.testing.assert_close(workspace.outputs["new_state"].double(), state, rtol=1e-5, atol=1e-6 * size)
@@ -55,9 +39,9 @@ def check(findings, workspace):
 def check_chunked(findings, workspace):
     """Within half of what the op's gates let products of bf16 be off by."""
     assert findings == ()
-    right = recurrence(workspace.inputs, workspace.scalars["scale"])
+    right = token_after_token(workspace.inputs, workspace.scalars["scale"])
     units = NUMERICS.roundoff(workspace.inputs, workspace.scalars)
-    for name, expected in zip(("output", "new_state"), right, strict=True):
+    for name, expected in right.items():
         error = (workspace.outputs[name].double() - expected).abs()
         assert float((error / (BF16_ROUNDOFF * units[name] + 1e-30)).max()) < 8 / 2, name
 

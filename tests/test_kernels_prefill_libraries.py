@@ -1,18 +1,17 @@
 """Prefill of other libraries, each with the library's function replaced by its mathematics: is it called rightly?"""
 
-import importlib.util
-import sys
 from itertools import pairwise
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from library_data import failures, load_as_module, load_with
 from torch.nn.functional import softplus
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.declaration import Params
-from gdnbench.verify.check import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle
 
 CATALOG = load_catalog(default_roots()[:1])
 PREFILL = CATALOG.ops["prefill"]
@@ -133,27 +132,10 @@ def gates_in_torch(t, *, is_log):
     return run, log_decay, beta
 
 
-def load_as_module(path):
-    spec = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def load_with(monkeypatch, name):
-    """The kernel's own file as a module, with a library of our making in place of the real one."""
-    for path, functions in LIBRARIES[name].items():
-        parts = path.split(".")
-        for count in range(1, len(parts) + 1):
-            package = ".".join(parts[:count])
-            if not hasattr(sys.modules.get(package), "is_of_our_making"):
-                made = ModuleType(package)
-                made.is_of_our_making = True
-                monkeypatch.setitem(sys.modules, package, made)
-        vars(sys.modules[path]).update(functions)
+def load(monkeypatch, name):
     for variable in ("FLA_FLASH_QLA", "FLA_TENSOR_CACHE_SIZE"):
         monkeypatch.setenv(variable, "to be forgotten")
-    module = load_as_module(CATALOG.entries[name].source)
+    module = load_with(monkeypatch, CATALOG.entries[name].source, LIBRARIES[name])
     if hasattr(module, "gates"):
         monkeypatch.setattr(module.gates, "bind_gates", gates_in_torch)
     return module
@@ -164,24 +146,22 @@ def load_with(monkeypatch, name):
 def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, params, workload, scenario):
     workspace = Workspace.make(PREFILL, NUMERICS, workload, seed=2, device="cpu", scenario=scenario)
     expected = consult_oracle(workspace, NUMERICS)
-    run = load_with(monkeypatch, name).bind(workspace.namespace, workload, Params(params))
-    for _ in range(2):
-        found = verify_launcher(run, workspace, expected, scenario, lambda: None, {})
-        assert [gate.reason for gate in found if not gate.passed] == []
+    run = load(monkeypatch, name).bind(workspace.namespace, workload, Params(params))
+    assert failures(run, workspace, expected, scenario, {}) == []
 
 
 @pytest.mark.parametrize("name", ["prefill-flashinfer", "prefill-flashqla"])
 def test_a_library_that_takes_no_empty_sequence_is_not_given_one(monkeypatch, name):
     workspace = Workspace.make(PREFILL, NUMERICS, WITH_EMPTY, seed=2, device="cpu", scenario="typical")
     with pytest.raises(ValueError, match="empty sequence"):
-        load_with(monkeypatch, name).bind(workspace.namespace, WITH_EMPTY, Params({}))
+        load(monkeypatch, name).bind(workspace.namespace, WITH_EMPTY, Params({}))
 
 
 def test_fla_is_kept_from_handing_the_call_over_to_flash_qla(monkeypatch):
     backends = pytest.importorskip("fla.ops.gated_delta_rule.backends")
     monkeypatch.setenv("FLA_FLASH_QLA", "1")
     assert backends.FlashQLABackend().is_enabled()
-    load_with(monkeypatch, "prefill-fla")
+    load(monkeypatch, "prefill-fla")
     assert not backends.FlashQLABackend().is_enabled()
 
 

@@ -11,17 +11,17 @@ from deep import cases_to_run
 from faults import REPOSITORY, python_path
 
 KERNELS = ("prefill-triton", "prefill-triton-segments")
+INVERSES = ("test_an_inverse_of_small_integers_is_exact", "test_an_inverse_is_as_good_as_its_arithmetic_and_no_better")
 
 
 @pytest.fixture(scope="module")
 def told(request):
     """What `interpreted_prefill.py` tells, by what it tells it of."""
     gates = "test_every_arithmetic_passes_all_gates_on_sequences_of_a_chunk_and_a_token_none_and_a_few_tokens"
+    cases = [each for test in INVERSES for each in cases_to_run(request, test)]
+    wanted = [*{case["kernel"]: None for case in cases}, *(["small"] if cases_to_run(request, gates) else [])]
     done = subprocess.run(
-        [
-            *(sys.executable, Path(__file__).with_name("interpreted_prefill.py")),
-            "small" if cases_to_run(request, gates) else "inverses",
-        ],
+        [sys.executable, Path(__file__).with_name("interpreted_prefill.py"), *wanted],
         env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": python_path(REPOSITORY)},
         capture_output=True,
         text=True,

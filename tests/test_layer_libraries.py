@@ -1,17 +1,14 @@
 """Prologue, epilogue and layer by fla, with its functions replaced by their mathematics: are they called rightly?"""
 
-import importlib.util
-import sys
-from types import ModuleType
-
 import pytest
 import torch
 import torch.nn.functional as F
+from library_data import failures, load_with
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.workload import Shape
-from gdnbench.verify.check import consult_oracle, verify_launcher
+from gdnbench.verify.check import consult_oracle
 
 CATALOG = load_catalog(default_roots()[:1])
 EPS = 1e-6
@@ -91,41 +88,25 @@ LIBRARIES = {
 }
 
 
-@pytest.fixture
-def libraries(monkeypatch):
-    for package in ("fla", "fla.ops", "flashinfer", *LIBRARIES):
-        monkeypatch.setitem(sys.modules, package, ModuleType(package))
-    for package, functions in LIBRARIES.items():
-        for function, replacement in functions.items():
-            setattr(sys.modules[package], function, replacement)
-
-
-def verify(name, scenario, shape):
-    """A kernel goes through its op's gates, twice."""
+def verify(monkeypatch, name, scenario, shape):
+    """A kernel goes through its op's gates."""
     entry = CATALOG.entries[name]
     op, numerics = entry.op, load_numerics(entry.op, entry.op_folder)
-    spec = importlib.util.spec_from_file_location("kernel_of_a_library", entry.source)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    shape = op.workload(shape)
+    module, shape = load_with(monkeypatch, entry.source, LIBRARIES), op.workload(shape)
     workspace = Workspace.make(op, numerics, shape, seed=2, device="cpu", scenario=scenario)
-    oracle = consult_oracle(workspace, numerics)
     run = module.bind(workspace.namespace, shape, entry.default.params)
-    for _ in range(2):  # what updates in place starts again
-        gates = verify_launcher(run, workspace, oracle, scenario, lambda: None, entry.kernel.in_place)
-        assert [gate.reason for gate in gates if not gate.passed] == []
+    oracle = consult_oracle(workspace, numerics)
+    assert failures(run, workspace, oracle, scenario, entry.kernel.in_place) == []
 
 
-@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
-def test_the_library_is_called_so_that_it_computes_the_op(name, scenario):
-    verify(name, scenario, Shape(B=4, HQ=2, HV=4, K=64, V=64))
+def test_the_library_is_called_so_that_it_computes_the_op(monkeypatch, name, scenario):
+    verify(monkeypatch, name, scenario, Shape(B=4, HQ=2, HV=4, K=64, V=64))
 
 
-@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", ["prologue-fla", "layer-fla"])
-def test_fla_has_a_beta_up_to_2(name):
-    verify(name, "saturated-gates", Shape(B=4, HQ=2, HV=2, K=96, V=192, BETA=2))
+def test_fla_has_a_beta_up_to_2(monkeypatch, name):
+    verify(monkeypatch, name, "saturated-gates", Shape(B=4, HQ=2, HV=2, K=96, V=192, BETA=2))
 
 
 def test_flashinfer_knows_neither_a_beta_up_to_2_nor_small_heads():

@@ -16,6 +16,8 @@ from gdnbench.verify.gates import is_unequal, roundoff_error
 
 CATALOG = load_catalog(default_roots()[:1])
 SIZES = {"HQ": 2, "HV": 4, "K": 64, "V": 64}
+OLMO = {"HQ": 2, "HV": 2, "K": 96, "V": 192, "BETA": 2}
+"""Sizes of OLMo-Hybrid's heads, whose beta is at most 2."""
 EPS = 1e-6
 CONVOLUTION = (
     "taps are reversed",
@@ -73,17 +75,21 @@ def numerics_of(op):
     return load_numerics(CATALOG.ops[op], CATALOG.op_folders[op])
 
 
+def workload(op, batch=7, olmo=False):
+    return CATALOG.ops[op].workload(Shape(B=batch, **(OLMO if olmo else SIZES)))
+
+
 @cache
-def drawn(op, scenario, batch=7, seed=1):
+def drawn(op, scenario, batch=7, seed=1, olmo=False):
     """Inputs and scalars, which tests leave as they are."""
-    return numerics_of(op).make_inputs(CATALOG.ops[op].workload(Shape(B=batch, **SIZES)), seed, "cpu", scenario)
+    return numerics_of(op).make_inputs(workload(op, batch, olmo), seed, "cpu", scenario)
 
 
 @cache
-def expected(op, scenario, seed=1):
+def expected(op, scenario, seed=1, olmo=False):
     """The oracle's outputs and their roundoff."""
-    t, scalars = drawn(op, scenario, seed=seed)
-    sizes = {"workload": CATALOG.ops[op].workload(Shape(B=7, **SIZES))} if op == "prologue" else {}
+    t, scalars = drawn(op, scenario, seed=seed, olmo=olmo)
+    sizes = {"workload": workload(op, olmo=olmo)} if op == "prologue" else {}
     return numerics_of(op).oracle(t, scalars, **sizes), numerics_of(op).roundoff(t, scalars, **sizes)
 
 
@@ -150,12 +156,12 @@ def split(y, sizes, mistake, heads_in_turn=False):
     return q, k, v
 
 
-def gates(t, mistake, dtype):
+def gates(t, scalars, mistake, dtype):
     a, b = t["a"].to(dtype), t["b"].to(dtype)
     if mistake == "gates exchanged":
         a, b = b, a
     x = a if mistake == "softplus without its bias" else a + t["dt_bias"].to(dtype)
-    return torch.exp(-torch.exp(t["A_log"].to(dtype)) * F.softplus(x)), torch.sigmoid(b)
+    return torch.exp(-torch.exp(t["A_log"].to(dtype)) * F.softplus(x)), scalars["beta_limit"] * torch.sigmoid(b)
 
 
 def where_live(t, mistake, rows):
@@ -165,10 +171,10 @@ def where_live(t, mistake, rows):
 
 def prologue(t, scalars, mistake="", dtype=torch.float32, rounded=as_is):
     """The outputs, with a mistake if one is asked for; `rounded` is applied to what the convolution leaves."""
-    del scalars
     y, pool = convolution(t, mistake, dtype)
-    q, k, v = split(rounded(y), tuple(SIZES[name] for name in ("HQ", "HV", "K", "V")), mistake)
-    g, beta = gates(t, mistake, dtype)
+    sizes = OLMO if len(t["dt_bias"]) == OLMO["HV"] else SIZES
+    q, k, v = split(rounded(y), tuple(sizes[name] for name in ("HQ", "HV", "K", "V")), mistake)
+    g, beta = gates(t, scalars, mistake, dtype)
     outputs = {"q": q, "k": k, "v": v, "g": g, "beta": beta}
     outputs = {name: where_live(t, mistake, rows) for name, rows in outputs.items()}
     return {**outputs, "new_conv_pool": pool}
@@ -216,7 +222,7 @@ def layer(t, scalars, mistake="", dtype=torch.float32, rounded=as_is):
     live = slot >= 0 if mistake == "padding updates slot 0" else slot > 0
     pool = t["pool"].to(dtype).clone()
     states = pool[slot]
-    g, beta = gates(t, mistake, dtype)
+    g, beta = gates(t, scalars, mistake, dtype)
     decayed = states if mistake == "no decay" else g[..., None, None] * states
     delta = beta[..., None] * (v - torch.einsum("bhvk,bhk->bhv", decayed, k))
     updated = decayed + delta[..., None] * k[:, :, None]
@@ -239,24 +245,35 @@ SCENARIOS = [(name, scenario) for name in COMPUTED for scenario in CATALOG.ops[n
 
 def worst(name, scenario, seed=1, **how):
     """Of all gates, as a share of the limit."""
-    op, (t, scalars) = CATALOG.ops[name], drawn(name, scenario, seed=seed)
+    return max(errors(name, scenario, drawn(name, scenario, seed=seed)[1], seed, **how).values())
+
+
+def errors(name, scenario, scalars, seed=1, olmo=False, **how):
+    """By output, as a share of the limit."""
+    op, (t, _) = CATALOG.ops[name], drawn(name, scenario, seed=seed, olmo=olmo)
     dtypes = {spec.name: {"bf16": torch.bfloat16, "fp32": torch.float32}[spec.dtype] for spec in op.outputs}
     outputs = {key: rows.to(dtypes[key]) for key, rows in COMPUTED[name](t, scalars, **how).items()}
-    oracle, sizes = expected(name, scenario, seed)
-    found = []
+    oracle, sizes = expected(name, scenario, seed, olmo)
+    found = {}
     for gate in op.gates:
         given, right = outputs[gate.tensor], oracle[gate.tensor]
         if isinstance(gate, ExactGate):
-            found.append(float("inf") if is_unequal(given, right).any() else 0.0)
+            found[gate.tensor] = float("inf") if is_unequal(given, right).any() else 0.0
         else:
-            found.append(float(roundoff_error(gate, given, right, sizes[gate.tensor]).max()) / gate.limit)
-    return max(found)
+            found[gate.tensor] = float(roundoff_error(gate, given, right, sizes[gate.tensor]).max()) / gate.limit
+    return found
 
 
-@pytest.mark.parametrize(("name", "scenario"), SCENARIOS)
-def test_the_oracle_is_the_mathematics(name, scenario):
-    t, scalars = drawn(name, scenario)
-    found, _ = expected(name, scenario)
+@pytest.mark.parametrize(
+    ("name", "scenario", "olmo"),
+    [
+        *((*each, False) for each in SCENARIOS),
+        *((name, each, True) for name in ("prologue", "layer") for each in ("padded", "saturated-gates")),
+    ],
+)
+def test_the_oracle_is_the_mathematics(name, scenario, olmo):
+    t, scalars = drawn(name, scenario, olmo=olmo)
+    found, _ = expected(name, scenario, olmo=olmo)
     for key, right in COMPUTED[name](t, scalars, dtype=torch.float64).items():
         torch.testing.assert_close(found[key], right.double(), rtol=1e-9, atol=1e-12)
 
@@ -286,6 +303,27 @@ def test_a_mistake_fails_in_some_scenario(name, mistake):
     assert max(found) > 1, found
 
 
+@pytest.mark.parametrize(("name", "wrong"), [("prologue", {"beta"}), ("layer", {"y", "new_pool"})])
+def test_a_limit_of_1_where_it_is_2_fails(name, wrong):
+    _, scalars = drawn(name, "typical", olmo=True)
+    for limit, failed in ((2.0, set()), (1.0, wrong)):
+        found = errors(name, "typical", scalars | {"beta_limit": limit}, olmo=True)
+        assert {tensor for tensor, error in found.items() if error > 1} == failed
+
+
+@pytest.mark.parametrize("name", ["prologue", "epilogue", "layer"])
+def test_the_models_in_use_are_a_suite(name):
+    op = CATALOG.ops[name]
+    heads = {(each.HQ, each.HV, each.K, each.V) for each in op.suite("models").workloads}
+    shared = {(hq, hv, 128, 128) for hq, hv in ((16, 32), (16, 64), (16, 48), (16, 16), (8, 16), (4, 8))}
+    assert heads == shared | {(30, 30, 96, 192)}
+    assert {each.B for each in op.suite("models").workloads} == {1, 8, 32, 128}
+    assert [op.check(each) for each in op.suite("models").workloads] == [""] * 28
+    for suite in ("models", "verify"):
+        limits = {each.axes.get("BETA") for each in op.suite(suite).workloads if (each.K, each.V) == (96, 192)}
+        assert limits == ({None} if name == "epilogue" else {2})
+
+
 @pytest.mark.parametrize("name", ["prologue", "layer"])
 def test_padded_slots_are_0_and_negative(name):
     slot = drawn(name, "padded", batch=7)[0]["slot"].tolist()
@@ -305,14 +343,17 @@ def test_the_least_that_must_move_are_the_batchs_states_and_inputs():
 
 
 KERNELS = {
-    ("prologue", "qk2_v4"): ("prologue-v1", "prologue-reference"),
-    ("prologue", "qk2_v2"): ("prologue-v1:WARPS=1",),
-    ("epilogue", "qk2_v4"): ("epilogue-v1", "epilogue-reference"),
-    ("epilogue", "qk1_v3"): ("epilogue-v1:WARPS=8",),
-    ("layer", "qk2_v4"): ("layer-reference", "layer-chain", "layer-v1", "layer-floor-copy:EACH=4"),
-    ("layer", "qk1_v3"): ("layer-v1:WARPS=8",),
-    ("layer", "qk1_v1"): ("layer-v1",),
-    ("layer", "qk1_v4"): ("layer-v1",),
+    ("prologue", "heads=qk2_v4"): ("prologue-v1", "prologue-reference"),
+    ("prologue", "heads=qk2_v2"): ("prologue-v1:WARPS=1",),
+    ("epilogue", "heads=qk2_v4"): ("epilogue-v1", "epilogue-reference"),
+    ("epilogue", "heads=qk1_v3"): ("epilogue-v1:WARPS=8",),
+    ("layer", "heads=qk2_v4"): ("layer-reference", "layer-chain", "layer-v1", "layer-floor-copy:EACH=4"),
+    ("layer", "heads=qk1_v3"): ("layer-v1:WARPS=8",),
+    ("layer", "heads=qk1_v1"): ("layer-v1",),
+    ("layer", "heads=qk1_v4"): ("layer-v1",),
+    ("prologue", "HQ=2 HV=2 K=96 V=192 BETA=2"): ("prologue-v1", "prologue-reference"),
+    ("epilogue", "HQ=2 HV=2 K=96 V=192"): ("epilogue-v1",),
+    ("layer", "HQ=1 HV=1 K=96 V=192 BETA=2"): ("layer-v1", "layer-chain", "layer-floor-copy:EACH=4"),
 }
 
 
@@ -320,7 +361,7 @@ KERNELS = {
     ("op", "heads", "kernel"), [(*at, each) for at, kernels in KERNELS.items() for each in kernels]
 )
 def test_kernels_are_right_where_there_is_no_gpu(request, op, heads, kernel):
-    assert gate_statuses(request, kernel, "B=3", f"heads={heads}") == {"ok"}
+    assert gate_statuses(request, kernel, "B=3", *heads.split()) == {"ok"}
 
 
 LAST_WAIT = "  wait_for_cluster();  // all sums are here, and all blocks have read the last inputs\n"

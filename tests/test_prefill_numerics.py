@@ -1,10 +1,7 @@
 """Prefill's oracle is the recurrence, and its gates let products of bf16 pass and nothing that is wrong."""
 
-from itertools import pairwise
-
 import pytest
 import torch
-import torch.nn.functional as F
 from prefill_data import (
     MISTAKES,
     as_it_is,
@@ -14,6 +11,7 @@ from prefill_data import (
     prefill_op,
     rounded,
     rounded_to_tf32,
+    token_after_token,
     truncated,
 )
 
@@ -80,20 +78,6 @@ def test_numbers_are_distributed_normally():
     ranked = numbers.sort().values
     distance = (torch.special.ndtr(ranked) - (torch.arange(n, dtype=torch.float64) + 0.5) / n).abs().max()
     assert float(distance) * n**0.5 < 1.95, "Kolmogorov and Smirnov's: one in a thousand is beyond"
-
-
-def test_all_65536_quantiles_are_drawn_alike():
-    """Counts of each of 64 on average have a chi-square of 65,535 and a standard deviation of 362."""
-    counts = normal(1 << 22, seed=6).unique(return_counts=True)[1].double()
-    assert len(counts) == 1 << 16
-    assert abs(float((counts - 64).square().sum() / 64) - 65535) < 5 * 362
-
-
-def test_neighbours_in_a_stream_are_independent():
-    numbers = normal((1 << 22) + 512, seed=7)
-    for taken in (numbers, numbers.square(), numbers.sign()):
-        shifted = torch.stack([taken[lag : lag + (1 << 22)] for lag in (0, 1, 2, 3, 4, 5, 8, 64, 128, 512)])
-        assert float(correlations(shifted).abs().max()) < 5
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -189,22 +173,6 @@ def worst_errors(outputs, tensors, scalars):
         )
         for gate in op.gates
     }
-
-
-def token_after_token(t, scale, added=0.0):
-    """The recurrence as the op declares it, in float64, but for what is added to each decay."""
-    share = t["v"].shape[1] // t["q"].shape[1]
-    q, k = (t[name].double().repeat_interleave(share, dim=1) for name in ("q", "k"))
-    g = torch.exp(-torch.exp(t["A_log"].double()) * F.softplus(t["a"].double() + t["dt_bias"].double())) + added
-    beta, v, state = torch.sigmoid(t["b"].double()), t["v"].double(), t["state"].double()
-    output = torch.empty_like(v)
-    for number, (begin, end) in enumerate(pairwise(t["cu_seqlens"].tolist())):
-        for token in range(begin, end):
-            decayed = g[token][:, None, None] * state[number]
-            delta = beta[token][:, None] * (v[token] - torch.einsum("hvk,hk->hv", decayed, k[token]))
-            state[number] = decayed + delta[:, :, None] * k[token][:, None, :]
-            output[token] = scale * torch.einsum("hvk,hk->hv", state[number], q[token])
-    return {"output": output, "new_state": state}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

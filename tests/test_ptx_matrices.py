@@ -5,8 +5,6 @@ import pytest
 import torch
 from ptx_data import findings, run
 
-from gdnbench.errors import NotInterpretedError
-
 HEAD = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
@@ -342,18 +340,3 @@ FINE = {
 def test_a_right_use_is_left_alone(name):
     parts, launch = FINE[name]
     assert used(parts, **launch) == []
-
-
-UNKNOWN = {
-    "a product summed in f16": "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%0}, {%0,%0}, {%0}, {%0,%0};",
-    "a product of bytes": "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%0}, {%0}, {%0}, {%0,%0};",
-    "tiles by a generic address": "{ .reg .b64 p; cvt.u64.u32 p, %0; ldmatrix.sync.aligned.m8n8.x1.b16 {%0}, [p]; }",
-}
-ASSEMBLY = 'extern "C" __global__ void k(int* x) {{\n int v = x[threadIdx.x];\n {0}\n x[threadIdx.x] = v;\n}}'
-
-
-@pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
-def test_what_is_not_known_is_never_guessed(text):
-    source = ASSEMBLY.format(f'asm volatile("{text}" : "+r"(v));')
-    with pytest.raises(NotInterpretedError, match=r"kernel\.cu:3: `[\w.:]+` cannot be interpreted"):
-        run(source, np.zeros(32, dtype=np.int32))

@@ -120,14 +120,8 @@ def test_a_wait_that_is_missing_is_found(name):
 
 
 # Three pieces of 512 bytes go through one buffer, and a warp each takes one of them, in order.
+HEAD = SOURCE[: SOURCE.index('extern "C"')]
 IN_ORDER = r"""
-typedef unsigned u32;
-typedef unsigned long long u64;
-__device__ __forceinline__ u32 at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void wait(u64* bar, u32 parity) {
-  asm volatile("{\n .reg .pred done;\n again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-               " @!done bra again;\n}" :: "r"(at(bar)), "r"(parity) : "memory");
-}
 extern "C" __global__ void k(const char* x, uint4* z) {
   __shared__ __align__(128) uint4 s[32];
   __shared__ u64 full, empty;
@@ -167,7 +161,7 @@ HANDED_ON = {
 @pytest.mark.parametrize(("parts", "is_safe"), [(HANDED_ON, True), (dict.fromkeys(HANDED_ON, ""), False)])
 def test_a_wait_by_parity_tells_nothing_of_a_phase_whose_predecessor_may_not_be_complete(parts, is_safe):
     """Warp 1 waits for the second phase, and on a GPU goes on at once where the first is not complete."""
-    text = IN_ORDER
+    text = HEAD + IN_ORDER
     for name, part in parts.items():
         text = text.replace(name, part)
     x, z = np.arange(3 * 128, dtype=np.int32), np.zeros(3 * 128, dtype=np.int32)
@@ -199,6 +193,6 @@ extern "C" __global__ void k(const float* x, float* z) {
 
 @pytest.mark.parametrize(("waits", "faults"), [("true", set()), ("n == 0", {"RACE"})])
 def test_an_mbarrier_that_is_initialised_again_begins_anew(waits, faults):
-    text = SOURCE[: SOURCE.index('extern "C"')] + AGAIN.replace("WAITS", waits)
+    text = HEAD + AGAIN.replace("WAITS", waits)
     x, z = np.arange(192, dtype=np.float32), np.zeros(192, dtype=np.float32)
     assert {kind for kind, *_ in findings(text, x, z, threads=64)} == faults

@@ -9,10 +9,11 @@ import pytest
 from schedule_data import EXIT, STORE, does, load, sass, use
 
 from gdnbench.codegen import cubin
-from gdnbench.codegen.cubin import SourceLine, parse_live_registers, parse_source_lines
+from gdnbench.codegen.cubin import parse_live_registers, parse_source_lines
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
+from gdnbench.ptx.program import SourceLine
 from gdnbench.report.budget import estimate_tokens
 from gdnbench.report.outline import Detail, choose_view
 

@@ -201,16 +201,6 @@ def test_restoring_gives_every_input_its_values_in_its_place():
     assert {name: tensor.data_ptr() for name, tensor in workspace.inputs.items()} == places
 
 
-def test_a_copy_is_restored_to_what_was_drawn_and_not_to_what_it_was_copied_from():
-    workspace, _ = workspace_of()
-    drawn = workspace.inputs["state"].clone()
-    workspace.inputs["state"].zero_()
-    copy = workspace.copy()
-    copy.restore()
-    assert torch.equal(copy.inputs["state"], drawn)
-    assert not workspace.inputs["state"].any()
-
-
 @pytest.mark.parametrize(
     "outputs",
     [

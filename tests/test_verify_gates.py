@@ -1,4 +1,4 @@
-"""Each gate at its edge: what just passes, what just fails, and what can never pass."""
+"""Each gate at its edge: what just passes, what just fails, and which elements it names."""
 
 import pytest
 import torch
@@ -8,7 +8,14 @@ from gdnbench.launch.workspace import is_poison, poison
 from gdnbench.model.declaration import ExactGate, RmsGate, UlpGate
 from gdnbench.model.status import Status
 from gdnbench.verify import gates
-from gdnbench.verify.gates import copied_gate, exact_gate, rms_gate, unchanged_gate, written_gate
+from gdnbench.verify.gates import (
+    copied_gate,
+    describe_wrong,
+    exact_gate,
+    rms_gate,
+    unchanged_gate,
+    written_gate,
+)
 
 
 def ulp_gate(gate, scenario, actual, expected):
@@ -37,15 +44,6 @@ def test_one_ulp_of_bf16_passes_and_anything_more_fails(expected, ulp):
         assert (exact.passed, above.passed) == (exact.worst <= 1.0, False)
 
 
-def test_neighbouring_bf16_numbers_are_one_ulp_apart():
-    """The gate's ulp against bf16 itself: the next number up passes, the one after fails."""
-    values = torch.linspace(1, 4, 999).bfloat16()
-    bits = values.view(torch.int16)
-    for steps, passed in ((0, True), (1, True), (2, False)):
-        actual = (bits + steps).view(torch.bfloat16)
-        assert ulp_gate(DECODES, "typical", actual, values.double()).passed is passed
-
-
 def test_rounding_the_oracle_to_bf16_passes_everywhere():
     expected = torch.cat([torch.logspace(-38, 38, 4001, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)])
     gate = ulp_gate(ONE_ULP, "typical", expected.bfloat16(), expected)
@@ -64,14 +62,6 @@ def test_what_is_no_number_never_passes(value, expected):
     assert gate.status is Status.WRONG_NUMBERS
     assert gate.worst == float("inf")
     assert gate.where == "[1]"
-
-
-def test_one_wrong_element_among_many_is_found_and_named():
-    expected = torch.ones(3, 1, 8, 128, dtype=torch.float64)
-    actual = expected.clone()
-    actual[2, 0, 5, 77] += 0.1
-    gate = ulp_gate(DECODES, "typical", actual, expected)
-    assert (gate.status, gate.where) == (Status.WRONG_NUMBERS, "[2, 0, 5, 77]")
 
 
 @pytest.mark.parametrize(("error", "passed"), [(0.99e-6, True), (1.01e-6, False)])
@@ -144,7 +134,7 @@ def test_a_copy_is_exact():
 def test_a_large_states_honest_rounding_passes_whatever_the_seed():
     """Outputs near zero are what is left of terms of a thousand; a tolerance blind to that fails them by chance."""
     blind = []
-    for seed in range(12):
+    for seed in range(4):
         random = torch.Generator().manual_seed(seed)
         state = 1e3 * torch.randn(512, 128, 128, generator=random)
         query = torch.nn.functional.normalize(torch.randn(512, 1, 128, generator=random), dim=-1)
@@ -154,15 +144,6 @@ def test_a_large_states_honest_rounding_passes_whatever_the_seed():
         rms = float(expected.square().mean().sqrt())
         blind.append(ulp_gate(UlpGate("output", 1.0, 1e-5 / rms), "large-state", running.bfloat16(), expected).passed)
     assert not all(blind)
-
-
-def test_a_large_state_does_not_excuse_a_wrong_output():
-    expected = 1e3 * torch.randn(4096, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    actual = expected.bfloat16()
-    actual[7] *= 1.02
-    gate = ulp_gate(DECODES, "large-state", actual, expected)
-    assert gate.status is Status.WRONG_NUMBERS
-    assert gate.where == "[7]"
 
 
 @pytest.mark.parametrize(
@@ -209,3 +190,75 @@ def test_every_element_type_can_be_poisoned(dtype):
     assert not is_poison(tensor).any()
     poison([tensor])
     assert is_poison(tensor).all()
+
+
+AXES = ("B", "axis 1", "HV", "V")
+GATE = UlpGate("output", ulps=1.0, atol=1e-5)
+
+
+def spread(*places, size=(2, 1, 8, 128)):
+    failing = torch.zeros(size, dtype=torch.bool)
+    for place in places:
+        failing[place] = True
+    return describe_wrong(failing, tuple(failing.nonzero()[0].tolist()), None, None, AXES).spread
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ([(slice(None),)], "every B, HV, V"),
+        ([(1, 0, 3, 17)], "B 1 of 2; HV 3 of 8; V 17 of 128"),
+        ([(slice(None), 0, slice(4, 8))], "HV 4-7 of 8; every B, V"),
+        ([(0, 0, 1), (0, 0, 3), (0, 0, 4)], "B 0 of 2; HV 1,3-4 of 8; every V"),
+        ([(slice(None), 0, slice(None), slice(0, None, 2))], "V 0,2,…,126 of 128; every B, HV"),
+        ([(0, 0, 0, n * n) for n in range(11)], "B 0 of 2; HV 0 of 8; V at 11 places from 0 to 100 of 128"),
+    ],
+)
+def test_a_pattern_is_told_axis_by_axis(places, told):
+    assert spread(*places) == told
+
+
+def test_a_tensor_of_one_element():
+    assert describe_wrong(torch.ones(1, 1, dtype=torch.bool), (0, 0), None, None).spread == "its one element"
+
+
+def test_the_accuracy_gate_tells_the_worst_value_and_how_many_are_wrong():
+    expected = torch.ones(2, 1, 8, 128, dtype=torch.float64)
+    actual = expected.bfloat16()
+    actual[:, :, 3, ::2] = 1.5
+    actual[1, 0, 3, 4] = -7
+    gate = gates.ulp_gate(GATE, "typical", actual, expected, AXES)
+    assert (gate.wrong.count, gate.wrong.of) == (2 * 64, 2 * 8 * 128)
+    assert (gate.wrong.got, gate.wrong.expected, gate.where) == (-7.0, 1.0, "[1, 0, 3, 4]")
+    assert "got -7, expected 1; 128 of 2,048 wrong; HV 3 of 8; V 0,2,…,126 of 128; every B" in gate.reason
+
+
+def test_a_gate_that_is_passed_tells_of_nothing_wrong():
+    expected = torch.rand(64, dtype=torch.float64)
+    assert gates.ulp_gate(GATE, "typical", expected.bfloat16(), expected).wrong is None
+    assert rms_gate(RmsGate("new_state", 1e-2), "typical", expected.bfloat16(), expected).wrong is None
+
+
+def test_the_state_gate_tells_the_elements_that_are_further_off_than_all_may_be():
+    expected = torch.rand(4, 8, dtype=torch.float64) + 1
+    actual = expected.clone()
+    actual[2] += 1e-3
+    gate = rms_gate(RmsGate("new_state", 1e-6), "typical", actual, expected, ("HV", "V"))
+    assert (gate.wrong.count, gate.wrong.spread) == (8, "HV 2 of 4; every V")
+
+
+def test_what_was_never_written_has_no_value():
+    tensor = torch.zeros(4, 4)
+    poison([tensor[1]])
+    gate = written_gate("output", "typical", tensor, ("HV", "V"))
+    assert gate.reason == (
+        "output written: fails for 4 elements, first at [1, 0]: 4 of 16 wrong; HV 1 of 4; every V (typical inputs)"
+    )
+
+
+def test_an_input_that_changed_shows_both_values():
+    before = torch.ones(4)
+    after = before.clone()
+    after[3] = 5
+    gate = unchanged_gate("state", "typical", before, after, ("V",))
+    assert "got 5, expected 1; 1 of 4 wrong; V 3 of 4" in gate.reason

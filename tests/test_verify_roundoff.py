@@ -12,7 +12,6 @@ from gdnbench.launch import Workspace, load_numerics
 from gdnbench.model.axes import Axis
 from gdnbench.model.declaration import ExactGate, RoundoffGate, TensorSpec, UlpGate
 from gdnbench.model.op import Op
-from gdnbench.model.status import Status
 from gdnbench.model.workload import Shape
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.verify.check import check_outputs, consult_oracle
@@ -64,14 +63,6 @@ def test_twice_rounded_fails():
     sums = (0.3 * (expected / 0.3).bfloat16().double()).bfloat16()
     assert judge(twice, expected, expected.abs()).passed
     assert not judge(sums, expected, expected.abs()).passed
-
-
-def test_one_wrong_element_among_many_is_found_and_told():
-    expected = torch.randn(1 << 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    actual = expected.float()
-    actual[77_777] *= 1 + 1e-6
-    found = judge(actual, expected, expected.abs())
-    assert (found.status, found.where, found.wrong.count) == (Status.WRONG_NUMBERS, "[77777]", 1)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

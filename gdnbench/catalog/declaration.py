@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path, PurePath
 from types import CodeType, ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,14 +22,22 @@ from gdnbench.errors import DeclarationError, raised_at
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 
-class SourceLoader(SourceFileLoader):
-    """Loads a module from its source alone, for `spec_from_file_location`."""
-
+class _SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        """Compiles the source."""
         path = self.get_filename(fullname)
         code: CodeType = self.source_to_code(read_regular(Path(path), MOST_SOURCE_BYTES), path)
         return code
+
+
+def load_source(name: str, path: Path) -> ModuleType:
+    """Runs a Python file as the module `name`, from its source alone; raises whatever it raises."""
+    spec = spec_from_file_location(name, path, loader=_SourceLoader(name, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look a class's module up by name
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_declaration(path: Path, content: bytes) -> ModuleType:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from gdnbench import errors
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.build import build_key
-from gdnbench.codegen.cache import cache_limit, evict, has_build, load_build
+from gdnbench.codegen.cache import evict, has_build, load_build
 from gdnbench.errors import BuildError, GdnbenchError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.gpu import UNREAD, Build
@@ -64,16 +64,6 @@ class Job:
         return f"{self.variant.label}{of} at {self.workload.series or self.workload} for {self.arch}{marks}"
 
 
-def encode_job(job: Job) -> str:
-    """Encodes a job as a line of JSON, for a builder process."""
-    request = {
-        "op_folder": str(job.entry.op_folder), "folder": str(job.entry.folder), "label": job.variant.label,
-        "params": dict(job.variant.params), "shape": job.workload.sizes, "arch": job.arch, "launch": job.launch,
-        "stamped": job.stamped, "disassembled": job.disassembled,
-    }  # fmt: skip
-    return json.dumps(request)
-
-
 class BuildStage(StrEnum):
     """The stage of a job in a builder; each has a limit of its own."""
 
@@ -109,14 +99,6 @@ Reply = StageBegan | Built | NotBuilt
 REPLIES: tuple[type[Reply], ...] = (StageBegan, Built, NotBuilt)
 
 
-def result_of(reply: Built | NotBuilt) -> Result:
-    """Returns the result in a message; an error has the class that was raised."""
-    if isinstance(reply, Built):
-        return reply.build
-    kind = getattr(errors, reply.error, BuildError)
-    return (kind if issubclass(kind, GdnbenchError) else BuildError)(reply.message, reply.hint)
-
-
 _START_LIMIT_S = 180.0  # compilers from a cold network disk
 _TAIL_LINES = 8  # of what a builder printed before it died
 _MOST_PROCESSES = 8  # each takes memory and a second to load its compilers; builds are short
@@ -147,10 +129,8 @@ def build_all(
 
     Raises:
         MachineError: if the cache cannot be written, or a tool is absent.
-        UsageError: if the cache's limit is not a size.
     """
     results: dict[Job, Result] = {}
-    cache_limit()  # rejects a wrong variable before there is work to lose
     with closing(_settle(jobs, processes, (timeout_s, import_s))) as settled:
         for alike, result in settled:
             if isinstance(result, MachineError):  # not the kernel's fault; the next job would fail alike
@@ -235,19 +215,11 @@ class Builder:
     """
 
     def __init__(self, timeout_s: float, import_s: float) -> None:
-        self._limits_s = {
-            BuildStage.STARTING: _START_LIMIT_S,
-            BuildStage.IMPORTING: import_s,
-            BuildStage.COMPILING: timeout_s,
-        }
+        self._limits_s = dict(zip(BuildStage, (_START_LIMIT_S, import_s, timeout_s), strict=True))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it as long as it lives
+        compiles = {"TRITON_INTERPRET": "0"}  # in the interpreter nothing does
         self.worker: Worker[Reply] = Worker(
-            "gdnbench.codegen.builder",
-            [],
-            REPLIES,
-            self._log,
-            {"TRITON_INTERPRET": "0"},  # in the interpreter nothing compiles
-            takes_requests=True,
+            "gdnbench.codegen.builder", [], REPLIES, self._log, compiles, takes_requests=True
         )
         self.alive = True
 
@@ -256,7 +228,12 @@ class Builder:
         self._job = job
         self._begin(BuildStage.STARTING)
         self._log_start = self.worker.log_bytes()
-        self.worker.request(encode_job(job))
+        request = {
+            "op_folder": str(job.entry.op_folder), "folder": str(job.entry.folder), "label": job.variant.label,
+            "params": dict(job.variant.params), "shape": job.workload.sizes, "arch": job.arch, "launch": job.launch,
+            "stamped": job.stamped, "disassembled": job.disassembled,
+        }  # fmt: skip
+        self.worker.request(json.dumps(request))
 
     def collect(self) -> Result | None:
         """Returns the job's result, or None while it goes on; call it once there is a message or the time is over.
@@ -273,8 +250,11 @@ class Builder:
             if isinstance(reply, StageBegan):
                 self._begin(reply.stage)
                 return None
+            if isinstance(reply, Built):
+                return reply.build
             if reply:
-                return result_of(reply)
+                kind = getattr(errors, reply.error, BuildError)
+                return (kind if issubclass(kind, GdnbenchError) else BuildError)(reply.message, reply.hint)
             result = self._death()
         self.close()
         return result

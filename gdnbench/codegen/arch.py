@@ -143,13 +143,8 @@ MOST_CLUSTERED = 8
 class LaunchRequest:
     """What a launch requests: a grid and clusters in blocks along x, y and z, the rest per block but for the registers.
 
-    Attributes:
-        grid: as far as it is declared.
-        shared_bytes: static and dynamic, as far as known.
-        registers: per thread; 0 if unknown.
-        required_threads: the only number that the compiled code is for; 0 if there is none.
-        most_threads: by the code's `__launch_bounds__`; 0 without them.
-        is_triton: whether Triton launches it, which passes over an empty grid.
+    What is not known is 0. `required_threads` is the only number that the compiled code is for, `most_threads` that of
+    its `__launch_bounds__`. Triton passes over an empty grid.
     """
 
     grid: tuple[int, ...]

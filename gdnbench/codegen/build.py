@@ -14,7 +14,6 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen import cache, nvrtc, triton
@@ -27,7 +26,7 @@ from gdnbench.errors import BuildError, MachineError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import UNREAD, Build
-from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel, launch_of
+from gdnbench.model.kernel import CudaKernel, TritonKernel, launch_of
 from gdnbench.model.workload import Workload
 
 # Each reason has a code of its own, C7510 and further, and all are worded alike. They differ in `in` or `for` alone.
@@ -124,6 +123,13 @@ def build_key(
     It loads no compiler, so the parent process can call it. Raises BuildError if the kernel's `warps` or `stages` fails
     or a file in its folder cannot be read, and TypeError for a kernel that is not compiled, such as a `TorchKernel`.
     """
+    match kernel := entry.kernel:
+        case CudaKernel():
+            compiler = nvrtc.fingerprint(stamped=stamped)
+        case TritonKernel():
+            compiler = triton.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
+        case _:
+            raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
     try:
         source_hash = entry.source_hash()
     except OSError as error:
@@ -135,16 +141,8 @@ def build_key(
         "arguments": [*((spec.name, spec.dtype_at(workload.axes)) for spec in entry.op.tensors), *entry.op.scalars],
         "params": dict(params),
         "axes": {f"{entry.op.macro_prefix}{axis}": size for axis, size in workload.compile_time.items()},
-        "launch": launch_of(entry.kernel, launch).entry,
+        "launch": launch_of(kernel, launch).entry,
         "arch": arch,
-        "compiler": _fingerprint(entry.kernel, params, workload, launch, stamped=stamped),
+        "compiler": compiler,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _fingerprint(kernel: Kernel, params: Params, workload: Workload, launch: str, *, stamped: bool) -> dict[str, Any]:
-    if isinstance(kernel, CudaKernel):
-        return nvrtc.fingerprint(stamped=stamped)
-    if isinstance(kernel, TritonKernel):
-        return triton.fingerprint(launch_of(kernel, launch), kernel.name, params, workload)
-    raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")

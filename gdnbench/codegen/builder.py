@@ -30,11 +30,8 @@ def main(arguments: list[str]) -> None:
         channel.send(_attempt(line, channel))
 
 
-def decode_job(line: str) -> Job:
-    """Decodes a job and loads its kernel again from its folder.
-
-    Raises BuildError if the kernel cannot be loaded any more, and ParamError for params that it does not have.
-    """
+def _decoded(line: str) -> Job:
+    """Decodes a job and loads its kernel again from its folder, where it may have changed meanwhile."""
     request = json.loads(line)
     op = load_op(Path(request["op_folder"]))
     entry = op if isinstance(op, Broken) else load_kernel(Path(request["folder"]), op)
@@ -49,7 +46,7 @@ def decode_job(line: str) -> Job:
 
 def _attempt(line: str, channel: Channel[Reply]) -> Reply:
     try:
-        job = decode_job(line)
+        job = _decoded(line)
         kernel = job.entry.kernel
         if isinstance(kernel, TritonKernel):
             import triton  # noqa: F401 - the source imports it, and is not to blame for how long that takes

@@ -209,6 +209,13 @@ def _full_label(variant: Variant) -> str:
 
 def _row(case: Case, label: str, language: str, arch: str, result: Build | str, verdict: Examined | None) -> BuildRow:
     build = result if isinstance(result, Build) else None
+    said = (
+        "passed"
+        if verdict and verdict.status is Status.OK
+        else f"{verdict.status}: {verdict.reason}"
+        if verdict
+        else ""
+    )
     return BuildRow(
         kernel=case.variant.kernel,
         label=label,
@@ -222,12 +229,6 @@ def _row(case: Case, label: str, language: str, arch: str, result: Build | str, 
         code_bytes=build.code_bytes if build else -1,
         status="ok" if build else Status.BUILD_FAILED.value,
         reason=result if isinstance(result, str) else "",
-        interpreter=_interpreter_says(verdict),
+        interpreter=said,
         serialized_because=build.serialized_because if build else "",
     )
-
-
-def _interpreter_says(verdict: Examined | None) -> str:
-    if verdict is None:
-        return ""
-    return "passed" if verdict.status is Status.OK else f"{verdict.status}: {verdict.reason}"

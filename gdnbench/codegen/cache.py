@@ -18,27 +18,21 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypedDict
 
 from gdnbench.catalog.trial import forget_trials
-from gdnbench.codec import SchemaError, decode_json
-from gdnbench.errors import MachineError, UsageError
+from gdnbench.errors import MachineError
 from gdnbench.model.gpu import Build
 from gdnbench.origin import CACHE_VARIABLE, cache_root, index_folder
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
-LIMIT_VARIABLE = "GDNBENCH_CACHE_LIMIT"
-DEFAULT_LIMIT = 1 << 30
+LIMIT_BYTES = 1 << 30
 """A gibibyte: 50,000 builds of 20 KB."""
 
 _LEFT_AFTER_EVICTION = 0.8  # of the limit, so that not every build evicts
 _GRACE_S = 3600.0
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"(?P<count>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 
 
 def cache_folder() -> Path:
@@ -135,24 +129,8 @@ class _Item:
     size_bytes: int
 
 
-class _Names(TypedDict):
-    cubin: str
-
-
-def cache_limit() -> int:
-    """Returns the bytes that the cache may hold: `$GDNBENCH_CACHE_LIMIT`, else a gibibyte.
-
-    Raises UsageError if the variable is not a size.
-    """
-    text = os.environ.get(LIMIT_VARIABLE, "").strip()
-    size = _SIZE.fullmatch(text)
-    if text and not size:
-        raise UsageError(f"{LIMIT_VARIABLE}={text} is not a size", "write 500M or 2G")
-    return int(float(size["count"]) * _UNITS[size["unit"].upper()]) if size else DEFAULT_LIMIT
-
-
 def cache_use() -> CacheUse:
-    """Returns what the cache holds now; raises UsageError as `cache_limit`."""
+    """Returns what the cache holds now."""
     builds, code, revisions = _builds(), _code(), _revisions()
     return CacheUse(
         folder=cache_folder().parent,
@@ -160,14 +138,14 @@ def cache_use() -> CacheUse:
         build_bytes=sum(item.size_bytes for item in (*builds, *code)),
         revisions=len(revisions),
         revision_bytes=sum(item.size_bytes for item in revisions),
-        limit_bytes=cache_limit(),
+        limit_bytes=LIMIT_BYTES,
     )
 
 
 def evict() -> int:
-    """Brings the cache within its limit; returns the bytes freed, and raises UsageError as `cache_limit`."""
-    limit, use = cache_limit(), cache_use()
-    return _remove_down_to(int(_LEFT_AFTER_EVICTION * limit), use) if use.total_bytes > limit else 0
+    """Brings the cache within its limit; returns the bytes freed."""
+    use = cache_use()
+    return _remove_down_to(int(_LEFT_AFTER_EVICTION * LIMIT_BYTES), use) if use.total_bytes > LIMIT_BYTES else 0
 
 
 def clean(older_s: float = 0.0) -> int:
@@ -205,7 +183,6 @@ def _remove_down_to(target: int, use: CacheUse) -> int:
 
 
 def _remove_orphans(grace_s: float) -> None:
-    """Removes code that no build names, and temporary files of killed writers."""
     named = {name for item in _builds() if (name := _cubin_of(item.path))}
     horizon = time.time() - grace_s
     for item in (*_code(), *_items(cache_folder(), ".tmp")):
@@ -215,17 +192,17 @@ def _remove_orphans(grace_s: float) -> None:
 
 def _cubin_of(build: Path) -> str:
     try:
-        return decode_json(read_regular(build), _Names)["cubin"]
-    except (OSError, SchemaError):
+        return str(json.loads(read_regular(build))["cubin"])
+    except (OSError, ValueError, TypeError, KeyError):
         return ""
 
 
 def _builds() -> list[_Item]:
-    return list(_items(cache_folder(), ".json"))
+    return _items(cache_folder(), ".json")
 
 
 def _code() -> list[_Item]:
-    return list(_items(cache_folder(), ".cubin", ".sass"))
+    return _items(cache_folder(), ".cubin", ".sass")
 
 
 def _cubin_beside(path: Path) -> str:
@@ -234,30 +211,21 @@ def _cubin_beside(path: Path) -> str:
 
 
 def _revisions() -> list[_Item]:
-    return list(_items(cache_folder().parent / "revisions", ""))
+    return _items(cache_folder().parent / "revisions", "")
 
 
-def _items(folder: Path, *suffixes: str) -> Iterator[_Item]:
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if entry.name.endswith(suffixes):
-                    yield _Item(Path(entry.path), entry.stat().st_mtime, _size(entry))
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    if not entry.is_dir():
-        return entry.stat().st_size
-    total = 0
-    for path, _, names in os.walk(entry.path):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(path) / name).lstat().st_size
-    return total
+def _items(folder: Path, *suffixes: str) -> list[_Item]:
+    """Returns what another process may be removing meanwhile; a folder has the bytes of all files in it."""
+    found = []
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):
+            if path.name.endswith(suffixes):
+                files = path.rglob("*") if path.is_dir() else [path]
+                found.append(_Item(path, path.stat().st_mtime, sum(each.lstat().st_size for each in files)))
+    return found
 
 
 def _remove(path: Path) -> None:
-    """Removes a file or folder, which another process may have removed already."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -18,17 +18,17 @@ from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 
-from gdnbench.codegen.arch import capability
+from gdnbench.codegen.arch import RESERVED_SHARED, capability
 from gdnbench.errors import MachineError
 from gdnbench.model.gpu import NO_CLUSTER
 from gdnbench.process.command import Completed, describe_exit, run_tool
+from gdnbench.ptx.program import SourceLine
 from gdnbench.regular_file import read_regular_text
 
 _LIMIT_S = 60.0
-# From Hopper on the system keeps 1 KiB of every block's shared memory for itself (CUDA programming guide, "Shared
-# memory" of compute capability 9.0), and ptxas counts it in each kernel that uses any. It is no choice of the kernel.
-_RESERVED_SHARED_BYTES = 1024
-_RESERVED_SINCE = 90
+# From Hopper on ptxas counts what the system reserves of shared memory in each kernel that uses any, whose choice it
+# is not (CUDA programming guide, "Shared memory" of compute capability 9.0).
+_RESERVED_IS_COUNTED_SINCE = 90
 # What `cuobjdump -elf` prints of `.reqntid`, `.maxntid` and `.reqnctapercluster` of the PTX: sizes along x, y and z.
 # Triton's kernels have the first, and with specialised warps it is more than 32 times the warps that were asked for.
 _SIZES = re.compile(
@@ -94,12 +94,7 @@ def disassemble(cubin: Path, symbol: str) -> str:
 class Resources:
     """The resources of one kernel: registers, stack frame and further local memory per thread, the rest per block.
 
-    Attributes:
-        shared_bytes: static, without what the system reserves.
-        stack_bytes: ptxas spills registers to the stack frame.
-        required_threads: 0 if it can be launched with other numbers of threads, too.
-        most_threads: by its `__launch_bounds__`; 0 without them.
-        cluster: blocks of a cluster along x, y and z.
+    `shared_bytes` are static, without what the system reserves; the numbers of threads and the cluster as in `Build`.
     """
 
     registers: int
@@ -138,7 +133,7 @@ def parse_resources(text: str, symbol: str, arch: str) -> Resources:
     missing = {"REG", "SHARED", "STACK", "LOCAL"} - counts.keys()
     if missing:
         raise MachineError(f"cuobjdump -res-usage does not tell {', '.join(sorted(missing))} of {symbol}")
-    reserved = _RESERVED_SHARED_BYTES if capability(arch) >= _RESERVED_SINCE else 0
+    reserved = RESERVED_SHARED if capability(arch) >= _RESERVED_IS_COUNTED_SINCE else 0
     sizes = _sizes(text, symbol)
     return Resources(
         registers=counts["REG"],
@@ -164,17 +159,6 @@ _INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+\S")
 _SOURCE = re.compile(r'^\s*//## File "(.*?)", line (\d+)')
 # `// |  12   |   1    |        |`: live registers, predicates and uniform registers; none is left blank.
 _LIVE = re.compile(r"//\s+\|\s*(\d*)\s*\|")
-
-
-@dataclass(frozen=True)
-class SourceLine:
-    """A line, from 1, of a source file, by the path that the compiler was given."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
 
 
 def read_source_lines(cubin: Path, symbol: str) -> Mapping[int, tuple[SourceLine, ...]]:

@@ -95,18 +95,13 @@ def _next(code: Sequence[Instruction], targets: dict[int, int], place: int) -> I
         yield place + 1
 
 
-def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+def find_loops(blocks: Sequence[Block]) -> tuple[Loop, ...]:
+    """Returns the loops in the order of their headers; branches back to one header are one loop."""
+    order, roots = _order(blocks)
     before: list[list[int]] = [[] for _ in blocks]
     for at, block in enumerate(blocks):
         for successor in block.successors:
             before[successor].append(at)
-    return before
-
-
-def find_loops(blocks: Sequence[Block]) -> tuple[Loop, ...]:
-    """Returns the loops in the order of their headers; branches back to one header are one loop."""
-    order, roots = _order(blocks)
-    before = _predecessors(blocks)
     dominators = _dominators(order, roots, before)
     latches: dict[int, list[int]] = {}
     for at, block in enumerate(blocks):
@@ -138,10 +133,9 @@ def _trip(blocks: Sequence[Block], order: Sequence[int], header: int, latches: S
             continue
         for successor in blocks[at].successors:
             if rank.get(successor, -1) > rank[at]:
-                size = len(blocks[successor].places)
-                fewest, most = (instructions + size for instructions in ways[at])
-                shortest_and_longest = ways.get(successor, (fewest, most))
-                ways[successor] = (min(shortest_and_longest[0], fewest), max(shortest_and_longest[1], most))
+                fewest, most = (instructions + len(blocks[successor].places) for instructions in ways[at])
+                known = ways.get(successor, (fewest, most))
+                ways[successor] = (min(known[0], fewest), max(known[1], most))
     ends = [ways[latch] for latch in latches]
     return min(fewest for fewest, _ in ends), max(most for _, most in ends)
 
@@ -152,28 +146,24 @@ def _order(blocks: Sequence[Block]) -> tuple[list[int], set[int]]:
     roots: set[int] = set()
     order: list[int] = []
     for root in range(len(blocks)):
-        if root not in visited:
-            roots.add(root)
-            order = [*reversed(_postorder(blocks, root, visited)), *order]
+        if root in visited:
+            continue
+        roots.add(root)
+        done: list[int] = []
+        stack = [(root, False)]
+        while stack:
+            at, is_done = stack.pop()
+            if is_done:
+                done.append(at)
+            elif at not in visited:
+                visited.add(at)
+                stack.append((at, True))
+                stack.extend((successor, False) for successor in reversed(blocks[at].successors))
+        order = [*reversed(done), *order]
     return order, roots
 
 
-def _postorder(blocks: Sequence[Block], root: int, visited: set[int]) -> list[int]:
-    done: list[int] = []
-    visited.add(root)
-    stack = [(root, iter(blocks[root].successors))]
-    while stack:
-        successor = next((one for one in stack[-1][1] if one not in visited), None)
-        if successor is None:
-            done.append(stack.pop()[0])
-        else:
-            visited.add(successor)
-            stack.append((successor, iter(blocks[successor].successors)))
-    return done
-
-
 def _dominators(order: Sequence[int], roots: set[int], before: Sequence[Sequence[int]]) -> list[int]:
-    """Returns the dominators of each block, itself included, as bits."""
     every = (1 << len(order)) - 1
     dominators = [1 << at if at in roots else every for at in range(len(order))]
     changed = True
@@ -226,8 +216,10 @@ def awaited_along(code: Sequence[EncodedInstruction], blocks: Sequence[Block]) -
         for place in blocks[at].places:
             awaited[place] = _issue(code[place], place, state)
         for successor in blocks[at].successors:
-            merged = _merge(entries[successor], state)
-            if merged != entries[successor]:
+            entry = entries[successor]
+            keys = entry.keys() | state.keys()
+            merged = {key: entry.get(key, frozenset()) | state.get(key, frozenset()) for key in keys}
+            if merged != entry:
                 entries[successor] = merged
                 pending.append(successor)
     return tuple(awaited.get(place, ()) for place in range(len(code)))
@@ -249,10 +241,6 @@ def _issue(one: EncodedInstruction, place: int, state: dict[str, frozenset[Hold]
     # An instruction whose result is there has read its operands, too.
     results = {hold.place for hold in waited if not hold.reads}
     return tuple(sorted(hold for hold in waited if not (hold.reads and hold.place in results)))
-
-
-def _merge(entry: _State, state: _State) -> _State:
-    return {key: entry.get(key, frozenset()) | state.get(key, frozenset()) for key in entry.keys() | state.keys()}
 
 
 def _waited(one: EncodedInstruction) -> Iterator[tuple[str, int]]:

@@ -1,11 +1,11 @@
-"""Compiles CUDA kernels with NVRTC through cuda-core: no toolkit, no host compiler, no GPU."""
+"""Compiles CUDA kernels with NVRTC: no toolkit, no host compiler, no GPU."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
 
 # NVRTC optimises at -O3 unless told otherwise. Line tables let profilers map SASS to the source and change no code.
 # No fast-math: a kernel that wants __expf writes __expf.
-OPTIONS: Mapping[str, Any] = {"std": "c++17", "lineinfo": True}
+OPTIONS = ("--std=c++17", "--generate-line-info")
 STAMPED = "GDNBENCH_PHASES"  # the macro that turns the marks of phases.cuh into clock reads
-_PACKAGES = ("cuda-core", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
+_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CompiledCode:
 def fingerprint(*, stamped: bool) -> dict[str, Any]:
     """Returns what besides the sources decides the code; loads no compiler."""
     versions = {package: package_version(package) or "absent" for package in _PACKAGES}
-    facts = {"options": dict(OPTIONS), "versions": versions, "headers": _headers_hash()}
+    facts = {"options": OPTIONS, "versions": versions, "headers": _headers_hash()}
     return facts | ({"stamped": True} if stamped else {})
 
 
@@ -75,25 +75,11 @@ def compile_cuda(
         UsageError: if the compiler does not know the target.
         MachineError: if NVRTC or the CUDA headers are absent.
     """
-    from cuda.core import Program, ProgramOptions
+    from cuda.bindings import nvrtc
 
-    options = ProgramOptions(
-        name=str(entry.source),
-        arch=_target(entry.kernel, arch),
-        include_path=_include_path(entry),
-        define_macro=list(macros(entry.op, params, workload, stamped=stamped).items()) or None,
-        **OPTIONS,
-    )
-    symbol = launch_of(entry.kernel, launch).entry
-    text, log = _text_in(entry.source), io.StringIO()
-    assert isinstance(entry.kernel, CudaKernel)
-    # All launches, so that each gives the same cubin, which is loaded once: they share its variables.
-    symbols = tuple(dict.fromkeys(each.entry for each in entry.kernel.launches))
-    try:
-        compiled = Program(text, "c++", options).compile("cubin", name_expressions=symbols, logs=log)
-    except Exception as error:  # cuda-core keeps the class that it raises private
-        raise _explained(entry, arch, symbol, str(error)) from error
-    return CompiledCode(compiled.code, compiled.symbol_mapping[symbol].decode(), log=log.getvalue())
+    with _compiled(entry, params, workload, _target(entry.kernel, arch), stamped=stamped) as (program, symbols):
+        cubin = _bytes_of(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        return CompiledCode(cubin, symbols[launch_of(entry.kernel, launch).entry], log=_log_of(program))
 
 
 def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
@@ -103,26 +89,38 @@ def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: s
     """
     from cuda.bindings import nvrtc
 
-    defined = macros(entry.op, params, workload, stamped=False)
+    target = _target(entry.kernel, arch).replace("sm_", "compute_")
+    with _compiled(entry, params, workload, target, stamped=False) as (program, symbols):
+        return _bytes_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX).decode().rstrip("\0"), symbols
+
+
+@contextmanager
+def _compiled(
+    entry: CatalogEntry, params: Params, workload: Workload, target: str, *, stamped: bool
+) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Yields NVRTC's program of all launches, so that they share a module's variables, and mangled names by entry."""
+    from cuda.bindings import nvrtc
+
+    defined = macros(entry.op, params, workload, stamped=stamped)
     options = [
-        f"--gpu-architecture={_target(entry.kernel, arch).replace('sm_', 'compute_')}",
-        f"--std={OPTIONS['std']}", "--generate-line-info",
+        f"--gpu-architecture={target}",
+        *OPTIONS,
         *(f"--include-path={folder}" for folder in _include_path(entry)),
-        *(f"-D{name}={value}" for name, value in defined.items()),
-    ]  # fmt: skip
+        *(f"--define-macro={name}={value}" for name, value in defined.items()),
+    ]
     assert isinstance(entry.kernel, CudaKernel)
     entries = [launch.entry for launch in entry.kernel.launches]
-    # cuda-core gives PTX only if there is a driver, which tells it what to request.
-    _, program = nvrtc.nvrtcCreateProgram(_text_in(entry.source).encode(), str(entry.source).encode(), 0, [], [])
+    try:
+        _, program = nvrtc.nvrtcCreateProgram(_text_in(entry.source).encode(), str(entry.source).encode(), 0, [], [])
+    except RuntimeError as error:
+        raise MachineError(f"NVRTC does not run: {error}", "pip install nvidia-cuda-nvrtc") from error
     try:
         for name in entries:
             nvrtc.nvrtcAddNameExpression(program, name.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            log = _text_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog)
-            raise _refused(log or f"NVRTC says {status.name}")
-        text = _text_of(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
-        return text, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
+            raise _explained(entry, target, _log_of(program) or f"NVRTC says {status.name}")
+        yield program, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -146,12 +144,17 @@ def _target(kernel: Kernel, arch: str) -> str:
     return target or arch
 
 
-def _text_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, bytes], Any]) -> str:
-    """Returns what NVRTC writes into a buffer of the size that it requests."""
+def _bytes_of(program: Any, size_of: Callable[[Any], Any], fill: Callable[[Any, bytes], Any]) -> bytes:
     _, size = size_of(program)
-    buffer = b" " * size
+    buffer = bytes(size)
     fill(program, buffer)
-    return str(buffer, "utf-8").rstrip("\0")
+    return buffer
+
+
+def _log_of(program: Any) -> str:
+    from cuda.bindings import nvrtc
+
+    return _bytes_of(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode().strip("\0\n")
 
 
 def _include_path(entry: CatalogEntry) -> list[str]:
@@ -167,20 +170,18 @@ def _include_path(entry: CatalogEntry) -> list[str]:
     return [str(each) for each in (*entry.include_path, cuda, cccl) if each]
 
 
-def _explained(entry: CatalogEntry, arch: str, symbol: str, text: str) -> GdnbenchError:
-    if "invalid value for --gpu-architecture" in text:
+def _explained(entry: CatalogEntry, target: str, log: str) -> GdnbenchError:
+    if "invalid value for --gpu-architecture" in log:
         from cuda.bindings import nvrtc
 
         _status, archs = nvrtc.nvrtcGetSupportedArchs()
         known = ", ".join(f"sm_{each}" for each in archs)
-        return UsageError(f"this CUDA compiler does not know {arch}", f"it knows {known}")
-    if "__nv_name_map" in text:
-        absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', text)
-        named = absent[1] if absent else symbol
+        return UsageError(f"this CUDA compiler does not know {target.replace('compute_', 'sm_')}", f"it knows {known}")
+    if "__nv_name_map" in log:
+        absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', log)
+        named = absent[1] if absent else "of its declaration"
         return BuildError(f"{entry.source} defines no kernel {named}", "see `entry` in variant.py")
-    if "NVRTC_ERROR" not in text:  # not the compiler's verdict: there is no compiler
-        return MachineError(f"NVRTC does not run: {text}", "pip install nvidia-cuda-nvrtc")
-    return _refused(text)
+    return _refused(log)
 
 
 def _refused(log: str) -> BuildError:
@@ -197,10 +198,9 @@ _OF_CCCL = re.compile(r"(nv/target|cuda/|cub/|thrust/)")
 def clean_log(text: str) -> str:
     """Returns the compiler's errors, with places written as editors and terminals link them: `file:line`.
 
-    Warnings, the count of errors, and what cuda-core puts before and after the log are left out.
+    Warnings and the count of errors are left out.
     """
-    log = text.partition("compilation log:")[2] or text
-    paragraphs = re.split(r"\n\s*\n", log.strip())
+    paragraphs = re.split(r"\n\s*\n", text.strip())
     noise = re.compile(r"^.*\): warning #|^Remark:|^.*errors? detected in the compilation of")
     errors = [paragraph.rstrip() for paragraph in paragraphs if not noise.match(paragraph)]
     return re.sub(r"^(/.+?)\((\d+)\): ", r"\1:\2: ", "\n".join(errors or paragraphs), flags=re.MULTILINE)

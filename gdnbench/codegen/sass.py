@@ -7,7 +7,7 @@ of NVIDIA's CUDA Binary Utilities names them; an opcode of no family counts as `
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -91,13 +91,9 @@ _GLOBAL = frozenset({"LDG", "STG", "LDGSTS", "LD", "ST"})
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of a disassembly.
+    """An instruction of a disassembly, `LDG` with the modifiers (`E`, `128`).
 
-    Attributes:
-        address: in the kernel, hexadecimal.
-        predicate: under which it runs, `!P0`; empty if always.
-        name: the opcode without modifiers, `LDG`.
-        modifiers: the rest of the opcode, (`E`, `128`).
+    Its address in the kernel is hexadecimal; it runs under a predicate, `!P0`, or always if that is empty.
     """
 
     address: str
@@ -234,13 +230,9 @@ _SET = re.compile(r"\{([\d,\s]+)\}")
 class Control:
     """The control fields of one instruction.
 
-    Attributes:
-        stall: cycles until the warp may issue its next instruction.
-        yields: whether the scheduler is to take another warp next.
-        write_scoreboard: held until the result is there; None if the latency is fixed.
-        read_scoreboard: held until the operands are read and may be overwritten; None if that is at once.
-        waits: scoreboards that must be free before the instruction issues.
-        reuse: operand slots whose register the register cache keeps, a bit each.
+    After `stall` cycles the warp may issue its next. The write scoreboard is held until the result is there, None if
+    the latency is fixed; the read scoreboard until the operands are read, None if that is at once; `waits` must be free
+    before it issues. `reuse` has a bit for each operand slot whose register the register cache keeps.
     """
 
     stall: int
@@ -300,30 +292,6 @@ class ScoreboardWait:
 
     scoreboard: int
     holds: tuple[OutstandingInstruction, ...]
-
-
-class Scoreboards:
-    """The instructions that hold the scoreboards of a warp, while its instructions issue in order."""
-
-    def __init__(self) -> None:
-        self._held: defaultdict[int, list[OutstandingInstruction]] = defaultdict(list)
-
-    def issue(self, instruction: Instruction, control: Control, cycle: int) -> tuple[ScoreboardWait, ...]:
-        """Returns what an instruction waits for, and records the scoreboards that it holds."""
-        waits = tuple(
-            ScoreboardWait(number, self._release(number, left))
-            for number, left in awaited_scoreboards(instruction, control)
-        )
-        for number, reads in ((control.write_scoreboard, False), (control.read_scoreboard, True)):
-            if number is not None:
-                self._held[number].append(OutstandingInstruction(instruction, cycle, reads))
-        return waits
-
-    def _release(self, number: int, left: int) -> tuple[OutstandingInstruction, ...]:
-        held = self._held[number]
-        done = len(held) - min(left, len(held))
-        self._held[number] = held[done:]
-        return tuple(held[:done])
 
 
 def awaited_scoreboards(instruction: Instruction, control: Control) -> Iterator[tuple[int, int]]:

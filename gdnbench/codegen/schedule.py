@@ -11,7 +11,7 @@ lasts is not in the code.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ from gdnbench.codegen.sass import (
     Control,
     Instruction,
     OutstandingInstruction,
-    Scoreboards,
     ScoreboardWait,
+    awaited_scoreboards,
     read_controls,
     read_instructions,
     width_bits,
@@ -172,11 +172,19 @@ def read_schedule(sass: str) -> InstructionSchedule:
 
 
 def _issue(code: list[Instruction], controls: list[Control], bodies: tuple[range, ...]) -> dict[int, IssuedInstruction]:
-    scoreboards, cycle, steps = Scoreboards(), 0, {}
+    held: defaultdict[int, list[OutstandingInstruction]] = defaultdict(list)  # by scoreboard
+    cycle, steps = 0, {}
     for at in fall_through_path(code):
-        waits = scoreboards.issue(code[at], controls[at], cycle)
-        steps[at] = IssuedInstruction(code[at], controls[at], cycle, waits, any(at in body for body in bodies))
-        cycle += max(controls[at].stall, 1)  # one warp issues one instruction a cycle at most
+        one, control, waits = code[at], controls[at], []
+        for number, left in awaited_scoreboards(one, control):
+            done = len(held[number]) - min(left, len(held[number]))
+            waits.append(ScoreboardWait(number, tuple(held[number][:done])))
+            del held[number][:done]
+        for board, reads in ((control.write_scoreboard, False), (control.read_scoreboard, True)):
+            if board is not None:
+                held[board].append(OutstandingInstruction(one, cycle, reads))
+        steps[at] = IssuedInstruction(one, control, cycle, tuple(waits), any(at in body for body in bodies))
+        cycle += max(control.stall, 1)  # one warp issues one instruction a cycle at most
     return steps
 
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TextIO
 
-from gdnbench.catalog.declaration import SourceLoader
+from gdnbench.catalog.declaration import load_source
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.arch import capability
+from gdnbench.codegen.arch import WARP_SIZE, capability
 from gdnbench.errors import BuildError, raised_at
 from gdnbench.machine.provenance import package_version
 from gdnbench.model.case import call_of
 from gdnbench.model.declaration import FACTS, Params, ParamValue
 from gdnbench.model.kernel import TritonKernel, TritonLaunch, launch_of
 from gdnbench.model.workload import Workload
-
-_WARP_SIZE = 32
 
 # PyTorch's allocations are aligned to 512 bytes and the op's tensors are whole, so the JIT finds every pointer
 # divisible by 16 and compiles for it. Without this the loads are narrower, and the code is another.
@@ -91,7 +87,7 @@ def compile_triton(
         {name: constants[name] for name, kind in signature.items() if kind == "constexpr"},
         {(place,): _DIVISIBLE_BY_16 for place in pointers},
     )
-    target = GPUTarget("cuda", capability(arch), _WARP_SIZE)
+    target = GPUTarget("cuda", capability(arch), WARP_SIZE)
     try:
         with _ptxas_writes_to(log) if log else contextlib.nullcontext():
             return triton.compile(source, target=target, options=options(chosen, entry.kernel.name, params, workload))
@@ -178,7 +174,6 @@ def _at_line(source: Path, error: BaseException) -> str:
 
 
 def _ptxas_log(text: str) -> str:
-    """Returns ptxas's output without Triton's command line and the names of temporary files."""
     log = text.partition("`ptxas` stderr:\n")[2].partition("\n\nRepro command:")[0] or text
     return re.sub(r"^ptxas \S+\.ptx, ", "ptxas: PTX ", log, flags=re.MULTILINE).strip()
 
@@ -189,13 +184,10 @@ def load_function(source: Path, name: str) -> Any:
     Raises BuildError if the source fails to load, with the line that did, or defines no such name.
     """
     module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(module_name, source, loader=SourceLoader(module_name, str(source)))
-    if spec is None or spec.loader is None or source.suffix != ".py":
+    if source.suffix != ".py":
         raise BuildError(f"{source} is not a Python file", "see `source` in variant.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses and pickle look a class's module up by name
     try:
-        spec.loader.exec_module(module)
+        module = load_source(module_name, source)
     except (Exception, SystemExit) as error:
         at = raised_at(error, source)  # in the source itself, not in what it called
         place = f"{source}:{at[1]}" if at else source

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gdnbench.codegen.cubin import SourceLine, read_live_registers, read_source_lines
+from gdnbench.codegen.cubin import read_live_registers, read_source_lines
 from gdnbench.codegen.graph import Block, Hold, Loop, awaited_along, find_loops, holds_something, read_blocks
 from gdnbench.codegen.sass import Instruction, family_of, family_order
 from gdnbench.codegen.schedule import EncodedInstruction, read_schedule
 from gdnbench.inspect.compiled import CompiledKernel
+from gdnbench.ptx.program import SourceLine
 
 Frames = Mapping[int, Sequence[SourceLine]]  # by address; the innermost line first, then its callers'
 

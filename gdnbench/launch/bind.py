@@ -89,7 +89,6 @@ def _beginning(entry: CatalogEntry, binder: Binder) -> Binder:
 def _load_cuda(
     entry: CatalogEntry, kernel: CudaKernel, variant: Variant, workload: Workload, *, stamped: CudaLaunch | None = None
 ) -> tuple[Binder, list[Any]]:
-    """Returns what binds every launch, and the code of each; that of the stamped one holds the marks' records."""
     modules: dict[str, Any] = {}
     loaded = [
         _load_cuda_launch(entry, launch, variant, workload, modules, stamped=launch is stamped)

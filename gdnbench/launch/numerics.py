@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,7 +14,7 @@ import torch
 from safetensors.torch import load
 from torch import Tensor
 
-from gdnbench.catalog.declaration import SourceLoader
+from gdnbench.catalog.declaration import load_source
 from gdnbench.errors import DeclarationError, GdnbenchError, MachineError, tell_raised
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
@@ -81,13 +79,9 @@ def load_file(path: Path) -> ModuleType:
     Whatever the file raises passes through.
     """
     name = "gdnbench_" + "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
-    if spec is None or spec.loader is None or path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py" or not path.is_file():
         raise DeclarationError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickle look their module up there
-    spec.loader.exec_module(module)
-    return module
+    return load_source(name, path)
 
 
 def load_captured(path: Path, sha256: str, device: str) -> dict[str, torch.Tensor]:

@@ -22,7 +22,7 @@ import torch
 
 from gdnbench.ptx.findings import Fault, FaultLog, describe_outside
 from gdnbench.ptx.numbers import IntArray, Mask
-from gdnbench.ptx.program import NO_LINE, PtxSourceLine
+from gdnbench.ptx.program import NO_LINE, SourceLine
 from gdnbench.ptx.segments import TENSOR_BITS, nearest_tensor, tensor_address
 
 Program = tuple[int, int, int]
@@ -90,9 +90,9 @@ class ProgramRaces:
         self._findings = findings
         self._shadows: list[_Shadow | None] = []
         self._programs: list[Program] = []
-        self._stores: list[tuple[Program, PtxSourceLine]] = []
+        self._stores: list[tuple[Program, SourceLine]] = []
         self._first_store = 0  # of the current program
-        self._found: list[tuple[PtxSourceLine, str, int]] = []
+        self._found: list[tuple[SourceLine, str, int]] = []
         self._is_ordered = False
 
     def add(self, name: str, data: npt.NDArray[np.uint8], element: int, *, is_input: bool) -> None:
@@ -116,39 +116,34 @@ class ProgramRaces:
         self._is_ordered = True
 
     def touches(
-        self, addresses: IntArray, span: tuple[int, int], mask: npt.NDArray[Any] | None, nbytes: int
+        self, addresses: IntArray, number: int | None, mask: npt.NDArray[Any] | None, nbytes: int
     ) -> list[TritonTouch]:
         """Returns what an access touches in tensors that are watched for races, before it is made.
 
-        `addresses` are those of all elements, of `nbytes` each, `span` the lowest and the highest; `mask` may be
-        broadcast to them, and None selects all.
+        `addresses` are those of all elements, of `nbytes` each, and `number` is that of the tensor if all lie inside of
+        one; `mask` may be broadcast to them, and None selects all.
         """
-        low, high = ((each >> TENSOR_BITS) - 1 for each in span)
-        if nbytes not in _BITS or (low == high and 0 <= low < len(self._shadows) and self._shadows[low] is None):
+        if nbytes not in _BITS or (number is not None and self._shadows[number] is None):
             return []
         meant = None if mask is None or mask.all() else np.broadcast_to(mask, addresses.shape).astype(bool).reshape(-1)
         addresses = addresses.reshape(-1)
-        if low == high and 0 <= low < len(self._shadows):
-            touched = self._touch(low, addresses - tensor_address(low), meant, nbytes, last=span[1])
-            return [touched] if touched else []
-        numbers, places = nearest_tensor(addresses)
-        found = []
-        for number in np.unique(numbers):
-            if 0 <= number < len(self._shadows):
-                of_tensor = numbers == number if meant is None else meant & (numbers == number)
-                found.append(self._touch(int(number), places, of_tensor, nbytes))
+        if number is not None:
+            found = [self._touch(number, addresses - tensor_address(number), meant, nbytes, are_inside=True)]
+        else:
+            numbers, places = nearest_tensor(addresses)
+            every = range(max(0, int(numbers.min())), min(len(self._shadows), int(numbers.max()) + 1))
+            of_tensor = [numbers == each if meant is None else meant & (numbers == each) for each in every]
+            found = [self._touch(each, places, these, nbytes) for each, these in zip(every, of_tensor, strict=True)]
         return [each for each in found if each]
 
     def _touch(
-        self, number: int, places: IntArray, meant: Mask | None, nbytes: int, *, last: int | None = None
+        self, number: int, places: IntArray, meant: Mask | None, nbytes: int, *, are_inside: bool = False
     ) -> TritonTouch | None:
-        """Returns what is touched of one tensor; `last` is the highest address if all are in the tensor's range."""
         shadow = self._shadows[number]
         if shadow is None:
             return None
-        is_within = last is not None and last - tensor_address(number) + nbytes <= len(shadow.data)
         chosen: IntArray | slice = slice(None)
-        if meant is not None or not is_within or int(np.bitwise_or.reduce(places)) % nbytes:
+        if meant is not None or not are_inside or int(np.bitwise_or.reduce(places)) % nbytes:
             inside = (places >= 0) & (places + nbytes <= len(shadow.data)) & (places % nbytes == 0)
             chosen = np.flatnonzero(inside if meant is None else inside & meant)
             places = places[chosen]
@@ -158,7 +153,7 @@ class ProgramRaces:
         is_new = not (shadow.is_read or (shadow.writer[elements] != NOBODY).any())
         return TritonTouch(shadow, places, elements, chosen, nbytes, None if is_new else shadow.bits(places, nbytes))
 
-    def note_read(self, touch: TritonTouch, program: Program, at: PtxSourceLine) -> None:
+    def note_read(self, touch: TritonTouch, program: Program, at: SourceLine) -> None:
         """Records a read."""
         shadow, mine = touch.shadow, self._number(program)
         if touch.before is not None:
@@ -168,9 +163,7 @@ class ProgramRaces:
         shadow.reader[touch.elements] = np.where((reader == NOBODY) | (reader == mine), mine, MANY)
         shadow.is_read = True
 
-    def note_write(
-        self, touch: TritonTouch, values: npt.NDArray[np.generic], program: Program, at: PtxSourceLine
-    ) -> None:
+    def note_write(self, touch: TritonTouch, values: npt.NDArray[np.generic], program: Program, at: SourceLine) -> None:
         """Records a write; `values` are the bits of all elements of the access, flat."""
         shadow, mine = touch.shadow, self._number(program)
         now = shadow.bits(touch.places, touch.nbytes)
@@ -195,7 +188,7 @@ class ProgramRaces:
             self._found.append((at, text, int(np.count_nonzero(read.any(axis=1)))))
         shadow.writer[touch.elements] = np.where(others & ~changed, MANY, store)
 
-    def _note(self, touch: TritonTouch, races: Mask, verb: str, program: Program, at: PtxSourceLine) -> None:
+    def _note(self, touch: TritonTouch, races: Mask, verb: str, program: Program, at: SourceLine) -> None:
         if not races.any():
             return
         writer = int(touch.shadow.writer[touch.elements[races]][0])
@@ -291,17 +284,17 @@ class TritonMemory:
         from triton.runtime import interpreter
 
         def call(builder: Any, *arguments: Any, **named: Any) -> Any:
-            mask = None if access.mask is None else arguments[access.mask]
+            mask = None if access.mask is None or arguments[access.mask] is None else arguments[access.mask].data
             before, pointers, after = (
                 arguments[: access.pointers], arguments[access.pointers], arguments[access.pointers + 1 :],
             )  # fmt: skip
             addresses, nbytes = np.asarray(pointers.data).astype(np.int64), _element_bytes(pointers.get_element_ty())
-            span = int(addresses.min()), int(addresses.max())
-            real = self._real(builder, addresses, span, access.verb, mask, nbytes)
+            number = self._tensor_around(int(addresses.min()), int(addresses.max()), nbytes)
+            real = self._real(builder, addresses, number, access.verb, mask, nbytes)
             handle = interpreter.TensorHandle(real.astype(np.uint64), pointers.dtype)
             touched: list[TritonTouch] = []
             if access.verb != "updates":  # an atomic races with no other
-                touched = self._races.touches(addresses, span, None if mask is None else np.asarray(mask.data), nbytes)
+                touched = self._races.touches(addresses, number, None if mask is None else np.asarray(mask), nbytes)
             result = method(builder, *before, handle, *after, **named)
             if access.orders(arguments, named):
                 self._races.note_order()
@@ -315,31 +308,27 @@ class TritonMemory:
 
         return call
 
-    def _real(
-        self, builder: Any, given: IntArray, span: tuple[int, int], verb: str, mask: Any, nbytes: int
-    ) -> IntArray:
-        """Returns addresses in memory; those beside their tensor are reported unless masked, and lead nowhere."""
-        addresses = self._within_one(given, span, nbytes)
-        if addresses is None:
-            numbers, places = nearest_tensor(given)
-            bounds = np.array([(0, 0), *((tensor.data_ptr(), tensor.nbytes) for _, tensor in self._tensors)])
-            is_tensor = (numbers >= 0) & (numbers < len(self._tensors))
-            first, room = np.moveaxis(bounds[np.where(is_tensor, numbers + 1, 0)], -1, 0)
-            is_inside = (places >= 0) & (places + nbytes <= room)
-            bad = ~is_inside & (True if mask is None else np.broadcast_to(mask.data, given.shape).astype(bool))
-            if bad.any():
-                self._note(builder, given[bad], verb, nbytes)
-            addresses = np.where(is_inside, first + places, self._nowhere.ctypes.data)
-        return addresses
-
-    def _within_one(self, given: IntArray, span: tuple[int, int], nbytes: int) -> IntArray | None:
-        """Returns addresses in memory if all from the lowest to the highest lie in one tensor, as they mostly do."""
-        low, high = span
+    def _tensor_around(self, low: int, high: int, nbytes: int) -> int | None:
+        """Returns the number of the tensor in which all of an access lies, as it mostly does, or None."""
         number = (low >> TENSOR_BITS) - 1
-        if not 0 <= number < len(self._tensors):
-            return None
-        tensor, begin = self._tensors[number][1], tensor_address(number)
-        return given + (tensor.data_ptr() - begin) if high + nbytes <= begin + tensor.nbytes else None
+        is_tensor = 0 <= number < len(self._tensors)
+        return (
+            number if is_tensor and high + nbytes <= tensor_address(number) + self._tensors[number][1].nbytes else None
+        )
+
+    def _real(self, builder: Any, given: IntArray, number: int | None, verb: str, mask: Any, nbytes: int) -> IntArray:
+        """Returns addresses in memory; those beside their tensor are reported unless masked, and lead nowhere."""
+        if number is not None:
+            return given + (self._tensors[number][1].data_ptr() - tensor_address(number))
+        numbers, places = nearest_tensor(given)
+        bounds = np.array([(0, 0), *((tensor.data_ptr(), tensor.nbytes) for _, tensor in self._tensors)])
+        is_tensor = (numbers >= 0) & (numbers < len(self._tensors))
+        first, room = np.moveaxis(bounds[np.where(is_tensor, numbers + 1, 0)], -1, 0)
+        is_inside = (places >= 0) & (places + nbytes <= room)
+        bad = ~is_inside & (True if mask is None else np.broadcast_to(mask, given.shape).astype(bool))
+        if bad.any():
+            self._note(builder, given[bad], verb, nbytes)
+        return np.where(is_inside, first + places, self._nowhere.ctypes.data)
 
     def _note(self, builder: Any, outside: IntArray, verb: str, nbytes: int) -> None:
         number, place = (int(each[0]) for each in nearest_tensor(outside[:1]))
@@ -366,8 +355,7 @@ def _library() -> tuple[str, str]:
     return str(Path(interpreter.__file__).parents[1]), __file__
 
 
-def _current_line() -> PtxSourceLine:
-    """Returns the current line of the interpreted kernel, with those of the functions that it calls."""
+def _current_line() -> SourceLine:
     from triton.runtime import interpreter
 
     lines: list[tuple[str, int]] = []
@@ -377,7 +365,7 @@ def _current_line() -> PtxSourceLine:
         if not frame.f_code.co_filename.startswith(library):
             lines.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
-    at: PtxSourceLine | None = None
+    at: SourceLine | None = None
     for file, line in reversed(lines):
-        at = PtxSourceLine(file, line, at)
+        at = SourceLine(file, line, at)
     return at or NO_LINE

@@ -82,7 +82,6 @@ def _of_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _over_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a sum or product over an axis add up numbers likewise."""
     import triton.language as tl
     from triton.runtime.interpreter import TensorHandle
 

@@ -46,14 +46,10 @@ TensorSize = tuple[str, tuple[int, ...], Dtype]
 
 @dataclass(frozen=True)
 class Workspace:
-    """Inputs, scalars and preallocated outputs of an op at a workload, on one device.
+    """Inputs, fp32 scalars and preallocated outputs of an op at a workload, by name, on one device.
 
-    Attributes:
-        inputs: read-only tensors by name.
-        scalars: fp32 scalars by name.
-        outputs: tensors to be written, by name.
-        pristine: the inputs as they were drawn: a kernel may change them, and the next one needs them as they were.
-        scratch: memory of kernels between their launches; kernels that ask for the same share it.
+    `pristine` are the inputs as they were drawn: a kernel may change them, and the next one needs them as they were.
+    Kernels that ask for the same `scratch` between their launches share it.
     """
 
     op: Op

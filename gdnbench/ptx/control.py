@@ -14,7 +14,6 @@ from gdnbench.ptx.program import WIDTHS, PtxInstruction, unknown
 from gdnbench.ptx.reader import ASSERT_FAILS
 from gdnbench.ptx.registers import is_known
 from gdnbench.ptx.segments import LOCAL_WINDOW, SHARED_WINDOW, text_at
-from gdnbench.ptx.tensor_maps import TENSOR_MAPS
 from gdnbench.ptx.transfers import TRANSFERS
 from gdnbench.ptx.waiting import WAITS
 from gdnbench.ptx.warpgroups import WARPGROUP_WIDE, watched
@@ -51,15 +50,12 @@ def execute(machine: Machine) -> int:
 
 
 def _handler(instruction: PtxInstruction) -> Handler:
-    name = instruction.name
     if not is_known(instruction) or "b128" in instruction.types:
         raise unknown(instruction)
-    for table in (_HANDLERS, TRANSFERS, WAITS, WARP_WIDE, MATRICES, WARPGROUP_WIDE, TENSOR_MAPS):
-        if name in table:
-            return table[name]
-    if is_arithmetic(instruction):
-        return _arithmetic
-    raise unknown(instruction)
+    handler = _HANDLERS.get(instruction.name, _arithmetic if is_arithmetic(instruction) else None)
+    if handler is None:
+        raise unknown(instruction)
+    return handler
 
 
 def _arithmetic(machine: Machine, instruction: PtxInstruction) -> None:
@@ -131,7 +127,6 @@ def _trap(machine: Machine, instruction: PtxInstruction) -> int:
 
 
 def _move(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `mov`, which also splits and joins vectors."""
     target, source = instruction.operands
     kind = instruction.types[-1]
     width = 8 * WIDTHS[kind] // len(target.parts or source.parts or (source,))
@@ -240,4 +235,5 @@ _HANDLERS: dict[str, Handler] = {
     "slct": _select,
     **dict.fromkeys(("and", "or", "xor", "not"), _logic),
     **dict.fromkeys(_IGNORED, lambda _machine, _instruction: None),
-}
+    **TRANSFERS, **WAITS, **WARP_WIDE, **MATRICES, **WARPGROUP_WIDE,
+}  # fmt: skip

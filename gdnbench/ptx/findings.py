@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gdnbench.ptx.program import PtxSourceLine
+from gdnbench.ptx.program import SourceLine
 
 
 class Fault(StrEnum):
@@ -26,7 +26,7 @@ class LocatedFault:
     """A fault at one source line: `text` describes its first thread, `count` is over all threads and instructions."""
 
     fault: Fault
-    at: PtxSourceLine
+    at: SourceLine
     text: str
     count: int
 
@@ -43,7 +43,7 @@ class Traffic:
     that the same bytes would take side by side. `verb` is `loads` or `stores`.
     """
 
-    at: PtxSourceLine
+    at: SourceLine
     verb: str
     requests: int
     sectors: int
@@ -72,9 +72,9 @@ class FaultLog:
     """Collects faults: one per kind and line, however many threads and instructions have it."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Fault, PtxSourceLine], LocatedFault] = {}
+        self._found: dict[tuple[Fault, SourceLine], LocatedFault] = {}
 
-    def add(self, fault: Fault, at: PtxSourceLine, text: str, *, count: int = 1) -> None:
+    def add(self, fault: Fault, at: SourceLine, text: str, *, count: int = 1) -> None:
         """Counts a fault of `count` threads; the first `text` of a kind and line, about one thread, is kept."""
         key = (fault, at)
         known = self._found.get(key)

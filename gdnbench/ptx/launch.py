@@ -57,7 +57,7 @@ def run_program(
 
     Raises:
         NotInterpretedError: if something in the kernel is unknown.
-        DeclarationError: if grid or arguments do not fit the kernel.
+        DeclarationError: if the grid does not fit the kernel.
         TimeoutError: if one is raised meanwhile, as by a signal; its message is the line that the kernel had come to.
     """
     findings = FaultLog()
@@ -94,16 +94,11 @@ def run_program(
 
 def _parameters(program: Program, arguments: Sequence[Tensor | bytes], *, first: int) -> dict[str, bytes]:
     """Returns the bytes of each parameter by name; a tensor's are its address, with tensors numbered from `first`."""
-    if len(program.parameters) != len(arguments):
-        text = f"{program.entry} takes {len(program.parameters)} parameters, and its launch gives {len(arguments)}"
-        raise DeclarationError(text, "see `arguments` of the launch in variant.py")
-    tensors, contents = count(first), {}
-    for parameter, argument in zip(program.parameters, arguments, strict=True):
-        value = tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(argument, Tensor) else argument
-        if len(value) != parameter.nbytes:
-            raise DeclarationError(f"{parameter.name} has {parameter.nbytes} bytes, and its launch gives {len(value)}")
-        contents[parameter.name] = value
-    return contents
+    tensors = count(first)
+    return {
+        parameter.name: tensor_address(next(tensors)).to_bytes(8, "little") if isinstance(given, Tensor) else given
+        for parameter, given in zip(program.parameters, arguments, strict=True)
+    }
 
 
 def _granules(program: Program) -> dict[str, int]:

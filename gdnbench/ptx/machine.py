@@ -167,7 +167,10 @@ class Machine:
 
     def _read_constant(self, operand: Operand, kind: str) -> Array:
         if operand.text.startswith("%"):
-            return _as_kind(self._special(operand.text), kind)
+            value = special(self, operand.text)
+            if value is None:
+                raise unknown(self.instruction)
+            return _as_kind(value, kind)
         address = self.memory.address_of(operand.text)
         if address is not None:
             return np.asarray(address + operand.offset, dtype=np.uint64).astype(BITS[WIDTHS[kind]]).view(DTYPES[kind])
@@ -178,12 +181,6 @@ class Machine:
             return np.asarray(bool(bits))
         width = WIDTHS[kind]
         return np.asarray(bits % (1 << 8 * width), dtype=BITS[width]).view(DTYPES[kind])
-
-    def _special(self, name: str) -> Array:
-        value = special(self, name)
-        if value is None:
-            raise unknown(self.instruction)
-        return value
 
     def write(self, operand: Operand, values: Array, kind: str) -> None:
         """Sets a register in the running lanes."""
@@ -235,7 +232,8 @@ class Machine:
             if not running.any():
                 if self._release():
                     continue
-                self._end_all_reads()
+                for pending in self.pending_reads:
+                    self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
                 break
             places = np.unique(self.pc[running])
             # The lowest pc first, so that lanes that branched ahead are joined where the paths meet.
@@ -315,11 +313,6 @@ class Machine:
             left += [rest] if rest is not None else []
         self.pending_reads = left
 
-    def _end_all_reads(self) -> None:
-        for pending in self.pending_reads:
-            self.memory.end_reads(pending, np.ones(len(pending.lanes), dtype=bool))
-        self.pending_reads = []
-
     def mbarrier(self, address: int) -> Mbarrier:
         """Returns the mbarrier at a shared address, in all blocks."""
         return self._mbarriers.setdefault(address, Mbarrier(self.blocks))
@@ -366,7 +359,6 @@ class Machine:
 
 
 def _holder(kind: str) -> np.dtype[Any]:
-    """Returns the dtype of a register: bits, or bool for a predicate."""
     return DTYPES["pred"] if kind == "pred" else BITS[WIDTHS[kind]]
 
 

@@ -19,8 +19,6 @@ from gdnbench.ptx.segments import (
     SHARED_WINDOW,
     Access,
     AccessPart,
-    Doubt,
-    Doubts,
     MemorySegment,
     PendingRead,
     SectorCounts,
@@ -68,7 +66,7 @@ class Memory:
         self.shared = MemorySegment("shared memory", np.zeros(room, dtype=np.uint8), granule, written, shadow)
         local = np.zeros(len(machine.block) * self.local_bytes, dtype=np.uint8)
         self.local = MemorySegment("local memory", local, 1)
-        self._doubts = Doubts()
+        self._doubts: dict[tuple[int, int], tuple[Conflict, AccessPart, Access, str]] = {}  # by pair of instructions
         program, clusters = machine.program, machine.ordering.clusters
         # Blocks that may signal each other by flags or atomics are not watched.
         are_watched = program.cluster > 1 and not program.has_strong_accesses("shared__cluster", "global")
@@ -85,7 +83,7 @@ class Memory:
         """Returns the elements that lanes read; shape (n, count), unsigned, zero where they may not be read."""
         values = np.zeros((len(access.lanes), access.count), dtype=BITS[access.size])
         if access.instruction.is_strong:
-            self._observe(access)
+            self._order(access, writes=False)
         for part in self._parts(space, access, "reads"):
             elements = self._elements(part, access)
             values[part.rows] = part.segment.view(access.size)[elements]
@@ -137,7 +135,7 @@ class Memory:
     def store(self, space: str, access: Access, values: Array) -> None:
         """Writes elements; `values` has the shape (n, count)."""
         if access.instruction.is_strong:
-            self._signal(access)
+            self._order(access, reads=False)
         for part in self._parts(space, access, "writes"):
             elements, new = self._elements(part, access), values[part.rows]
             view = part.segment.view(access.size)
@@ -151,8 +149,7 @@ class Memory:
         `function` takes old elements and positions of lanes, of which no two name the same element.
         """
         old = np.zeros(len(access.lanes), dtype=BITS[access.size])
-        self._signal(access)
-        self._observe(access)
+        self._order(access)
         for part in self._parts(space, access, "updates"):
             elements = self._elements(part, access)[:, 0]
             view = part.segment.view(access.size)
@@ -192,8 +189,8 @@ class Memory:
         """Reports what only the end of the run shows, such as races of strong accesses whose bytes were no flags."""
         if self._peers is not None:
             self._peers.settle()
-        for conflict, doubt in self._doubts.races():
-            self._note_race(conflict, doubt.part, doubt.access, doubt.verb)
+        for doubt, part, access, verb in self._doubts.values():
+            self._note_race(_settled(doubt, part), part, access, verb)
 
     def _parts(self, space: str, access: Access, verb: str) -> Iterator[AccessPart]:
         """Yields where accesses fall; reports and leaves out those that may not be made."""
@@ -270,7 +267,6 @@ class Memory:
             self._peers.touch(access.lanes[others], ranks, self.ordering.now, access.step)
 
     def _elements(self, part: AccessPart, access: Access) -> IntArray:
-        """Returns the numbers of elements in the segment; shape (rows, count)."""
         return (part.places // access.size)[:, None] + np.arange(access.count)
 
     def _granules(self, part: AccessPart, access: Access) -> IntArray:
@@ -318,11 +314,12 @@ class Memory:
         if not access.instruction.has("cas"):
             self._note_race(shadow.update(replace(touch, is_strong=False)), part, access, "updates")
 
-    def _signal(self, access: Access) -> None:
-        self.ordering.signal(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
-
-    def _observe(self, access: Access) -> None:
-        self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
+    def _order(self, access: Access, *, reads: bool = True, writes: bool = True) -> None:
+        """Records what a strong access or an atomic signals to other threads, or observes of theirs."""
+        if writes:
+            self.ordering.signal(access.lanes, is_release=access.instruction.has("release", "acq_rel"))
+        if reads:
+            self.ordering.observe(access.lanes, is_acquire=access.instruction.has("acquire", "acq_rel"))
 
     def _count(self, part: AccessPart, access: Access) -> None:
         if self._sectors is not None and part.segment is not self.shared and part.segment is not self.local:
@@ -332,7 +329,9 @@ class Memory:
         if conflict is None:
             return
         if conflict.doubtful is not None:
-            self._doubts.add(Doubt(conflict, part, access, verb))
+            earlier = self._doubts.get(key := (access.step, conflict.other_step))
+            if earlier is None or _settled(*earlier[:2]) is None:
+                self._doubts[key] = conflict, part, access, verb
             return
         rows = part.rows[conflict.lanes]
         other = self.instructions[conflict.other_step]
@@ -347,6 +346,12 @@ class Memory:
 
     def _note(self, fault: Fault, access: Access, rows: IntArray, text: str) -> None:
         self._machine.note(fault, access.instruction, access.lanes[rows], text)
+
+
+def _settled(doubt: Conflict, part: AccessPart) -> Conflict | None:
+    """Returns the race among the doubtful pairs of a conflict, as far as flags are known by now, or None."""
+    shadow, pairs = part.segment.shadow, doubt.doubtful
+    return shadow.settled(pairs) if shadow is not None and pairs is not None else None
 
 
 def _by_granule(elements: Array, granules: int) -> Array:

@@ -189,7 +189,6 @@ def read_number(text: str, kind: str) -> int | None:
 
 
 def _as_kind(bits: int, width: int, kind: str) -> int:
-    """Converts the bits of a floating-point literal of `width` bytes, 4 or 8, to another floating-point type."""
     if not kind.startswith("f") or WIDTHS[kind] == width:
         return bits
     value = struct.unpack("<f" if width == 4 else "<d", bits.to_bytes(width, "little"))[0]

@@ -17,12 +17,12 @@ WIDTHS = {
 
 
 @dataclass(frozen=True)
-class PtxSourceLine:
+class SourceLine:
     """A line of the source, from 1; `inlined_at` is where its function was inlined, or None."""
 
     file: str
     line: int
-    inlined_at: PtxSourceLine | None = None
+    inlined_at: SourceLine | None = None
 
     @property
     def place(self) -> str:
@@ -33,7 +33,7 @@ class PtxSourceLine:
         return self.place if self.inlined_at is None else f"{self.place}, inlined at {self.inlined_at}"
 
 
-NO_LINE = PtxSourceLine("", 0)
+NO_LINE = SourceLine("", 0)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PtxInstruction:
     modifiers: tuple[str, ...]
     operands: tuple[Operand, ...]
     guard: Operand | None
-    at: PtxSourceLine
+    at: SourceLine
 
     @property
     def opcode(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gdnbench.errors import NotInterpretedError
 from gdnbench.ptx.numbers import read_number, read_variable, read_variables
-from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstruction, PtxSourceLine, Variable
+from gdnbench.ptx.program import NO_LINE, WIDTHS, Operand, Program, PtxInstruction, SourceLine, Variable
 
 
 def split_operands(text: str) -> list[str]:
@@ -101,8 +101,6 @@ class _Function:
 
 
 class _Module:
-    """The top level of the text: files, variables, kernels and functions by name."""
-
     def __init__(self, text: str) -> None:
         text = _COMMENT.sub("", text.rstrip("\0"))
         self.files = {int(number): path for number, path in _FILE.findall(text)}
@@ -129,7 +127,6 @@ class _Module:
 
 
 def _cluster(directives: str) -> int:
-    """Returns the blocks of a cluster, which lie side by side along x."""
     match = _CLUSTER.search(directives)
     if match and {match[2] or "1", match[3] or "1"} != {"1"}:
         raise NotInterpretedError("clusters along y or z cannot be interpreted")
@@ -168,7 +165,7 @@ class _Body:
         self._instructions: list[PtxInstruction] = []
         self._scopes, self._opened = [_Scope(0)], 0
         self._at = NO_LINE
-        self._outer: dict[int, PtxSourceLine] = {}  # by line: where its last instruction was inlined
+        self._outer: dict[int, SourceLine] = {}  # by line: where its last instruction was inlined
         self._returns: list[str] = []
 
     def read(self, kernel: _Function) -> Program:
@@ -294,14 +291,14 @@ class _Body:
             if match := _LOC.match(directive):
                 inlined = _INLINED.search(directive)
                 outer = self._inlined(inlined) if inlined else None
-                self._at = PtxSourceLine(self._files.get(int(match[1]), ""), int(match[2]), outer)
+                self._at = SourceLine(self._files.get(int(match[1]), ""), int(match[2]), outer)
             statement = statement.strip()
         return statement
 
-    def _inlined(self, match: re.Match[str]) -> PtxSourceLine:
+    def _inlined(self, match: re.Match[str]) -> SourceLine:
         line = int(match[2])
         # Of nested calls, the place of the outer one is recorded with the line that makes the inner one.
-        return PtxSourceLine(self._files.get(int(match[1]), ""), line, self._outer.get(line))
+        return SourceLine(self._files.get(int(match[1]), ""), line, self._outer.get(line))
 
     def _declare_label(self, name: str) -> None:
         self._labels[self._name(name)] = len(self._instructions)

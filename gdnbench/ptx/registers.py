@@ -28,7 +28,6 @@ def special(machine: Machine, name: str) -> Array | None:
 
 
 def _block_at(machine: Machine, axis: str) -> IntArray:
-    """Returns the places of the lanes' blocks along an axis of the grid."""
     block, (x, y, _) = machine.block[machine.lanes] + machine.first_block, machine.grid.blocks
     return {"x": block % x, "y": block // x % y, "z": block // (x * y)}[axis]
 
@@ -94,7 +93,6 @@ _ANY = frozenset({"*"})
 KNOWN: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("add", "sub", "fma"), _ROUNDING | {"ftz", "sat"}),
     **dict.fromkeys(("mul", "mad"), _ROUNDING | {"ftz", "sat", "lo", "hi", "wide"}),
-    **dict.fromkeys(("mul24", "mad24"), frozenset({"lo", "hi"})),
     "div": _ROUNDING | {"ftz", "approx", "full"},
     **dict.fromkeys(("neg", "abs", "slct"), frozenset({"ftz"})),
     **dict.fromkeys(("min", "max"), frozenset({"ftz", "NaN"})),
@@ -117,11 +115,6 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "wait_all", "mbarrier", "arrive", "noinc", "bulk", "bulk_group", "mbarrier__complete_tx__bytes", "read",
         "prefetch", "L2", "tensor", "2d",
     }),
-    "tensormap": frozenset({
-        "replace", "tile", "global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
-        "elemtype", "interleave_layout", "swizzle_mode", "fill_mode", "shared__cta", "b1024", "cp_fenceproxy", "global",
-        "tensormap__generic", "release", "gpu", "sync", "aligned",
-    }),
     **dict.fromkeys(("bar", "barrier"), frozenset({
         "sync", "arrive", "red", "popc", "and", "or", "aligned", "cta", "warp", "cluster", "wait", "acquire", "release",
         "relaxed",
@@ -134,15 +127,10 @@ KNOWN: Mapping[str, frozenset[str]] = {
     "match": frozenset({"sync", "all", "any"}),
     "redux": frozenset({"sync", "add", "and", "or", "xor", "min", "max"}),
     "elect": frozenset({"sync"}),
-    "mma": frozenset({"sync", "aligned", "m16n8k16", "m16n8k8", "row", "col"}),
     **dict.fromkeys(("ldmatrix", "stmatrix"), frozenset({
         "sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared__cta",
     })),
-    "movmatrix": frozenset({"sync", "aligned", "m8n8", "trans"}),
-    "wgmma": frozenset({
-        "mma_async", "fence", "commit_group", "wait_group", "sync", "aligned",
-        "e4m3", "e5m2", *(f"m64n{columns}k{inner}" for columns in range(8, 257, 8) for inner in (16, 32)),
-    }),
+    **dict.fromkeys(("mma", "movmatrix", "wgmma", "tensormap"), _ANY),  # whose handlers compare every word
     **dict.fromkeys(("fence", "membar", "prefetch", "prefetchu", "griddepcontrol", "setmaxnreg", "createpolicy"), _ANY),
 }  # fmt: skip
 """Modifiers that each instruction may have beside its types; an instruction that is not listed has none."""

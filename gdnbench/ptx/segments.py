@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from gdnbench.ptx.findings import Traffic
 from gdnbench.ptx.numbers import BITS, Array, IntArray, Mask
-from gdnbench.ptx.program import Program, PtxInstruction, PtxSourceLine
-from gdnbench.ptx.races import Conflict, Shadow
+from gdnbench.ptx.program import Program, PtxInstruction, SourceLine
+from gdnbench.ptx.races import Shadow
 
 FIRST_SHARED = 1024
 """First byte of a block's shared memory: Hopper and later reserve the first KiB, which exposes null pointers."""
@@ -177,43 +177,8 @@ class SectorCounts:
 
     def traffic(self, instructions: Sequence[PtxInstruction]) -> tuple[Traffic, ...]:
         """Returns the traffic of each source line."""
-        by_line: dict[tuple[PtxSourceLine, str], IntArray] = {}
+        by_line: dict[tuple[SourceLine, str], IntArray] = {}
         for step, counts in self._counts.items():
             key = instructions[step].at, "stores" if instructions[step].name == "st" else "loads"
             by_line[key] = by_line.get(key, 0) + counts
         return tuple(Traffic(*key, *map(int, counts)) for key, counts in by_line.items())
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A conflict with doubtful pairs, its access, and the verb for that in findings."""
-
-    conflict: Conflict
-    part: AccessPart
-    access: Access
-    verb: str
-
-    def settled(self) -> Conflict | None:
-        """Returns the pairs that are a race by what is known now, or None."""
-        shadow, pairs = self.part.segment.shadow, self.conflict.doubtful
-        return shadow.settled(pairs) if shadow is not None and pairs is not None else None
-
-
-class Doubts:
-    """The first unsettled doubt of each pair of instructions."""
-
-    def __init__(self) -> None:
-        self._first: dict[tuple[int, int], Doubt] = {}
-
-    def add(self, doubt: Doubt) -> None:
-        """Keeps a doubt, unless an earlier one of the same instructions still seems a race."""
-        key = (doubt.access.step, doubt.conflict.other_step)
-        earlier = self._first.get(key)
-        if earlier is None or earlier.settled() is None:
-            self._first[key] = doubt
-
-    def races(self) -> Iterator[tuple[Conflict, Doubt]]:
-        """Yields, at the end of the run, the doubts that proved to be races."""
-        for doubt in self._first.values():
-            if conflict := doubt.settled():
-                yield conflict, doubt

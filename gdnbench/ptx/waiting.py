@@ -10,7 +10,7 @@ from gdnbench.ptx.barriers import Mbarrier
 from gdnbench.ptx.findings import Fault
 from gdnbench.ptx.machine import APART, Handler, LaneState, Machine
 from gdnbench.ptx.numbers import Array, IntArray
-from gdnbench.ptx.program import BARRIERS, Operand, PtxInstruction, PtxSourceLine, unknown
+from gdnbench.ptx.program import BARRIERS, Operand, PtxInstruction, SourceLine, unknown
 from gdnbench.ptx.segments import PEER_BITS, Access
 from gdnbench.ptx.warps import synchronise_warp
 
@@ -145,7 +145,7 @@ def _initialise(machine: Machine, instruction: PtxInstruction) -> None:
         mbarrier.made_at[blocks] = machine.ordering.now
 
 
-def _is_of_library(at: PtxSourceLine | None) -> bool:
+def _is_of_library(at: SourceLine | None) -> bool:
     """Returns whether a line is in libcu++'s `memcpy_async`, or in a function inlined there."""
     return at is not None and ("/__memcpy_async/" in at.file or _is_of_library(at.inlined_at))
 

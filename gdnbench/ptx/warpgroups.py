@@ -98,15 +98,8 @@ class Descriptors:
 class _Product:
     """A decoded `wgmma.mma_async`.
 
-    Attributes:
-        shape: the modifier, such as `m64n8k16`.
-        columns: of B and the sums.
-        kinds: of A and of B: twice `bf16`, twice `f16`, or any of `e4m3` and `e5m2`.
-        a, a_place: registers of A, or the descriptor of A.
-        b_place: the descriptor of B.
-        adds: the predicate, whether to add to what the sums hold.
-        sign: 1 or -1, that the product is multiplied by.
-        is_a_transposed, is_b_transposed: whether rows of A, or columns of B, lie side by side.
+    A lies in registers `a`, or where the descriptor in `a_place` says; `adds` is the predicate whether to add to what
+    the sums hold. Transposed, rows of A or columns of B lie side by side.
     """
 
     shape: str
@@ -155,7 +148,6 @@ class _Product:
 
 
 def _columns(shape: str, kinds: tuple[str, str]) -> int:
-    """Returns the columns of a product of this shape and these types, or 0 if there is none."""
     found = re.fullmatch(r"m64n(\d+)k(\d+)", shape)
     if not found or not {*kinds} <= _TYPES.keys():
         return 0
@@ -230,7 +222,6 @@ def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_t
 
 
 def _with_warpgroup(act: Callable[[Machine, PtxInstruction], None]) -> Handler:
-    """Returns a handler that waits until all threads of a warpgroup have arrived, then calls `act`."""
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
         machine.take_in(LaneState.AT_WARPGROUP)

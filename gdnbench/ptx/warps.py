@@ -43,10 +43,13 @@ def are_whole_warps(machine: Machine) -> bool:
 def together(mask_at: int | None, act: Together) -> Handler:
     """Returns a handler that waits until all lanes of a mask have arrived, then calls `act`.
 
-    `mask_at` is the position of the mask's operand; None for the whole warp, but for lanes that have ended.
+    `mask_at` is the position of the mask's operand; None for the whole warp, but for lanes that have ended. Forms
+    without `sync`, and so without a mask, are gone from GPUs.
     """
 
     def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
+        if not instruction.has("sync"):
+            raise unknown(instruction)
         machine.take_in(LaneState.AT_WARP)
         lanes = machine.lanes
         masks = np.full(len(lanes), _ALL_LANES) if mask_at is None else machine.integers(instruction.operands[mask_at])
@@ -175,21 +178,9 @@ def _order(machine: Machine, _instruction: PtxInstruction, _masks: IntArray) -> 
 synchronise_warp = together(0, _order)
 
 
-def _with_mask(mask_at: int, act: Together) -> Handler:
-    """Returns a handler as `together` does, which rejects forms without `sync`, and so a mask, that GPUs lack now."""
-    handler = together(mask_at, act)
-
-    def handle(machine: Machine, instruction: PtxInstruction) -> int | None:
-        if not instruction.has("sync"):
-            raise unknown(instruction)
-        return handler(machine, instruction)
-
-    return handle
-
-
 WARP_WIDE: dict[str, Handler] = {
-    "shfl": _with_mask(4, _shuffle), "vote": _with_mask(2, _vote), "match": _with_mask(2, _match),
-    "redux": _with_mask(2, _reduce), "elect": _with_mask(1, _elect), "activemask": _active,
+    "shfl": together(4, _shuffle), "vote": together(2, _vote), "match": together(2, _match),
+    "redux": together(2, _reduce), "elect": together(1, _elect), "activemask": _active,
 }  # fmt: skip
 
 
@@ -251,7 +242,6 @@ def _read(machine: Machine, warps: _Warps, registers: tuple[Operand, ...], kind:
 
 
 def _read_tiles(machine: Machine, warps: _Warps, operand: Operand, count: int) -> list[Array]:
-    """Returns the tiles in `count` registers, each of shape (warps, 8, 8), as bits."""
     held = _read(machine, warps, _registers(machine, operand, count), "b32")
     tiles = [np.ascontiguousarray(held[:, :, place]).view(np.uint16) for place in range(count)]
     return [each.reshape(-1, TILE, TILE) for each in tiles]
@@ -298,7 +288,6 @@ def as_doubles(kind: str, bits: Array) -> Array:
 
 
 def _moved(instruction: PtxInstruction) -> int:
-    """Returns how many tiles `ldmatrix` or `stmatrix` moves, between registers and shared memory."""
     words = instruction.modifiers
     count = next((_TILES_MOVED[word] for word in words if word in _TILES_MOVED), 0)
     is_shared = instruction.has("shared", "shared__cta")

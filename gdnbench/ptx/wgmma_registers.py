@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Use:
-    """The last use of a register. Moves share its arrays, which never change.
+    """The last use of a register. Moves share its arrays, of shape (lanes,), which never change.
 
-    Attributes:
-        touched: shape (lanes,), step of the last access by another instruction than `wgmma`; 0 for never.
-        issued: shape (lanes,), step of the last product that the register was part of.
-        product: number of that product's instruction.
-        is_sum: whether the register was one of its sums; else it was part of A.
+    `touched` is the step of the last access by another instruction than `wgmma`, 0 for never, and `issued` that of the
+    last product, by instruction number `product`, that it was part of: as one of the sums, or else of A.
     """
 
     touched: IntArray

@@ -16,7 +16,6 @@ from enum import Enum
 from itertools import groupby
 from typing import Any
 
-from gdnbench.codegen.cubin import SourceLine
 from gdnbench.codegen.sass import Instruction
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspect.outline import (
@@ -29,6 +28,7 @@ from gdnbench.inspect.outline import (
     outline_kernel,
 )
 from gdnbench.inspect.quantities import Violation
+from gdnbench.ptx.program import SourceLine
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
 from gdnbench.report.inspect import NOTHING_BUILT, built_of, describe, kernel_document, print_builds, printed

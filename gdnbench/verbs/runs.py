@@ -143,8 +143,7 @@ runs.add_typer(cache)
 def show_cache(ctx: typer.Context, json: JsonOption = False, csv: CsvOption = False) -> None:
     """Show what the build cache holds: compiled kernels, and kernels of other git revisions.
 
-    It stays within `GDNBENCH_CACHE_LIMIT`, 1G by default: the least recently used
-    is removed first. `gdnbench runs cache clean` empties it.
+    It stays within 1 GiB: the least recently used is removed first. `gdnbench runs cache clean` empties it.
     """
     if ctx.invoked_subcommand:
         return

@@ -96,18 +96,13 @@ def _check_oracle(workspace: Workspace, outputs: Mapping[str, torch.Tensor]) -> 
 
 def _checked_size(op: Op, name: str, size: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     place = f"roundoff() in {op.numerics} of {op.name}: {name}"
-    if not _broadcasts(size.shape, output.shape):
-        raise DeclarationError(
-            f"{place} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}", _HOW_TO
-        )
+    from_last = zip(reversed(size.shape), reversed(output.shape), strict=False)
+    if size.dim() > output.dim() or not all(each in {1, wanted} for each, wanted in from_last):
+        said = f"{place} is {tuple(size.shape)}, which does not broadcast to {tuple(output.shape)}"
+        raise DeclarationError(said, _HOW_TO)
     if size.numel() and not (size.min() >= 0 and size.max() < torch.inf):  # false for NaN, too
         raise DeclarationError(f"{place} has elements that are negative, infinite or NaN", _HOW_TO)
     return size
-
-
-def _broadcasts(sizes: torch.Size, target: torch.Size) -> bool:
-    from_last = zip(reversed(sizes), reversed(target), strict=False)
-    return len(sizes) <= len(target) and all(size in {1, wanted} for size, wanted in from_last)
 
 
 def verify_launcher(
@@ -123,8 +118,7 @@ def verify_launcher(
     `in_place` outputs are not poisoned; their oracle expects an update. Raises DeclarationError if `run` returns
     something else than the op's outputs.
     """
-    outputs = _launch(run, workspace, synchronize, in_place)
-    return check_all(workspace, outputs, expected, scenario)
+    return check_all(workspace, _launch(run, workspace, synchronize, in_place), expected, scenario)
 
 
 def _launch(
@@ -158,7 +152,8 @@ def passes_all(workspace: Workspace, outputs: Sequence[torch.Tensor], expected: 
 
     Raises DeclarationError if the outputs are not the op's.
     """
-    named, right = _named(workspace.op, outputs, expected), expected.outputs
+    right = expected.outputs
+    named = name_outputs(workspace.op, outputs, {name: tensor.shape for name, tensor in right.items()})
     failing = [differs(before, workspace.inputs[name]).any() for name, before in workspace.pristine.items()]
     failing += [is_poison(tensor, right[name]).any() for name, tensor in named.items()]
     failing += [_fails(gate, named[gate.tensor], expected) for gate in workspace.op.gates]
@@ -219,13 +214,7 @@ def compare_launches(
     A kernel that adds up sums in the order in which blocks end may pass its gates every time. That is not a failure,
     but its results cannot be repeated.
     """
-    launches = []
-    for _ in range(2):
-        workspace.restore()
-        workspace.reset_all(in_place)
-        synchronize()
-        launches.append([output.clone() for output in run()])
-        synchronize()
+    launches = [[each.clone() for each in _launch(run, workspace, synchronize, in_place)] for _ in range(2)]
     differing = []
     for spec, one, other in zip(workspace.op.outputs, *launches, strict=True):
         if count := int(differs(one, other).sum()):
@@ -235,7 +224,8 @@ def compare_launches(
 
 def check_outputs(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str) -> tuple[GateResult, ...]:
     """Applies the gates on outputs alone, that for unwritten elements first; raises as `name_outputs`."""
-    named, axes, right = _named(op, outputs, expected), _axes(op), expected.outputs
+    axes, right = _axes(op), expected.outputs
+    named = name_outputs(op, outputs, {name: tensor.shape for name, tensor in right.items()})
     written = [written_gate(name, scenario, tensor, axes[name], right[name]) for name, tensor in named.items()]
     accuracy = [_apply(gate, scenario, named[gate.tensor], expected, axes[gate.tensor]) for gate in op.gates]
     return (_worst(written, "outputs written"), *accuracy)
@@ -271,21 +261,15 @@ def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: 
 
 
 def _worst(gates: Sequence[GateResult], name: str) -> GateResult:
-    """The worst of several like gates, under its own name if it failed."""
     worst = max(gates, key=lambda gate: gate.worst)
     return worst if not worst.passed else GateResult(name, worst.scenario, worst.worst, worst.limit, "", Status.OK)
 
 
 def _axes(op: Op) -> dict[str, tuple[str, ...]]:
-    """Names of the axes of each of the op's tensors; an axis of a fixed size has its number."""
     return {
         spec.name: tuple(dim if isinstance(dim, str) else f"axis {place}" for place, dim in enumerate(spec.dims))
         for spec in (*op.inputs, *op.outputs)
     }
-
-
-def _named(op: Op, outputs: Sequence[torch.Tensor], expected: Oracle) -> dict[str, torch.Tensor]:
-    return name_outputs(op, outputs, {name: tensor.shape for name, tensor in expected.outputs.items()})
 
 
 def name_outputs(
@@ -300,9 +284,8 @@ def name_outputs(
     if not isinstance(outputs, (tuple, list)) or len(outputs) != len(names):
         returned = type(outputs).__name__ + (f" of {len(outputs)}" if isinstance(outputs, tuple | list) else "")
         expected = call_of(op, None, "", names)
-        raise DeclarationError(
-            f"the kernel must return {', '.join(names)}; it returned {returned}; expected: {expected}"
-        )
+        said = f"the kernel must return {', '.join(names)}; it returned {returned}; expected: {expected}"
+        raise DeclarationError(said)
     named = dict(zip(names, outputs, strict=True))
     for spec in op.outputs:
         tensor, wanted = named[spec.name], tuple(sizes[spec.name])

@@ -178,7 +178,6 @@ class Examination:
             return verify_kernel(kernel, poisoned, workspace, consult, scenario, synchronize, on_outputs)
 
     def _keep_contest_error(self, outputs: Mapping[str, torch.Tensor], expected: Oracle) -> None:
-        """Keeps the error of these outputs by the contest's measure, whatever the gates say."""
         self._result = replace(self._result, contest_error=contest_error(outputs, expected))
 
     @contextmanager
@@ -205,25 +204,17 @@ class Examination:
 
     def _launch_again(self, run: Launcher) -> None:
         self._step(f"{LAUNCHES} launches")
+        kernel, workspace = self._entry.kernel, self.workspaces.workspace(self.case.workload, self._timed)
         with self._guarded():
             warm_us = self.device.time_us(run, LAUNCHES)
-            gates, note = self._gate_later(run), self._compare_launches(run)
+            # A kernel may be right only once, as one that leaves a counter behind.
+            gates, note, poisoned = self._gate(run, workspace, self._timed), "", self._on_poison(run)
+            if not kernel.floor:
+                note = compare_launches(poisoned, workspace, self.device.synchronize, kernel.in_place)
         self._result = replace(self._result, warm_us=warm_us, notes=(note,) if note else ())
         for gate in gates:
             if not gate.passed:
                 raise UnfitError(gate.status, f"right at first, wrong after {LAUNCHES} launches: {gate.reason}")
-
-    def _gate_later(self, run: Launcher) -> tuple[GateResult, ...]:
-        """Applies the gates again: a kernel may be right only once, as one that leaves a counter behind."""
-        scenario = self._timed
-        return self._gate(run, self.workspaces.workspace(self.case.workload, scenario), scenario)
-
-    def _compare_launches(self, run: Launcher) -> str:
-        if self._entry.kernel.floor:
-            return ""
-        workspace = self.workspaces.workspace(self.case.workload, self._timed)
-        poisoned = self._on_poison(run)
-        return compare_launches(poisoned, workspace, self.device.synchronize, self._entry.kernel.in_place)
 
     def _capture(self, run: Launcher, device: CudaDevice) -> None:
         """Captures first leniently, so that work on other streams is found and named, then strictly."""
@@ -252,7 +243,6 @@ class Examination:
             raise UnfitError(status, f"cannot be captured into a CUDA graph: {reason}") from error
 
     def _check_replay(self, outputs: tuple[torch.Tensor, ...]) -> None:
-        """Checks a replay's outputs, which lack all work done outside the stream."""
         if self._entry.kernel.floor:
             return
         scenario = self._timed

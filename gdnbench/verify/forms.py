@@ -101,24 +101,21 @@ class FormTrial:
         return replace(verdict, params=dict(chosen.variant.params), notes=(*verdict.notes, *notes))
 
     def _choose(self, forms: Sequence[Case], warm_us: Sequence[float]) -> int:
+        samplers: list[TimeLaunch]
         if len(forms) == 1:
             return 0
         if isinstance(self._device, CudaDevice):
             samplers, warm_ups = self._cold_samplers(forms, self._device)
             samples = count_samples(warm_us, GPU_SAMPLE_US)
         else:
-            samplers, warm_ups = self._warm_samplers(forms), 1
-            samples = count_samples(warm_us, 0.0)
+            workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
+            runs = [load(self._workspaces.entry(form), form.variant, form.workload)(workspace) for form in forms]
+            samplers = [partial(self._device.time_us, run, 1) for run in runs]
+            warm_ups, samples = 1, count_samples(warm_us, 0.0)
         times_us = sample_interleaved(samplers, warm_ups, samples, self._task.seed)
         return choose_form(times_us, trim_of(self._task.device))
 
-    def _warm_samplers(self, forms: Sequence[Case]) -> list[TimeLaunch]:
-        workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
-        runs = [load(self._workspaces.entry(form), form.variant, form.workload)(workspace) for form in forms]
-        return [partial(self._device.time_us, run, 1) for run in runs]
-
     def _cold_samplers(self, forms: Sequence[Case], device: CudaDevice) -> tuple[list[TimeLaunch], int]:
-        """All forms on the same placements, with one lap of them as warm-up, which fills the TLBs."""
         workspace = self._workspaces.workspace(forms[0].workload, self._workspaces.kinds(forms[0].workload)[0])
         nbytes = workspace.op.tensor_bytes(workspace.workload)
         window = max(1, min(TRIAL_PLACEMENTS, TRIAL_PLACED_BYTES // max(nbytes, 1)))

@@ -39,11 +39,8 @@ def ulp_gate(
     A NaN or infinity is an infinite error. An ulp of a type with p bits of significand is 2^(e - p) at |x| in [2^(e-1),
     2^e), and no smaller than its smallest subnormal; `dtype` is the tensor's own by default.
     """
-    error = ulp_error(gate, actual, expected, dtype)
-    name, place = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}", _largest(error)
-    worst = float(error[place])
-    wrong = describe_wrong(error > 1.0, place, actual, expected, axes) if worst > 1.0 else None
-    return GateResult(name, scenario, worst, 1.0, _index(place), _wrong_if(worst > 1.0), wrong)
+    name = f"{gate.tensor} within {gate.ulps:g} ulp + {gate.atol:g}"
+    return _error_gate(name, scenario, ulp_error(gate, actual, expected, dtype), 1.0, actual, expected, axes)
 
 
 def ulp_error(
@@ -72,12 +69,25 @@ def roundoff_gate(
     coarse. `expected` is float64; `size` is the op's `roundoff` on these inputs, in unit roundoffs, and broadcasts to
     `expected`.
     """
-    error = roundoff_error(gate, actual, expected, size)
+    error, name = roundoff_error(gate, actual, expected, size), f"{gate.tensor} {gate.arithmetic} roundoff"
+    return _error_gate(name, scenario, error, gate.limit, actual, expected, axes)
+
+
+def _error_gate(
+    name: str,
+    scenario: str,
+    error: torch.Tensor,
+    limit: float,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    axes: Sequence[str],
+) -> GateResult:
     place = _largest(error)
     worst = float(error[place])
-    wrong = describe_wrong(error > gate.limit, place, actual, expected, axes) if worst > gate.limit else None
-    name = f"{gate.tensor} {gate.arithmetic} roundoff"
-    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(worst > gate.limit), wrong)
+    if worst <= limit:
+        return GateResult(name, scenario, worst, limit, _index(place), Status.OK)
+    wrong = describe_wrong(error > limit, place, actual, expected, axes)
+    return GateResult(name, scenario, worst, limit, _index(place), Status.WRONG_NUMBERS, wrong)
 
 
 def roundoff_error(
@@ -115,18 +125,18 @@ def rms_gate(
     relative = float(relative_rms(actual, expected))
     worst = math.inf if math.isnan(relative) else relative
     size = (actual.double() - expected).abs().nan_to_num(torch.inf)
-    place, failed = _largest(size), worst > gate.limit
+    place, name = _largest(size), f"{gate.tensor} relative RMS"
+    if worst <= gate.limit:
+        return GateResult(name, scenario, worst, gate.limit, _index(place), Status.OK)
     rms = expected.square().mean().sqrt().nan_to_num(0.0)
-    wrong = describe_wrong(size > gate.limit * rms, place, actual, expected, axes) if failed else None
-    name = f"{gate.tensor} relative RMS"
-    return GateResult(name, scenario, worst, gate.limit, _index(place), _wrong_if(failed), wrong)
+    wrong = describe_wrong(size > gate.limit * rms, place, actual, expected, axes)
+    return GateResult(name, scenario, worst, gate.limit, _index(place), Status.WRONG_NUMBERS, wrong)
 
 
 def relative_rms(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     """The ratio that `rms_gate` compares with its limit; NaN if an element is."""
-    relative: torch.Tensor = (actual.double() - expected).norm() / expected.norm().clamp(
-        min=torch.finfo(torch.float64).tiny
-    )
+    tiny = torch.finfo(torch.float64).tiny
+    relative: torch.Tensor = (actual.double() - expected).norm() / expected.norm().clamp(min=tiny)
     return relative
 
 
@@ -144,11 +154,7 @@ def is_unequal(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 
 def written_gate(
-    name: str,
-    scenario: str,
-    actual: torch.Tensor,
-    axes: Sequence[str] = (),
-    expected: torch.Tensor | None = None,
+    name: str, scenario: str, actual: torch.Tensor, axes: Sequence[str] = (), expected: torch.Tensor | None = None
 ) -> GateResult:
     """Counts the elements that still hold the poison from before the launch."""
     return _count_gate(f"{name} written", scenario, is_poison(actual, expected), Status.UNWRITTEN, axes=axes)
@@ -158,8 +164,8 @@ def unchanged_gate(
     name: str, scenario: str, before: torch.Tensor, after: torch.Tensor, axes: Sequence[str] = ()
 ) -> GateResult:
     """Counts the elements of an input whose bits changed."""
-    gate = f"{name} unchanged"
-    return _count_gate(gate, scenario, differs(before, after), Status.CHANGED_INPUT, after, before, axes)
+    changed = differs(before, after)
+    return _count_gate(f"{name} unchanged", scenario, changed, Status.CHANGED_INPUT, after, before, axes)
 
 
 def copied_gate(
@@ -183,7 +189,6 @@ def _count_gate(
         return GateResult(gate, scenario, 0.0, 0.0, "", Status.OK)
     place = _largest(failing.double())
     wrong = describe_wrong(failing, place, got, expected, axes)
-    assert wrong is not None
     return GateResult(gate, scenario, float(wrong.count), 0.0, _index(place), failure, wrong)
 
 
@@ -191,10 +196,6 @@ def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """The elements whose bits differ, as a boolean tensor."""
     bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[left.element_size()]
     return left.contiguous().view(bits) != right.contiguous().view(bits)
-
-
-def _wrong_if(failed: bool) -> Status:
-    return Status.WRONG_NUMBERS if failed else Status.OK
 
 
 def _largest(error: torch.Tensor) -> Index:
@@ -212,17 +213,14 @@ def describe_wrong(
     got: torch.Tensor | None,
     expected: torch.Tensor | None,
     axes: Sequence[str] = (),
-) -> WrongElements | None:
-    """Describes the elements that failed a gate (`failing`, boolean), or returns None if none did.
+) -> WrongElements:
+    """Describes the elements that failed a gate (`failing`, boolean).
 
     `worst` is the index of one of them; `got` is None for an unwritten tensor, `expected` None if unknown.
     """
-    count = int(failing.sum())
-    if not count:
-        return None
     names = [*axes, *(f"axis {number}" for number in range(len(axes), failing.dim()))]
     return WrongElements(
-        count=count,
+        count=int(failing.sum()),
         of=failing.numel(),
         got=None if got is None else float(got[worst]),
         expected=None if expected is None else float(expected[worst]),
@@ -244,7 +242,6 @@ def _spread(failing: torch.Tensor, names: Sequence[str]) -> str:
 
 
 def _indices(hit: Sequence[int]) -> str:
-    """Formats indices as `0-3,7`, or as their number if that would be long."""
     if len(list(spans_of(hit))) <= MOST_RANGES:
         return spans_text(hit)
     if len({after - before for before, after in pairwise(hit)}) == 1:

@@ -206,7 +206,6 @@ def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observe
 
 
 def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Observer) -> Verification:
-    """Compiles, then checks and interprets at once, each kind of kernel in a worker of its own."""
     checked = _compile(catalog, task, ARCHS_WITHOUT_GPU, observer)
     rest = [case for case in task.cases if case.id not in checked]
     interpreted = {case.id: interpreter for case in rest if (interpreter := interpreter_of(case, catalog))}
@@ -269,7 +268,6 @@ def interpreter_of(case: Case, catalog: Catalog) -> str:
 
 
 def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
-    """The `INTERPRETED` smallest workloads of each series."""
     return {
         workload
         for series in {workload.series for workload in workloads}
