@@ -141,7 +141,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_cli_verify.py::test_after_wrong_numbers_a_run_proposes_to_see_them_again": 0,
         "test_exchange_export.py::test_a_definition_of_others_says_names_and_order": 0,
         "test_exchange_export.py::test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has": 0,
-        "test_exchange_export.py::test_a_run_of_before_an_axis_was_added_has_traces_and_one_without_a_case_is_told": 0,
         "test_exchange_export.py::test_an_imported_kernel_verifies_and_runs_beside_the_original": 0,
         "test_exchange_export.py::test_indices_are_stored_and_come_back": 0,
         "test_exchange_export.py::test_the_golden_files_are_written_still": 0,

@@ -137,7 +137,9 @@ def call(command_line, monkeypatch, tmp_path):
         if path.name.endswith(FEW) or not (path / "run.json").exists():
             (tmp_path / "results" / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gdnbench.exchange.export._write", stop)  # a folder may be anywhere, and who tests may be root
+    monkeypatch.setattr(
+        "gdnbench.exchange.export.DataSet.write", stop
+    )  # a folder may be anywhere, and who tests may be root
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
     monkeypatch.setattr("gdnbench.score.run.begin_session", stop)

@@ -1,24 +1,18 @@
-"""An op at fixed compile-time axes as a Definition, and workloads of a suite as lines of a file."""
+"""An op at fixed compile-time axes as a Definition."""
 
 from __future__ import annotations
 
 import re
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.errors import UsageError
-from gdnbench.exchange.match import DEFINITION_FILE, Match, stored_definition
+from gdnbench.exchange.match import DEFINITION_FILE, stored_definition
 from gdnbench.exchange.reference import write_reference
 from gdnbench.exchange.schema import (
     DTYPE_NAMES,
     DefinedAxis,
     DefinedTensor,
     Definition,
-    Trace,
-    TracedInput,
-    TracedWorkload,
     parse_definition,
     read_text,
 )
@@ -108,67 +102,3 @@ def axis_names(definition: Definition) -> dict[str, str]:
         taken.add(ours)
         names[name] = ours
     return names
-
-
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://github.com/flashinfer-ai/flashinfer-bench/gdnbench")
-_MOST_REPEATS = 1000  # a larger weight is not a count
-_MEANINGLESS = ("int32", "int64", "bool")  # of inputs: the format draws any number, but kernels index with them
-
-
-@dataclass(frozen=True)
-class PlannedWorkload:
-    """A line to write, with values of the Definition's variable axes.
-
-    `number` is its index among the lines of the same workload, and the seed of its inputs; `uuid` is the same in each
-    export.
-    """
-
-    workload: Workload
-    axes: Mapping[str, int]
-    number: int
-    uuid: str
-
-
-def plan_workloads(match: Match, weights: Mapping[Workload, float]) -> list[PlannedWorkload]:
-    """Returns the lines for workloads with weights: as many as the weight, if all weights are integers, else one.
-
-    The format has no weights, and its score counts each line once. Workloads that the Definition does not cover are
-    left out.
-    """
-    counted = all(weight == int(weight) <= _MOST_REPEATS for weight in weights.values())
-    planned = []
-    for workload, weight in weights.items():
-        axes = match.axes(workload)
-        for number in range(int(weight) if counted else 1) if axes is not None else ():
-            name = f"{match.definition.name}/{workload.key}/{number}"
-            planned.append(PlannedWorkload(workload, axes or {}, number, str(uuid.uuid5(_NAMESPACE, name))))
-    return planned
-
-
-def drawn_inputs(op: Op, *, every: bool) -> list[str]:
-    """Returns the inputs to store: indices and flags, as random ones mean nothing; with `every`, all tensors."""
-    return [spec.name for spec in op.inputs if every or spec.dtype in _MEANINGLESS]
-
-
-def workload_traces(
-    match: Match,
-    planned: Sequence[PlannedWorkload],
-    scalars: Mapping[str, Mapping[str, float]],
-    stored: Sequence[str],
-) -> list[Trace]:
-    """Returns the lines; `scalars` has values by uuid and name, `stored` the inputs in the file at `blob_path`."""
-    traces = []
-    for each in planned:
-        file = str(blob_path(match, each.uuid))
-        inputs = dict.fromkeys(match.definition.inputs, TracedInput(type="random"))
-        inputs |= {name: TracedInput(type="safetensors", path=file, tensor_key=name) for name in stored}
-        inputs |= {name: TracedInput(type="scalar", value=value) for name, value in scalars[each.uuid].items()}
-        workload = TracedWorkload(axes=dict(each.axes), inputs=inputs, uuid=each.uuid)
-        traces.append(Trace(definition=match.definition.name, workload=workload))
-    return traces
-
-
-def blob_path(match: Match, identifier: str) -> Path:
-    """Returns the path of a workload's stored inputs in a data set."""
-    definition = match.definition
-    return Path("blob", "workloads", definition.op_type, definition.name, f"{definition.name}_{identifier}.safetensors")

@@ -14,11 +14,11 @@ from gdnbench.errors import UsageError
 from gdnbench.exchange.definition import axis_names
 from gdnbench.exchange.match import (
     BLOBS_FOLDER,
-    MOST_BLOB_BYTES,
     WORKLOADS_FILE,
     definition_files,
     literal,
     one_line,
+    read_blob,
     solution_files,
 )
 from gdnbench.exchange.schema import (
@@ -33,7 +33,6 @@ from gdnbench.exchange.schema import (
     safe_name,
 )
 from gdnbench.model.declaration import CONTEST_TOLERANCE, FACTS, MOST_CHARACTERS, Dtype
-from gdnbench.regular_file import read_regular
 
 _DTYPES: dict[str, Dtype] = {theirs: ours for ours, theirs in DTYPE_NAMES.items()}
 _SUITE = "workloads"
@@ -54,7 +53,7 @@ def op_files(definition: Definition, name: str, workloads: Sequence[tuple[Trace,
     files[Path("numerics.py")] = _numerics(definition, lines).encode()
     if lines:
         files[Path(f"{_SUITE}.csv")] = _suite(definition, lines).encode()
-        files[Path(WORKLOADS_FILE)] = as_lines(lines).encode()
+        files[Path(WORKLOADS_FILE)] = as_lines(lines)
     for trace, root in workloads:
         files |= _blobs(trace, root)
     return files
@@ -153,7 +152,7 @@ def _suite(definition: Definition, lines: Sequence[Trace]) -> str:
 
 
 def _numerics(definition: Definition, lines: Sequence[Trace]) -> str:
-    digest = hashlib.sha256(as_lines(list(lines)).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(as_lines(lines)).hexdigest()[:16]
     return f"""\
 {literal(f"Inputs and the float64 oracle of {one_line(definition.name)}: as definition.json and reference.py say.")}
 
@@ -174,12 +173,9 @@ def _blobs(trace: Trace, root: Path) -> dict[Path, bytes]:
     for given in trace.workload.inputs.values():
         if given.type == "safetensors":
             path = root / check_path(given.path or "", f"workload {trace.workload.uuid[:40]}")
-            try:
-                if not path.resolve().is_relative_to(root.resolve()):
-                    raise UsageError(f"{path} leads out of the data set", "put the file itself there")
-                files[Path(BLOBS_FOLDER, str(given.path))] = read_regular(path, MOST_BLOB_BYTES)
-            except OSError as error:
-                raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
+            if not path.resolve().is_relative_to(root.resolve()):
+                raise UsageError(f"{path} leads out of the data set", "put the file itself there")
+            files[Path(BLOBS_FOLDER, str(given.path))] = read_blob(path)
     return files
 
 

@@ -1,127 +1,29 @@
-"""Makes ops, kernels and published figures from files of flashinfer-bench; runs none of their code."""
+"""Makes ops and kernels from files of flashinfer-bench; runs none of their code."""
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import join, quote
-from typing import Any
+from shlex import quote
 
-from gdnbench.analyse.sources import PUBLISHED_COLUMNS, PUBLISHED_NAME
 from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
 from gdnbench.catalog.new_kernel import folder_of, write_folder
 from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
 from gdnbench.exchange.import_documents import kernel_files, kernel_name, op_files
-from gdnbench.exchange.match import DEFINITION_FILE, Match, match, stored_definition
-from gdnbench.exchange.schema import DataSetFiles, Definition, Solution, Trace, read_files, safe_name
-from gdnbench.model.gpu import gpu_slug
-from gdnbench.model.workload import Workload
-from gdnbench.origin import out_option
-from gdnbench.store.files import write_table
-from gdnbench.store.find import PUBLISHED_FOLDER
-from gdnbench.wording import plural
-
-TIMER = "flashinfer-bench"
-
-
-def _import_figures(results: Path, match: Match, traces: Sequence[Trace], imported: Imported) -> None:
-    """Writes a table of traces for each GPU into a results folder.
-
-    A workload of several traces, each with other inputs, gets the geometric mean of their latencies, and a note with
-    their number. Traces without a latency, or of workloads that the op does not have, are counted in a note.
-    """
-    by_gpu: dict[str, dict[tuple[str, Workload], list[Trace]]] = {}
-    left_out: dict[str, int] = {}
-    for trace in traces:
-        assert trace.evaluation
-        gpu = gpu_slug(trace.evaluation.environment.hardware.replace("_", " "))
-        workload = _workload(match, trace)
-        if workload is None:
-            left_out[gpu] = left_out.get(gpu, 0) + 1
-        else:
-            key = (safe_name(trace.solution or "") or "solution", workload)
-            by_gpu.setdefault(gpu, {}).setdefault(key, []).append(trace)
-    for gpu, cases in by_gpu.items():
-        name = safe_name(f"{match.definition.name}-{gpu}")
-        rows = [_row(match, gpu, kernel, workload, same) for (kernel, workload), same in cases.items()]
-        imported.folders.append(_write_figures(results, name, rows))
-        imported.published.append(name)
-        if gpu in left_out:
-            imported.notes.append(f"{name}: {plural(left_out[gpu], 'trace')} without a latency left out")
-
-
-def _workload(match: Match, trace: Trace) -> Workload | None:
-    performance = trace.evaluation.performance if trace.evaluation else None
-    if performance is None or not performance.latency_ms > 0:
-        return None
-    try:
-        return match.workload(trace.workload)
-    except GdnbenchError:
-        return None
-
-
-def _row(match: Match, gpu: str, kernel: str, workload: Workload, traces: Sequence[Trace]) -> dict[str, Any]:
-    evaluations = [trace.evaluation for trace in traces if trace.evaluation]
-    latencies = [each.performance.latency_ms for each in evaluations if each.performance]
-    mean_ms = math.exp(sum(map(math.log, latencies)) / len(latencies))
-    return {
-        "op": match.op.name,
-        "kernel": kernel,
-        "timer": TIMER,
-        **workload.cells,
-        "time_us": f"{mean_ms * 1000:.6g}",
-        "gpu": gpu,
-        "published_in": f"traces of {safe_name(match.definition.name)}",
-        "published_on": safe_name(max(each.timestamp for each in evaluations)[:10]),
-        "note": f"geometric mean of {len(latencies)} workloads of these sizes" if len(latencies) > 1 else "",
-    }
-
-
-def _write_figures(results: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path:
-    assert set(PUBLISHED_COLUMNS) <= rows[0].keys()
-    folder = results / PUBLISHED_FOLDER / name
-    if folder.exists():
-        raise UsageError(f"{folder} exists", "remove it first, or name another results folder with --out")
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder with --out") from error
-    write_table(folder / PUBLISHED_NAME, rows, tuple(rows[0]))
-    return folder
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportRequest:
-    """What to read: files, or folders of data sets; and where to write kernels and published figures.
-
-    `op` is one of the catalog for the Solutions, or empty for one made from their Definition; `name` is the kernel's,
-    for a single Solution.
-    """
-
-    files: list[Path]
-    to: Path
-    op: str = ""
-    name: str = ""
-    results: Path
+from gdnbench.exchange.match import DEFINITION_FILE, match, stored_definition
+from gdnbench.exchange.schema import DataSetFiles, Definition, Solution, read_files, safe_name
 
 
 @dataclass
 class Imported:
-    """The result of an import: names of new ops, kernels and tables of published figures, and the folders written.
-
-    `root` is the folder of kernels, `results` that of runs and published figures.
-    """
+    """The result of an import: names of new ops and kernels, and their folders in the folder of kernels, `root`."""
 
     root: Path
-    results: Path
     ops: list[str] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
-    published: list[str] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -131,38 +33,41 @@ class Imported:
         is_elsewhere = bool(self.ops or self.kernels) and self.root not in default_roots()
         steps = [f"export {KERNELS_VARIABLE}={quote(str(self.root))}"] if is_elsewhere else []
         steps += [f"gdnbench verify {' '.join(self.kernels)}"] if self.kernels else []
-        for name in self.published[:1]:
-            steps.append(join(("gdnbench", "compare", f"published/{name}", *out_option(self.results))))
         return steps or ["gdnbench list"]
 
 
-def import_files(request: ImportRequest) -> Imported:
-    """Reads files and writes folders: an op for a Definition, a kernel for a Solution, a table for traces.
+def import_files(paths: list[Path], to: Path, op: str = "", name: str = "") -> Imported:
+    """Reads files, or folders of data sets, and makes an op of a Definition, a kernel of a Solution.
 
-    Raises UsageError for an invalid file, a Solution or line whose Definition is unknown, a name that is taken, or a
-    folder that cannot be written; DeclarationError if the result would not load; it is removed.
+    `op` is one of the catalog for the Solutions, or empty for one made from their Definition; `name` is the kernel's,
+    for a single Solution. Raises UsageError for an invalid file, a Solution whose Definition is unknown, a name that is
+    taken, or a folder that cannot be written; DeclarationError if the result would not load; it is removed.
     """
-    files, to = read_files(request.files), request.to.expanduser().resolve()
+    files, to = read_files(paths), to.expanduser().resolve()
     if to.exists() and not to.is_dir():
         raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
-    if request.name and len(files.solutions) != 1:
+    if name and len(files.solutions) != 1:
         raise UsageError(f"--name names one kernel, and there are {len(files.solutions)} Solutions", "import one")
-    imported, catalog = Imported(to, request.results), _catalog(to)
-    if request.op and request.op not in catalog.ops:
-        raise UnknownNameError(f"there is no op {request.op}", f"there are {', '.join(catalog.ops)}")
-    if not request.op:
+    imported, catalog = Imported(to), _catalog(to)
+    if not (files.definitions or files.solutions):
+        raise UsageError("the files have no Definition and no Solution", "name one, or the folder of a data set")
+    if op and op not in catalog.ops:
+        raise UnknownNameError(f"there is no op {op}", f"there are {', '.join(catalog.ops)}")
+    if not op:
         for definition in files.definitions.values():
             _import_op(to, definition, files, imported)
         catalog = _catalog(to)
     known = {**_stored_definitions(catalog), **files.definitions}
     try:
         for solution in files.solutions:
-            _import_kernel(catalog, request, solution, _definition_of(known, solution.definition), imported)
+            if solution.definition not in known:
+                message = f"the Definition {solution.definition[:80]!r} is not among the files"
+                raise UsageError(message, "name its file, too")
+            _import_kernel(catalog, solution, known[solution.definition], op, name, imported)
             catalog = _catalog(to)
     except GdnbenchError:
         _remove_empty_ops(imported)
         raise
-    _import_traces(catalog, request, files.traces, known, imported)
     return imported
 
 
@@ -174,12 +79,6 @@ def _catalog(root: Path) -> Catalog:
 def _stored_definitions(catalog: Catalog) -> dict[str, Definition]:
     folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
     return {definition.name: definition for definition in map(stored_definition, folders)}
-
-
-def _definition_of(known: Mapping[str, Definition], name: str) -> Definition:
-    if name not in known:
-        raise UsageError(f"the Definition {name[:80]!r} is not among the files", "name its file, too")
-    return known[name]
 
 
 def op_name(definition: Definition) -> str:
@@ -222,15 +121,15 @@ def _check_op(folder: Path) -> None:
 
 
 def _import_kernel(
-    catalog: Catalog, request: ImportRequest, solution: Solution, definition: Definition, imported: Imported
+    catalog: Catalog, solution: Solution, definition: Definition, op_given: str, name_given: str, imported: Imported
 ) -> None:
-    own = request.op or op_name(definition)
+    own = op_given or op_name(definition)
     if own not in catalog.ops:
         raise UsageError(f"there is no op {own} for {solution.name[:80]}", "name the Definition's file, too, or --op")
     op = catalog.ops[own]
-    if request.op:
+    if op_given:
         match(op, definition)  # raises if its tensors are not this op's
-    name = request.name or kernel_name(solution, own)
+    name = name_given or kernel_name(solution, own)
     taken = {label for entry in catalog.entries.values() for label in (entry.kernel.name, *entry.kernel.presets)}
     if name in taken:
         raise UsageError(f"there is a kernel {name}", "choose another name with --name")
@@ -245,24 +144,3 @@ def _import_kernel(
     write_folder(folder, kernel_files(solution, definition, name), check)
     imported.kernels.append(name)
     imported.folders.append(folder)
-
-
-def _import_traces(
-    catalog: Catalog, request: ImportRequest, traces: list[Trace], known: Mapping[str, Definition], imported: Imported
-) -> None:
-    for name in dict.fromkeys(trace.definition for trace in traces):
-        matched = _matching(catalog, request.op, _definition_of(known, name))
-        own = [trace for trace in traces if trace.definition == name]
-        _import_figures(request.results, matched, own, imported)
-
-
-def _matching(catalog: Catalog, op: str, definition: Definition) -> Match:
-    """Returns the op of a Definition: the named one, the one made from it, or one with its tensors."""
-    if op or op_name(definition) in catalog.ops:
-        return match(catalog.ops[op or op_name(definition)], definition)
-    for each in catalog.ops.values():
-        try:
-            return match(each, definition)
-        except UsageError:
-            continue
-    raise UsageError(f"no op has the tensors of {definition.name[:80]}", "import its Definition, too")

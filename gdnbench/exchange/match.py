@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
 from gdnbench.exchange.reference import LaunchSize, sizes_of
@@ -18,7 +20,7 @@ from gdnbench.exchange.schema import (
     Solution,
     Trace,
     TracedWorkload,
-    document_of,
+    encoded,
     parse_definition,
     parse_solution,
     parse_traces,
@@ -28,6 +30,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import DtypeOf, Params, TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import read_regular
 
 
 @dataclass(frozen=True)
@@ -136,15 +139,14 @@ SOLUTION_FILE = "solution.json"
 SOURCES_FOLDER = "source"
 WORKLOADS_FILE = "workloads.jsonl"
 BLOBS_FOLDER = "blobs"
-MOST_BLOB_BYTES = 1 << 32
-"""Limit of one file of a data set's inputs."""
+_MOST_BLOB_BYTES = 1 << 32
 
 
 def definition_files(definition: Definition) -> dict[Path, bytes]:
     """Returns a Definition as files of an op's folder."""
-    document = document_of(definition)
+    document = msgspec.to_builtins(definition)
     reference = document.pop("reference")
-    return {Path(DEFINITION_FILE): _encoded(document), Path(REFERENCE_FILE): reference.encode()}
+    return {Path(DEFINITION_FILE): encoded(document), Path(REFERENCE_FILE): reference.encode()}
 
 
 def stored_definition(folder: Path) -> Definition:
@@ -157,10 +159,10 @@ def stored_definition(folder: Path) -> Definition:
 
 def solution_files(solution: Solution) -> dict[Path, bytes]:
     """Returns a Solution as files of a kernel's folder."""
-    document = document_of(solution)
+    document = msgspec.to_builtins(solution)
     document["sources"] = [source.path for source in solution.sources]
     files = {Path(SOURCES_FOLDER, source.path): source.content.encode() for source in solution.sources}
-    return {Path(SOLUTION_FILE): _encoded(document), **files}
+    return {Path(SOLUTION_FILE): encoded(document), **files}
 
 
 def stored_solution(folder: Path) -> Solution:
@@ -179,6 +181,14 @@ def stored_workloads(folder: Path) -> list[Trace]:
     return parse_traces(read_text(path), str(path)) if path.is_file() else []
 
 
+def read_blob(path: Path) -> bytes:
+    """Reads a file of a data set's inputs; raises UsageError if it cannot be read."""
+    try:
+        return read_regular(path, _MOST_BLOB_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
+
+
 def literal(text: str) -> str:
     """Returns a text as a Python string literal."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
@@ -188,10 +198,6 @@ def one_line(text: str) -> str:
     """Returns the first line of a text, at most 100 printable characters."""
     first = (text.strip().splitlines() or [""])[0]
     return "".join(each for each in first if each.isprintable())[:100]
-
-
-def _encoded(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,30 @@
-"""A kernel with its params fixed as a Solution, and a run as traces with intervals."""
+"""A kernel with its params fixed as a Solution."""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gdnbench import trace
 from gdnbench.errors import UsageError
 from gdnbench.exchange.cuda_source import cuda_sources
-from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, Match, stored_solution
+from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
 from gdnbench.exchange.reference import as_python
 from gdnbench.exchange.schema import (
     BuildSpec,
-    Evaluation,
     ExtensionBinding,
     Language,
     Solution,
     SourceFile,
-    Trace,
-    TracedCorrectness,
-    TracedEnvironment,
-    TracedPerformance,
-    TracedWorkload,
-    TraceStatus,
     read_text,
 )
 from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
-from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload
-from gdnbench.store.info import RunInfo
-from gdnbench.store.measurements import measurement_row
 
 
-def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBinding) -> Solution:
+def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
     """Returns a variant's Solution, unchanged if imported; `binding` is for kernels in CUDA C++.
 
     Raises UsageError if the kernel needs code outside its sources, or was imported for another Definition.
@@ -84,82 +70,6 @@ def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Langua
             return "python", torch_sources(subject)
         case other:
             raise UsageError(f"{other.name} has no code of its own", "export the kernels that it picks")
-
-
-OWN_KEY = "gdnbench"
-"""The key in `correctness.extra` of the case's rows of `measurements.csv`."""
-
-_STATUSES: Mapping[Status, TraceStatus] = {
-    Status.OK: "PASSED",
-    Status.WRONG_NUMBERS: "INCORRECT_NUMERICAL",
-    Status.UNWRITTEN: "INCORRECT_NUMERICAL",
-    Status.CHANGED_INPUT: "INCORRECT_NUMERICAL",
-    Status.WRONG_WHEN_TIMED: "INCORRECT_NUMERICAL",
-    Status.BROKEN: "COMPILE_ERROR",
-    Status.BUILD_FAILED: "COMPILE_ERROR",
-    Status.TIMED_OUT: "TIMEOUT",
-}
-_NOT_EVALUATED = {Status.MISSING, Status.UNSUPPORTED, Status.NOT_RUN}
-_ROLES = {Role.KERNEL, Role.BASELINE}  # floors compute nothing, and the control is the baseline again
-
-
-def run_traces(
-    match: Match,
-    info: RunInfo,
-    measured: Sequence[Measurement],
-    lines: Mapping[Workload, TracedWorkload],
-    labels: Collection[str],
-) -> list[Trace]:
-    """Returns a trace for each evaluated case of a run, of the variants in `labels`, or of all if that is empty.
-
-    `measured` are the run's rows of all clocks, `lines` those of the workloads to keep; a run from before an axis was
-    added has its default. The latency is gdnbench's time by the run's own timer. `reference_latency_ms` and
-    `speedup_factor` stay unset, as no run times the float64 reference; so do the errors, as no run keeps them in the
-    format's units. The interval, the speedup over the baseline and the run's other columns are in `correctness.extra`,
-    and in `log` if a failure may have no correctness.
-    """
-    complete = match.op.workloads.completed
-    cases: dict[tuple[str, Workload], list[Measurement]] = {}
-    for row in measured:
-        label, workload = row.case.label, complete(row.case.workload)
-        is_wanted = workload in lines and (not labels or label in labels)
-        if is_wanted and row.role in _ROLES and row.status not in _NOT_EVALUATED:
-            cases.setdefault((label, workload), []).append(row)
-    return [_trace(match, info, rows, lines[workload]) for (_, workload), rows in cases.items()]
-
-
-def _trace(match: Match, info: RunInfo, rows: Sequence[Measurement], workload: TracedWorkload) -> Trace:
-    own = next((row for row in rows if row.clock is None), rows[0])
-    status = _STATUSES.get(own.status, "RUNTIME_ERROR")
-    gpu = info.machine.get("gpu") or {}
-    libs = {name: version for name, version in info.machine.get("versions", {}).items() if version}
-    columns = (measurement_row(info, row) for row in rows)
-    extra = {
-        OWN_KEY: {
-            "run_id": info.run_id,
-            "confidence": info.settings.get("confidence"),
-            "margin": info.settings.get("margin"),
-            "source_hash": info.sources.get(rows[0].case.variant.kernel),
-            "rows": [{name: value for name, value in row.items() if _is_known(value)} for row in columns],
-        }
-    }
-    return Trace(
-        definition=match.definition.name,
-        workload=workload,
-        solution=solution_name(own.case.label),
-        evaluation=Evaluation(
-            status=status,
-            environment=TracedEnvironment(hardware=str(gpu.get("name") or info.gpu), libs=libs or None),
-            timestamp=str(info.timestamp),
-            log=f"{own.status.value}: {own.reason}" if own.status is not Status.OK else None,
-            correctness=TracedCorrectness(extra=extra) if status in {"PASSED", "INCORRECT_NUMERICAL"} else None,
-            performance=TracedPerformance(latency_ms=own.timing.time_us / 1000) if own.timing else None,
-        ),
-    )
-
-
-def _is_known(value: Any) -> bool:
-    return value not in {None, ""} and not (isinstance(value, float) and not math.isfinite(value))
 
 
 BINDING_FILE = "solution.py"
