@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
-from gdnbench.remote.transfer import Limits, files_under, hash_of, pack, unpack
+from gdnbench.remote.transfer import files_under, hash_of, pack, unpack
 
 TYPES = {getattr(tarfile, f"{name}TYPE") for name in ("DIR", "SYM", "LNK", "FIFO", "CHR", "BLK")}
 
@@ -50,10 +50,12 @@ def tar(*members, end=None):
         ([("a", b"x" * 600), ("b", b"x" * 600)], "too much"),
     ],
 )
-def test_a_hostile_archive_is_refused_and_nothing_lies_outside(tmp_path, members, why):
+def test_a_hostile_archive_is_refused_and_nothing_lies_outside(tmp_path, monkeypatch, members, why):
+    monkeypatch.setattr("gdnbench.remote.transfer.MOST_FILES", 3)
+    monkeypatch.setattr("gdnbench.remote.transfer.MOST_BYTES", 1000)
     (tmp_path / "in").mkdir()
     with pytest.raises(UsageError, match=why):
-        unpack(tar(*members), tmp_path / "in", Limits(files=3, size_bytes=1000))
+        unpack(tar(*members), tmp_path / "in")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
     assert not any(path.is_symlink() for path in (tmp_path / "in").rglob("*"))
 
@@ -146,7 +148,7 @@ def test_a_stream_whose_checksum_does_not_hold_is_damaged(tmp_path, change):
         unpack(io.BytesIO(change[1](compressed(WHOLE))), tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_whatever_changes_in_an_archive_it_is_unpacked_or_refused(tmp_path, seed):
     random = Random(seed)
     raw = bytearray(

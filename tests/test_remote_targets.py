@@ -54,7 +54,7 @@ def farm(name, *models):
         (LAB + "workdir = 'jobs'\n", "targets.lab: workdir: Expected text of another form"),
         (LAB + "workdir = '/a:b'\n", "targets.lab: workdir: Expected text of another form"),
         (LAB + "environment = {'A B' = 'c'}\n", "targets.lab: key in environment: Expected text of another form"),
-        (LAB.replace("gpu1", "-oProxyCommand=touch owned"), "targets.lab.host: '-oProxyCommand=touch owned' begins"),
+        (LAB.replace("gpu1", "-oProxyCommand=touch owned"), "targets.lab: host: Expected text of another form"),
         (LAB.replace("gpu1", "a\\nb"), "targets.lab: host: Expected text of another form"),
         ("[targets.'-x']\nkind = 'local'\n", "targets.-x: a target's name has letters"),
         ("targets = 3\n", "targets: expected tables"),
@@ -134,7 +134,7 @@ def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
     assert "has a target old" in again.err
     refused = answer("targets", "init", "new", "--ssh=-oProxyCommand=x")
     assert refused.code == 2
-    assert "begins with `-`" in refused.err
+    assert "host: Expected text of another form" in refused.err
     own = answer("targets", "init", "new", "--ssh", "x", "--user")
     assert own.code == 0
     assert user_config().is_file()

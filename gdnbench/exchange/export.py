@@ -1,4 +1,4 @@
-"""Writes ops, kernels and workloads as a data set of flashinfer-bench."""
+"""Writes an op at fixed compile-time axes as a Definition, its kernels as Solutions, and a suite as workloads."""
 
 from __future__ import annotations
 
@@ -10,22 +10,34 @@ from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import UsageError
-from gdnbench.exchange.definition import definition_of
-from gdnbench.exchange.match import BLOBS_FOLDER, ExportedKernel, Match, match, read_blob, stored_workloads
+from gdnbench.exchange.match import (
+    BLOBS_FOLDER,
+    DEFINITION_FILE,
+    ExportedKernel,
+    Match,
+    match,
+    read_blob,
+    stored_definition,
+    stored_workloads,
+)
+from gdnbench.exchange.reference import write_reference
 from gdnbench.exchange.schema import (
+    DTYPE_NAMES,
+    DefinedAxis,
+    DefinedTensor,
     Definition,
     ExtensionBinding,
     Trace,
     as_file,
     as_lines,
     check_path,
-    definition_path,
-    solution_path,
-    workloads_path,
+    safe_name,
 )
 from gdnbench.exchange.solution import solution_of
 from gdnbench.exchange.workloads import new_lines
 from gdnbench.model.case import Variant
+from gdnbench.model.declaration import TensorSpec
+from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.wording import first_of
 
@@ -83,13 +95,14 @@ def export(
             picked = [_picked(catalog, variant, list(covered), data) for variant in variants]
             subjects = [ExportedKernel(entry, variant, matched, list(covered)) for entry, variant in picked]
             solutions = [solution_of(subject, author, binding) for subject in subjects]
-            data.write(definition_path(definition), as_file(definition))
+            kind, name = safe_name(definition.op_type), safe_name(definition.name)
+            data.write(Path("definitions", kind, f"{name}.json"), as_file(definition))
             for solution in solutions:
-                data.write(solution_path(definition, solution), as_file(solution))
+                data.write(Path("solutions", kind, name, f"{safe_name(solution.name)}.json"), as_file(solution))
             if solutions:
-                _note_others(data, solution_path(definition, solutions[0]).parent)
+                _note_others(data, Path("solutions", kind, name))
             lines = _stored_lines(matched, folder, covered, data) or new_lines(matched, folder, covered, to)
-            data.write(workloads_path(definition), as_lines(lines))
+            data.write(Path("workloads", kind, f"{name}.jsonl"), as_lines(lines))
     if not data.files:
         raise UsageError(f"no workload is one of {definition.name}", "name its sizes with --shape")
     return data
@@ -127,3 +140,56 @@ def _note_others(data: DataSet, folder: Path) -> None:
             f"{first_of(others)} of an earlier export, or of others, stay in {data.to / folder}, and a "
             "tool that runs this folder runs them, too: remove them, or export to an empty folder"
         )
+
+
+def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
+    """Returns an op's Definition at compile-time axes; one that was imported is unchanged.
+
+    Raises UsageError if the format cannot hold the op.
+    """
+    if (folder / DEFINITION_FILE).is_file():
+        return stored_definition(folder)
+    op, axes = op.at(workload.axes), _axes(op, workload)
+    return Definition(
+        name="_".join([op.name, *(f"{name}{size}" for name, size in workload.compile_time.items())]),
+        op_type=op.name,
+        description=op.title or None,
+        axes=axes,
+        inputs={
+            **{spec.name: _tensor(op, spec) for spec in op.inputs},
+            **{name: DefinedTensor(shape=None, dtype=DTYPE_NAMES["fp32"]) for name in op.scalars},
+        },
+        outputs={spec.name: _tensor(op, spec) for spec in op.outputs},
+        reference=write_reference(op, folder, [*(spec.name for spec in op.inputs), *op.scalars]),
+    )
+
+
+def _axes(op: Op, workload: Workload) -> dict[str, DefinedAxis]:
+    """Returns the axes of all tensors: compile-time ones and numbers are constant, derived sizes vary."""
+    dims = {dim for spec in op.tensors for dim in spec.dims}
+    of_inputs = {dim for spec in op.inputs for dim in spec.dims}
+    axes: dict[str, DefinedAxis] = {}
+    for axis in op.workloads.axes:
+        if axis.compile_time:
+            axes[axis.name] = DefinedAxis(type="const", value=workload.axes[axis.name], description=axis.doc or None)
+        elif axis.name in dims:
+            axes[axis.name] = DefinedAxis(type="var", description=axis.doc or None)
+    axes |= {name: DefinedAxis(type="var") for name in op.derived if name in dims}
+    numbers = sorted(dim for dim in dims if isinstance(dim, int))
+    axes |= {_number(dim): DefinedAxis(type="const", value=dim) for dim in numbers}
+    for name, defined in axes.items():
+        if defined.type == "var" and name not in of_inputs:
+            raise UsageError(f"{op.name} has outputs of {name}, which no input tells", "the format cannot hold that")
+    return axes
+
+
+def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
+    if spec.settled not in DTYPE_NAMES:
+        known = ", ".join(DTYPE_NAMES)
+        raise UsageError(f"{spec.name} of {op.name} is {spec.dtype}, which the format cannot hold", f"it has {known}")
+    return DefinedTensor(shape=[_number(dim) for dim in spec.dims], dtype=DTYPE_NAMES[spec.settled])
+
+
+def _number(dim: str | int) -> str:
+    """Returns a dimension's axis name, which for a number is `size_128`."""
+    return dim if isinstance(dim, str) else f"size_{dim}"

@@ -20,11 +20,11 @@ from torch.overrides import TorchFunctionMode
 
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.errors import BuildError, DeclarationError
-from gdnbench.exchange.definition import axis_names
 from gdnbench.exchange.match import (
     BLOBS_FOLDER,
     REFERENCE_FILE,
     SOURCES_FOLDER,
+    axis_names,
     stored_definition,
     stored_solution,
     stored_workloads,

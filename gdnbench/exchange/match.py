@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +134,26 @@ def _match_tensor(matched: Match, spec: TensorSpec, defined: DefinedTensor) -> N
         raise UsageError(f"{matched.definition.name}: {spec.name}{reason}", "name another op")
 
 
+_SEPARATED = re.compile(r"[^A-Za-z0-9]+")
+
+
+def axis_names(definition: Definition) -> dict[str, str]:
+    """Returns a unique name for each axis, `batchSize` for `batch_size`; raises UsageError if it would be too long."""
+    taken, names = set(definition.tensors), dict[str, str]()
+    for name in definition.axes:
+        first, *rest = [part for part in _SEPARATED.split(name) if part] or [""]
+        ours = first + "".join(part[0].upper() + part[1:] for part in rest)
+        if not ours[:1].isalpha():
+            ours = f"axis{ours}"
+        while ours in taken:
+            ours += "Axis"
+        if len(ours) > 60:
+            raise UsageError(f"{definition.name[:80]}: the axis {name[:40]!r} has too long a name", "rename it")
+        taken.add(ours)
+        names[name] = ours
+    return names
+
+
 DEFINITION_FILE = "definition.json"
 REFERENCE_FILE = "reference.py"
 SOLUTION_FILE = "solution.json"
@@ -232,20 +253,14 @@ class ExportedKernel:
         op, varying = self.match.op, list(self.unknown)
         return sizes_of(function, self.variant.params, self.known, varying, self.workloads, op.named_sizes)
 
-    def need_sizes(self, names: Sequence[str]) -> None:
-        """Raises UsageError for the first size that no input has."""
-        for name in names:
-            if name not in self.known and name not in self.unknown:
-                text = f"{self.variant.label} needs {name}, which no input's sizes tell"
-                raise UsageError(text, "export another kernel")
-
     def size_text(self, dim: str | int) -> str:
         """Returns a size as text: a number, or the name of a run-time size."""
         if isinstance(dim, int):
             return str(dim)
         if dim in self.known:
             return str(self.known[dim])
-        self.need_sizes([dim])
+        if dim not in self.unknown:
+            raise UsageError(f"{self.variant.label} needs {dim}, which no input's sizes tell", "export another kernel")
         return dim
 
     def scratch_dims(self, spec: TensorSpec) -> list[str]:

@@ -263,22 +263,6 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("-", name).lstrip(".-_+")[:80].rstrip(".-")
 
 
-def definition_path(definition: Definition) -> Path:
-    """Returns a Definition's path in a data set."""
-    return Path("definitions", safe_name(definition.op_type), f"{safe_name(definition.name)}.json")
-
-
-def solution_path(definition: Definition, solution: Solution) -> Path:
-    """Returns a Solution's path in a data set."""
-    folder = Path("solutions", safe_name(definition.op_type), safe_name(definition.name))
-    return folder / f"{safe_name(solution.name)}.json"
-
-
-def workloads_path(definition: Definition) -> Path:
-    """Returns the path of a Definition's workloads in a data set."""
-    return Path("workloads", safe_name(definition.op_type), f"{safe_name(definition.name)}.jsonl")
-
-
 def read_files(paths: list[Path]) -> DataSetFiles:
     """Reads files, and those in folders of data sets; raises UsageError if one is invalid, or contradicts another."""
     files = DataSetFiles()

@@ -118,10 +118,6 @@ class NamedTarget:
     target: Target
     file: Path
 
-    def has(self, model: str) -> bool:
-        """Whether it says that it has a GPU of a model."""
-        return any(same_model(model, each.lower()) for each in self.target.gpus)
-
     @property
     def described(self) -> str:
         """Its kind and host: `ssh gpu1`; of one without, its GPU: `modal B200`."""
@@ -208,11 +204,6 @@ def _target(path: Path, name: str, table: Any) -> Target:
     try:
         return convert(table, Target)  # type: ignore[arg-type]
     except SchemaError as error:
-        host = table.get("host")
-        if isinstance(host, str) and host.startswith("-"):
-            raise UsageError(
-                f"{at}.host: {host!r} begins with `-`, and ssh would take it for an option", _FIX
-            ) from None
         raise UsageError(f"{at}: {error}", _FIX) from error
 
 
@@ -222,14 +213,15 @@ def target_named(name: str) -> NamedTarget:
     if name not in targets:
         known = f"there are {', '.join(targets)}" if targets else "there is none"
         near = nearest_names(name, targets, most=1, cutoff=0.5)
-        meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {_example(name)} --ssh HOST writes one"
+        shown = name if _NAME.fullmatch(name) else "NAME"
+        meant = f"did you mean {near[0]}?" if near else f"gdnbench targets init {shown} --ssh HOST writes one"
         raise UnknownNameError(f"there is no target {name}: {known}", meant)
     return targets[name]
 
 
 def targets_with(model: str) -> list[NamedTarget]:
     """Returns every target that says it has a GPU of a model."""
-    return [each for each in load_targets().values() if each.has(model)]
+    return [each for each in load_targets().values() if any(same_model(model, gpu.lower()) for gpu in each.target.gpus)]
 
 
 def format_targets(targets: Iterable[NamedTarget]) -> str:
@@ -258,10 +250,6 @@ def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
 def is_text(text: str) -> bool:
     """Whether a text can be written as UTF-8: a word of the command line that is not has surrogates in it."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _example(name: str) -> str:
-    return name if _NAME.fullmatch(name) else "NAME"
 
 
 NAME = "trusted-targets.txt"

@@ -61,8 +61,8 @@ def export(
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
-    from gdnbench.exchange.definition import read_definition
     from gdnbench.exchange.export import export as write
+    from gdnbench.exchange.schema import parse_definition, read_text
 
     catalog, named = load_catalog(), terms(kernels, kernel)
     chosen = op_meant(catalog, op, named, quiet=quiet)
@@ -74,7 +74,7 @@ def export(
         ",".join(named),
         _weights(catalog.ops[chosen], sizes(shape), suite),
         to.expanduser(),
-        read_definition(definition) if definition else None,
+        parse_definition(read_text(definition), str(definition)) if definition else None,
         binding,
         author,
     )
