@@ -208,7 +208,18 @@ def test_a_word_that_srun_would_take_for_the_program_is_no_option(tmp_path, opti
 
 
 def test_init_writes_a_cluster(tmp_path):
-    words = ("targets", "init", "farm", "--slurm", "--ssh", "login1", "--option=--gres=gpu:b200:1", "--gpu", "b200")
+    words = (
+        "targets",
+        "init",
+        "farm",
+        "--slurm",
+        "--ssh",
+        "login1",
+        "--option=--gres=gpu:b200:1",
+        "--gpu",
+        "b200",
+        "--project",
+    )
     assert answer(*words, folder=tmp_path).code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("slurm", "login1", ["b200"])
