@@ -3,7 +3,7 @@
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.select import find_variant, select_variants
+from gdnbench.catalog.select import select_variants
 from gdnbench.errors import DeclarationError, ExitCode, ParamError, UnknownNameError
 
 CATALOG = load_catalog(default_roots()[:1])
@@ -31,18 +31,6 @@ def test_a_name_is_the_kernel_at_its_defaults():
         *("decode-v4", "decode-v4", ""),
         {"WARPS": 8},
     )
-
-
-def test_a_preset_fixes_params():
-    (variant,) = select("decode-v4b")
-    assert (variant.kernel, variant.preset, variant.params.WARPS) == ("decode-v4", "decode-v4b", 4)
-
-
-def test_params_after_colons_change_the_defaults():
-    (variant,) = select("decode-triton:BV=16:WARPS=4")
-    assert dict(variant.params) == {"BV": 16, "WARPS": 4, "STAGES": 1}
-    assert variant.label == "decode-triton:BV=16:WARPS=4"
-    assert variant.preset == ""
 
 
 @pytest.mark.parametrize(
@@ -82,12 +70,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
     assert caught.value.exit_code is ExitCode.USAGE
 
 
-@pytest.mark.parametrize("wanted", ["", ",", " , "])
-def test_naming_nothing_is_an_error(wanted):
-    with pytest.raises(UnknownNameError, match="no kernel was named"):
-        select(wanted)
-
-
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
@@ -104,12 +86,6 @@ def test_a_param_that_cannot_be_set_is_an_error_with_a_hint(wanted, why):
     with pytest.raises(ParamError, match=why) as caught:
         select(wanted)
     assert caught.value.hint
-
-
-@pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v99"])
-def test_only_an_exact_label_finds_anything(label):
-    with pytest.raises(UnknownNameError):
-        find_variant(CATALOG, "decode", label)
 
 
 @pytest.fixture

@@ -220,17 +220,6 @@ def test_without_a_place_to_keep_trials_all_are_tried_again(small, tmp_path, mon
     assert _ENDS in load_catalog([small]).broken[0].reason
 
 
-def test_a_compiled_copy_stands_in_for_no_declaration(tmp_path):
-    """Python knows a file by second and size: an edit within both would go unseen, and a cut copy would stay."""
-    variant = add_kernel(tmp_path, variant=PLAIN) / "variant.py"
-    other = PLAIN.replace("An idea", "An ideb")
-    for text in (PLAIN, other):
-        variant.write_text(text)
-        os.utime(variant, (1e9, 1e9))
-        assert load_catalog([BUNDLED, tmp_path]).entries["decode-mine"].idea == text[3:11]
-    assert not list(tmp_path.rglob("*.pyc"))
-
-
 VERBS = {
     # what each says where all is well
     "list": (("list", "decode-first"), "decode-first"),

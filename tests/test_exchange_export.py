@@ -20,9 +20,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.exchange import workloads
 from gdnbench.exchange.schema import read_files
 from gdnbench.launch.numerics import load_numerics
-from gdnbench.model.status import Status
 from gdnbench.process.command import Completed
-from gdnbench.store.measurements import read_measurements
 
 LANGUAGES = {"decode-v4": "cuda", "decode-triton": "triton", "decode-reference": "python"}
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
@@ -142,24 +140,6 @@ def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_pat
     there = Gdnbench(tmp_path, (kernels,), in_process=True)
     assert there("exchange", "export", *made["kernels"], "--suite", "workloads", "--to", str(again)).code == 0
     assert tree(again) == tree(exported)
-
-
-def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
-    solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
-    definition = exported / "definitions" / "decode" / f"{DECODE}.json"
-    words = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
-    done = bench("exchange", "import", str(solution), str(definition), *words)
-    assert done.code == 0, done.err
-    there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
-    verified = there("verify", "decode-again", "decode-reference", "--gpu", "cpu", "--shape", "B=3", "--json")
-    assert verified.code == 0, verified.err
-    assert {row["label"] for row in json.loads(verified.out)["gates"]} == {"decode-again", "decode-reference"}
-    assert {row["status"] for row in json.loads(verified.out)["gates"]} == {"ok"}
-    ran = there.run("decode-reference,decode-again", "--gpu", "cpu", "--rounds", "3", "--samples", "3", "-q",
-                    "--margin", "0.9")  # fmt: skip
-    assert ran.code == 0, ran.err
-    rows = {row.case.label: row.status for row in read_measurements(there.only_run())}
-    assert rows.items() >= {"decode-again": Status.OK, "decode-reference": Status.OK}.items()
 
 
 def ptx_of(folder, text):

@@ -123,18 +123,6 @@ def test_a_scalar_that_no_workload_gives_is_positive(take, tmp_path):
     assert max(drawn) <= 1
 
 
-def test_values_return_as_a_tuple_or_by_name(bench, take):
-    text = (
-        "from .parts import normalised\n\n\ndef run(x, weight, eps):\n    y = normalised(x, weight, eps).to(x.dtype)\n"
-    )
-    for number, returned in enumerate(("(y, x.float().sum(-1))", "{'sums': x.float().sum(-1), 'y': y}")):
-        sources = {"main.py": f"{text}    return {returned}\n", "parts.py": PARTS}
-        document = solution(sources, entry_point="main.py::run", destination_passing_style=False)
-        done = take("--name", f"{OP}-{number}", definition=definition(), solution=document)
-        assert done.code == 0, done.err
-        assert bench("verify", f"{OP}-{number}", *CPU).code == 0
-
-
 CODE = '"""); import os; os.mkdir("taken"); ("""'
 
 

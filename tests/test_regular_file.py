@@ -145,7 +145,6 @@ OF_RUNS = (
     ("report", RUN, "-o", "r.html"),
     ("show", RUN, "--chart", "samples"),
     ("show", RUN, "--chart", "rounds"),
-    ("exchange", "export", RUN, "--to", "set"),
     ("run", "--resume", RUN),
 )
 

@@ -92,16 +92,16 @@ def extended(*records, kind=b"x"):
 
 END = b"\0" * 1024
 WHOLE = block(size=octal(5)) + padded(b"hello") + END
-LONG = 200 << 20
+LONG = 48 << 20
 HOSTILE = {
-    "a long name of 200 MiB": block(b"././@LongLink", octal(LONG), b"L") + b"a" * LONG,
-    "a long link of 200 MiB": block(b"././@LongLink", octal(LONG), b"K") + b"a" * LONG,
-    "extended headers of 200 MiB": block(b"pax", octal(LONG), b"x") + b"a" * LONG,
-    "global headers of 200 MiB": block(b"pax", octal(LONG), b"g") + b"a" * LONG,
+    "a long name of 48 MiB": block(b"././@LongLink", octal(LONG), b"L") + b"a" * LONG,
+    "a long link of 48 MiB": block(b"././@LongLink", octal(LONG), b"K") + b"a" * LONG,
+    "extended headers of 48 MiB": block(b"pax", octal(LONG), b"x") + b"a" * LONG,
+    "global headers of 48 MiB": block(b"pax", octal(LONG), b"g") + b"a" * LONG,
     "global headers without end": extended(b"12 path=abc\n", kind=b"g") * 100_000,
     "long names without end": (block(b"././@LongLink", octal(4), b"L") + padded(b"abc")) * 100_000,
     "a long name that says it has an exabyte": block(b"././@LongLink", binary(1 << 60), b"L") + b"a" * 9999,
-    "200 MiB of zeros behind the end": WHOLE + b"\0" * LONG,
+    "48 MiB of zeros behind the end": WHOLE + b"\0" * LONG,
     "a file that says it has an exabyte": block(size=binary(1 << 60)),
     "a file of a negative size": block(size=b"\xff" * 12) + WHOLE,
     "a size that is no number": block(size=b"hello") + WHOLE,

@@ -140,13 +140,6 @@ def test_init_writes_a_target_that_list_shows_and_keeps_what_was_there(here):
     assert "new" in answer("targets").out
 
 
-def test_without_targets_the_list_says_how_to_add_one(here):
-    done = answer("targets")
-    assert done.code == 0
-    assert "gdnbench targets init lab --ssh HOST" in done.out
-    assert json.loads(answer("targets", "--json").out) == []
-
-
 def test_on_does_not_go_with_files_that_are_here_nor_with_a_target_that_is_not(here):
     write(here, farm("lab", "h200"))
     for option, words in (("--import", ("ncu", "a.csv")), ("--ready", ("verify", "decode-v4"))):

@@ -51,16 +51,6 @@ def test_all_else_stays_byte_for_byte(ending):
     assert rewrite(SOURCE.replace("\n", ending), CHANGES) == EXPECTED.replace("\n", ending)
 
 
-def test_a_form_feed_is_no_new_line():
-    assert rewrite("\f" + SOURCE.replace("kernel =", "\f\nkernel ="), CHANGES) == "\f" + EXPECTED.replace(
-        "kernel =", "\f\nkernel ="
-    )
-
-
-def test_without_a_docstring_one_is_put_first():
-    assert rewrite('kernel = f(name="decode-v4")\n', changes()) == '"""New."""\n\nkernel = f(name="decode-v9")\n'
-
-
 @pytest.mark.parametrize(
     "docstring",
     ["", '"""One."""', "'One.'", 'r"""One."""', '"One." " And more."', '"""\nOne.\n"""', '"""One.\n\nMore."""'],

@@ -1,16 +1,14 @@
 """A copy of any kernel is a kernel: it loads, under names of its own, and says what it said."""
 
 import json
-import os
 from tokenize import tokenize
 
 import pytest
 from decode_workloads import decode_at
-from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import entry_of, folder_of, make_kernel, op_named_by
+from gdnbench.catalog.new_kernel import entry_of, make_kernel, op_named_by
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
 from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
@@ -110,15 +108,6 @@ def test_params_after_colons_become_the_defaults(tmp_path):
     assert copy.kernel.entry == "gdn_decode"
 
 
-def test_a_copy_can_be_copied(tmp_path):
-    make_kernel("decode-new1", "decode-v4b", tmp_path)
-    make_kernel("decode-new2-wide", "decode-new1:WARPS=16", tmp_path)
-    copy = load(tmp_path, "decode-new2-wide")
-    assert copy.folder.name == "new2_wide"
-    assert copy.kernel.entry == "gdn_decode_new2_wide"
-    assert copy.default.params.WARPS == 16
-
-
 def test_other_files_are_copied_as_they_are(tmp_path):
     folder = add(tmp_path, "\ufeff" + MINE.format(', entry="decode_mine"'), "from helper import decode_mine\n")
     (folder / "deep").mkdir()
@@ -131,38 +120,10 @@ def test_other_files_are_copied_as_they_are(tmp_path):
     assert isinstance(load(tmp_path).kernel, TorchKernel)
 
 
-def test_a_function_keeps_its_name_where_the_new_one_is_in_use(tmp_path):
-    add(tmp_path, MINE.format(', entry="decode_mine"'), "def decode_new1(): ...\ndef decode_mine(): ...\n")
-    make_kernel("decode-new1", "decode-mine", tmp_path)
-    assert load(tmp_path).kernel.entry == "decode_mine"
-
-
-def test_a_source_that_several_kernels_share_is_not_changed(tmp_path):
-    add(tmp_path, MINE.format(', entry="decode_mine", source="../shared.py"'))
-    (tmp_path / "decode" / "shared.py").write_text("def decode_mine(): ...\n")
-    make_kernel("decode-new1", "decode-mine", tmp_path)
-    assert load(tmp_path).kernel.entry == "decode_mine"
-
-
-def test_it_goes_where_the_catalog_looks(tmp_path, monkeypatch):
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path / "mine"))
-    add(tmp_path / "mine", MINE.format(""))
-    made = make_kernel("decode-new1", "decode-mine")
-    assert made.folder == tmp_path / "mine" / "decode" / "new1"
-    assert made.is_in_catalog
-    assert "decode-new1" in load_catalog().entries
-
-
 def test_a_floor_says_that_it_is_one(tmp_path):
     (note,) = make_kernel("decode-new1", "decode-floor-copy", tmp_path).notes
     assert "floor" in note
     assert make_kernel("decode-new2", "decode-v4", tmp_path).notes == ()
-
-
-def test_files_that_will_be_missing_elsewhere_are_told(tmp_path):
-    (note,) = make_kernel("decode-new1", "decode-compiled", tmp_path).notes
-    assert "kernel.py:" in note
-    assert make_kernel("decode-new2", "decode-new1", tmp_path).notes == ()
 
 
 def refuse(tmp_path, kind, match, *arguments):
@@ -188,11 +149,6 @@ def test_a_name_that_is_taken(tmp_path):
     refuse(tmp_path, UsageError, "decode-mine exists already", "decode-mine", "decode-v1", to)
 
 
-def test_a_folder_that_is_there(tmp_path):
-    (tmp_path / "decode" / "new1").mkdir(parents=True)
-    refuse(tmp_path, UsageError, "exists", "decode-new1", "decode-v4", tmp_path)
-
-
 def test_an_origin_that_is_not_there(tmp_path):
     assert "decode-v4" in refuse(tmp_path, UnknownNameError, "decode-v44", "decode-new1", "decode-v44", tmp_path).hint
     refuse(tmp_path, UnknownNameError, "one is needed", "decode-new1", "decode-v*", tmp_path)
@@ -200,11 +156,6 @@ def test_an_origin_that_is_not_there(tmp_path):
     hint = refuse(tmp_path, UsageError, "copy of another", "decode-new1", "", tmp_path).hint
     assert "decode-v1, " in hint
     assert "floor" not in hint
-
-
-def test_a_broken_origin(tmp_path):
-    add(tmp_path, "raise ValueError('a reason')\n")
-    refuse(tmp_path, DeclarationError, "a reason", "decode-new1", "decode-mine", tmp_path)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
@@ -239,16 +190,6 @@ def test_a_declaration_in_another_encoding_is_refused(tmp_path):
     refuse(tmp_path, UsageError, "UTF-8", "decode-new1", "decode-mine", tmp_path)
 
 
-def test_files_get_the_permissions_of_new_files(tmp_path):
-    folder = add(tmp_path, MINE.format(""))
-    (folder / "kernel.py").chmod(0o400)
-    made = make_kernel("decode-new1", "decode-mine", tmp_path)
-    (tmp_path / "fresh").mkdir()
-    assert made.folder.stat().st_mode == (tmp_path / "fresh").stat().st_mode
-    assert os.access(made.source, os.W_OK)
-    assert made.source.stat().st_mode & 0o200
-
-
 # --- names
 
 
@@ -280,12 +221,6 @@ def test_what_is_no_name_is_told_what_is(name):
     with pytest.raises(UsageError, match="not a kernel's name") as caught:
         op_named_by(name, OPS)
     assert "decode-mine" in caught.value.hint
-
-
-@given(NAMES, NAMES)
-def test_folders_are_told_apart_as_names_are(one, other):
-    assert (folder_of(one, "decode") == folder_of(other, "decode")) == (one == other)
-    assert folder_of(one, "decode").replace("_", "a").isalnum()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import ParamValue
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_OUTSIDE = re.compile(rb'\b__file__\b|#\s*include\s*"\.\./')  # the files that these refer to may be missing elsewhere
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
         raise UsageError(f"{op_folder} declares an op that does not load: {broken.reason}", "mend its op.py first")
     folder = op_folder / folder_of(name, op)
     write_folder(folder, copies, lambda hidden: _check_loads(hidden, entry, changes))
-    notes = tuple(_notes(name, entry, folder, copies))
+    is_floor = f"{name} is a floor, as {entry.kernel.name} is; take `floor=` out of variant.py to have it verified"
+    notes = (is_floor,) if entry.kernel.floor else ()
     return NewKernel(name, variant.label, root, folder, folder / entry.kernel.source, tuple(copies), notes)
 
 
@@ -187,17 +187,6 @@ def _check_loads(folder: Path, origin: CatalogEntry, changes: Changes) -> None:
         raise DeclarationError(f"the copy of {origin.kernel.name} does not load: {loaded.reason}", hint)
     if [loaded.kernel.name, *loaded.kernel.presets] != [changes.name]:
         raise DeclarationError(f"the copy of {origin.kernel.name} declares other names than {changes.name}", hint)
-
-
-def _notes(name: str, origin: CatalogEntry, folder: Path, files: Mapping[Path, bytes]) -> Iterable[str]:
-    if origin.kernel.floor:
-        is_floor = f"{name} is a floor, as {origin.kernel.name} is"
-        yield f"{is_floor}; take `floor=` out of variant.py to have it verified"
-    if folder.parent == origin.folder.parent:
-        return
-    lines = ((name, number, line) for name, data in files.items() for number, line in enumerate(data.split(b"\n"), 1))
-    if places := ", ".join(f"{name}:{number}" for name, number, line in lines if _OUTSIDE.search(line)):
-        yield f"{places} reaches outside the folder; put what it looks for near {folder}"
 
 
 _DECLARATION = Path("variant.py")
