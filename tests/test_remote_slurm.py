@@ -170,26 +170,15 @@ def test_a_word_that_srun_would_take_for_the_program_is_no_option(tmp_path, opti
 
 
 def test_init_writes_a_cluster(tmp_path):
-    words = (
-        "targets",
-        "init",
-        "farm",
-        "--slurm",
-        "--ssh",
-        "login1",
-        "--option=--gres=gpu:b200:1",
-        "--gpu",
-        "b200",
-        "--project",
-    )
-    assert answer(*words, folder=tmp_path).code == 0
+    def init(words):
+        return answer("targets", "init", *words.split(), "--project", folder=tmp_path)
+
+    assert init("farm --slurm --ssh login1 --option=--gres=gpu:b200:1 --gpu b200").code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("slurm", "login1", ["b200"])
-    words = ("targets", "init", "wide", "--slurm", "--tasks", "4")
-    assert answer(*words, folder=tmp_path).code == 0
+    assert init("wide --slurm --tasks 4").code == 0
     assert "tasks = 4" in (tmp_path / "gdnbench.toml").read_text()
-    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--option=--time=5", folder=tmp_path)
-    assert refused.code == 2
-    assert "--option is for --slurm" in refused.err
-    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--tasks", "4", folder=tmp_path)
-    assert (refused.code, "--tasks is for --slurm" in refused.err) == (2, True)
+    for option in ("--option=--time=5", "--tasks 4"):
+        refused = init(f"lab --ssh gpu1 {option}")
+        assert refused.code == 2
+        assert f"{option.partition('=')[0].partition(' ')[0]} is for --slurm" in refused.err

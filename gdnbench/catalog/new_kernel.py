@@ -60,7 +60,9 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     catalog = _with_root(catalog, root)
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)
-    _check_name(catalog, name)
+    if owner := catalog.owner(name):  # kernels and presets share one namespace
+        what = f"a preset of {owner.kernel.name}" if name in owner.kernel.presets else f"a kernel in {owner.folder}"
+        raise UsageError(f"{name} exists already: {what}", "choose another name")
     copies = changed_files(entry, changes, files)
     op_folder = op_folder_in(root, entry)
     if broken := next((each for each in catalog.broken if each.folder == op_folder), None):
@@ -141,13 +143,6 @@ def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
 def folder_of(name: str, op: str) -> str:
     """Returns a kernel's folder name: `floor_copy` for `decode-floor-copy`."""
     return name.removeprefix(f"{op}-").replace("-", "_")
-
-
-def _check_name(catalog: Catalog, name: str) -> None:
-    """Raises UsageError if a kernel or preset has the name; all share one namespace."""
-    if owner := catalog.owner(name):
-        what = f"a preset of {owner.kernel.name}" if name in owner.kernel.presets else f"a kernel in {owner.folder}"
-        raise UsageError(f"{name} exists already: {what}", "choose another name")
 
 
 def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Path], None]) -> None:

@@ -133,20 +133,14 @@ def choose_bases(
         for variant in select_variants(catalog, op, name):
             entry = catalog.entries[variant.kernel]
             # Of `all`, the presets lead to points that their kernels have, too.
-            if _is_exact(name) or (_has(entry, wanted) and not (name == EVERY and variant.preset)):
+            is_exact = name != EVERY and not set("*?[") & set(label_parts(name)[0])
+            params = entry.kernel.params
+            has_all = bool(params) and not entry.kernel.floor and wanted.keys() <= params.keys()
+            if is_exact or (has_all and not (name == EVERY and variant.preset)):
                 chosen[variant] = entry
     if not chosen:
         raise UsageError(f"no kernel has the params {', '.join(wanted)}", _who_has_what(catalog, op))
     return tuple((entry, variant) for variant, entry in chosen.items())
-
-
-def _is_exact(name: str) -> bool:
-    return name != EVERY and not set("*?[") & set(label_parts(name)[0])
-
-
-def _has(entry: CatalogEntry, wanted: TypedParams) -> bool:
-    """Whether a glob selects it: it has these params and is no floor."""
-    return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 
 def grid_axes(catalog: Catalog, entry: CatalogEntry, wanted: TypedParams) -> ParamGrid:

@@ -27,7 +27,7 @@ from typing import TextIO
 
 from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.load import with_stored_suites
-from gdnbench.model.kernel import CudaKernel, Grid, Kernel, PerCase, TritonKernel
+from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.workload import Workload
 from gdnbench.process.command import describe_exit
 from gdnbench.process.worker import die_with_parent
@@ -179,7 +179,7 @@ def _call_functions(module: ModuleType, request: TrialRequest) -> None:
             folder = path.parent.parent
             op = with_stored_suites(run_declaration(folder / "op.py", request.op).op, folder)
             kernel = module.kernel
-            calls += [kernel.check, *(_at_defaults(each, kernel) for each in _launch_functions(kernel))]
+            calls += [kernel.check, *_launch_functions(kernel)]
         workloads = dict.fromkeys([op.default, *op.suite_workloads])
     except Exception:  # told by who loads it
         return
@@ -196,15 +196,13 @@ class _EndsError(BaseException):
     """A function of a declaration raised SystemExit."""
 
 
-def _launch_functions(kernel: Kernel) -> list[PerCase | Grid]:
+def _launch_functions(kernel: Kernel) -> list[Callable[[Workload], object]]:
+    """The functions of its launches, with all params at their defaults."""
     launches = kernel.launches if isinstance(kernel, CudaKernel | TritonKernel) else ()
     names = ("grid", "block", "shared_bytes", "warps", "stages")
-    return [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
-
-
-def _at_defaults(function: PerCase | Grid, kernel: Kernel) -> Callable[[Workload], object]:
+    functions = [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
     params = kernel.resolve({})
-    return lambda workload: function(workload, params)
+    return [lambda workload, function=function: function(workload, params) for function in functions]  # type: ignore[misc]
 
 
 if __name__ == "__main__":

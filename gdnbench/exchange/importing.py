@@ -88,7 +88,8 @@ def import_files(paths: list[Path], to: Path, op: str = "", name: str = "") -> I
         for definition in files.definitions.values():
             _import_op(to, definition, files, imported)
         catalog = _catalog(to)
-    known = {**_stored_definitions(catalog), **files.definitions}
+    folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
+    known = {each.name: each for each in (*map(stored_definition, folders), *files.definitions.values())}
     try:
         for solution in files.solutions:
             if solution.definition not in known:
@@ -97,7 +98,9 @@ def import_files(paths: list[Path], to: Path, op: str = "", name: str = "") -> I
             _import_kernel(catalog, solution, known[solution.definition], op, name, imported)
             catalog = _catalog(to)
     except GdnbenchError:
-        _remove_empty_ops(imported)
+        for made in imported.ops:  # those that have none of their kernels, so that the import can be repeated
+            if not any(to / made in folder.parents for folder in imported.folders):
+                shutil.rmtree(to / made)
         raise
     return imported
 
@@ -105,11 +108,6 @@ def import_files(paths: list[Path], to: Path, op: str = "", name: str = "") -> I
 def _catalog(root: Path) -> Catalog:
     roots = default_roots()
     return load_catalog(roots if root in roots or not root.is_dir() else (*roots, root))
-
-
-def _stored_definitions(catalog: Catalog) -> dict[str, Definition]:
-    folders = [folder for folder in catalog.op_folders.values() if (folder / DEFINITION_FILE).is_file()]
-    return {definition.name: definition for definition in map(stored_definition, folders)}
 
 
 def op_name(definition: Definition) -> str:
@@ -135,14 +133,6 @@ def _import_op(to: Path, definition: Definition, files: DataSetFiles, imported: 
     imported.folders.append(folder)
     if definition.constraints:
         imported.notes.append(f"{name}: its constraints are kept in {DEFINITION_FILE}, and not checked")
-
-
-def _remove_empty_ops(imported: Imported) -> None:
-    """Removes the new ops that have none of their kernels, so that the import can be repeated."""
-    for name in imported.ops:
-        folder = imported.root / name
-        if not any(folder in made.parents for made in imported.folders):
-            shutil.rmtree(folder)
 
 
 def _check_op(folder: Path) -> None:
