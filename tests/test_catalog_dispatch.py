@@ -92,11 +92,6 @@ def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):
         assert not variant.is_picked
 
 
-def test_a_preset_of_the_same_params_lends_its_name(made):
-    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-v4", WARPS = 4 }}\n')
-    assert catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1].label == "decode-v4b"
-
-
 def test_params_that_are_the_plain_defaults_but_not_those_of_the_workload_are_all_named(made):
     """The bare name would mean others there."""
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-triton" }}\n')

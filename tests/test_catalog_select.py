@@ -51,15 +51,6 @@ def test_names_globs_and_lists(wanted, expected):
 
 
 @pytest.mark.parametrize(
-    "wanted",
-    ["decode-v4", "decode-v4b", "decode-triton:BV=16", "decode-triton:WARPS=4:BV=16", "decode-v4b:WARPS=16", "all"],
-)
-def test_a_variants_label_selects_that_variant_again(wanted):
-    for variant in select(wanted):
-        assert select(variant.label) == (variant,)
-
-
-@pytest.mark.parametrize(
     ("name", "hint"),
     [("decode-v44", "decode-v4"), ("decode-tritn", "decode-triton"), ("decode_fla", "decode-fla"), ("xyzzy", "list")],
 )
@@ -102,10 +93,3 @@ def test_the_name_of_a_broken_kernel_is_answered_with_what_broke_it(with_broken,
     with pytest.raises(DeclarationError, match="ZeroDivisionError") as caught:
         select_variants(catalog, "decode", name)
     assert str(folder) in caught.value.hint
-
-
-@pytest.mark.parametrize("name", ["decode-v", "decode-fas", "fast", "d", ":BV=8"])
-def test_another_name_is_not_blamed_on_a_broken_kernel(with_broken, name):
-    with pytest.raises(UnknownNameError) as caught:
-        select_variants(with_broken[0], "decode", name)
-    assert "ZeroDivisionError" not in caught.value.message

@@ -274,22 +274,7 @@ def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, cod
     assert said in done.err
 
 
-def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
-    done = bench("exchange", "export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
-    assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))
-    one = bench("exchange", "export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path / "one"))
-    assert one.err == ""
-    assert "BV=32" in sources(read_files([tmp_path / "one"]), "decode-triton_BV32")["solution.py"]
-
-
 TOY_KERNELS = ("gemm-cuda", "gemm-triton", "gemm-torch")
-
-
-def test_the_golden_files_of_an_op_without_scalars_are_written_still(bench, tmp_path):
-    """Of which no inputs are drawn."""
-    assert bench("exchange", "export", *TOY_KERNELS, "--to", str(tmp_path)).code == 0
-    golden = tree(GOLDEN / "set")
-    assert tree(tmp_path) == {name: text for name, text in golden.items() if "gemm" in str(name)}
 
 
 def test_the_golden_files_are_written_still(bench, tmp_path):

@@ -93,12 +93,6 @@ def test_a_gpu_here_comes_before_a_target_that_has_it(here, gpus):
         assert choose_target(spelling).name == "lab"
 
 
-@pytest.mark.parametrize("wanted", ["auto", "cpu", "0", "all", "0,1", "GPU-12"])
-def test_what_is_no_model_means_this_machine(here, gpus, wanted):
-    write(here, farm("lab", "h200"))
-    assert choose_target(wanted) is None
-
-
 def test_several_targets_or_none_are_an_error_that_lists_them(here, gpus):
     write(user_config().parent, farm("one", "b200") + farm("two", "h200", "b200") + farm("three", "h200"))
     with pytest.raises(UsageError, match=r"2 targets have a GPU 'b200': one \(b200\), two \(h200, b200\)") as several:

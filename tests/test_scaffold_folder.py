@@ -7,7 +7,7 @@ import pytest
 
 from gdnbench.catalog import new_kernel
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import choose_root, op_folder_in, read_folder, write_folder
+from gdnbench.catalog.new_kernel import choose_root, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
@@ -79,11 +79,6 @@ def installed(monkeypatch):
     monkeypatch.setattr(new_kernel, "_PACKAGE", BUNDLED.parent)
 
 
-def test_in_a_checkout_it_goes_beside_the_original(here):
-    assert choose_root(V4, (BUNDLED, here / "one"), None) == BUNDLED
-    assert op_folder_in(BUNDLED, V4) == V4.folder.parent
-
-
 @pytest.mark.usefixtures("installed")
 def test_nothing_goes_into_an_installed_package(here):
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
@@ -94,11 +89,6 @@ def test_what_cannot_be_written_is_passed_over(here, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, _mode: path == here / "other")
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "other"
     assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
-
-
-def test_what_one_says_wins(here):
-    assert choose_root(V4, (BUNDLED,), here / "one") == here / "one"
-    assert op_folder_in(here / "one", V4) == here / "one" / "decode"
 
 
 def test_what_holds_no_folders_of_ops_is_refused(here):

@@ -164,12 +164,6 @@ def test_a_place_that_cannot_be_written(tmp_path):
     refuse(tmp_path, UsageError, "not a folder", "decode-new1", "decode-v4", tmp_path / "file")
 
 
-def test_a_place_whose_op_does_not_load(tmp_path):
-    (tmp_path / "decode").mkdir()
-    (tmp_path / "decode" / "op.py").write_text("raise ValueError('no op')\n")
-    refuse(tmp_path, UsageError, "no op", "decode-new1", "decode-v4", tmp_path)
-
-
 @pytest.mark.parametrize(
     ("variant", "kind", "match"),
     [
@@ -182,12 +176,6 @@ def test_a_place_whose_op_does_not_load(tmp_path):
 def test_a_copy_that_would_not_load_is_not_made(tmp_path, variant, kind, match):
     add(tmp_path, variant)
     refuse(tmp_path, kind, match, "decode-new1", "decode-mine", tmp_path)
-
-
-def test_a_declaration_in_another_encoding_is_refused(tmp_path):
-    folder = add(tmp_path, "")
-    (folder / "variant.py").write_bytes(b"# coding: latin-1\n# \xe9\n" + MINE.format("").encode())
-    refuse(tmp_path, UsageError, "UTF-8", "decode-new1", "decode-mine", tmp_path)
 
 
 # --- names

@@ -38,9 +38,8 @@ from gdnbench.regular_file import read_regular
 class Match:
     """A Definition of an op.
 
-    Attributes:
-        fixed: sizes of the op's axes and derived sizes that the Definition makes constant.
-        names: the op's axis or derived size for each variable axis of the Definition.
+    `fixed` are sizes of the op's axes and derived sizes that the Definition makes constant, `names` has the op's axis
+    or derived size for each of its variable axes.
     """
 
     op: Op
