@@ -95,22 +95,17 @@ def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) ->
     """Returns the folder of kernels for a copy of `source`; raises UsageError if `to` cannot hold kernels.
 
     It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
-    inside an installed package is skipped, and so is one that cannot be written.
+    inside an installed package is skipped.
     """
     if to is None:
         beside = source.folder.parent.parent
         own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
-        return next((root for root in own if _is_writable(root)), Path.cwd() / "kernels")
+        return next(iter(own), Path.cwd() / "kernels")
     if to.exists() and not to.is_dir():
         raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
     if (to / "op.py").is_file():
         raise UsageError(f"{to} holds the kernels of one op", f"--to takes the folder above it: --to {to.parent}")
     return to
-
-
-def _is_writable(folder: Path) -> bool:
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
-    return existing.is_dir() and os.access(existing, os.W_OK)
 
 
 def op_folder_in(root: Path, source: CatalogEntry) -> Path:

@@ -179,7 +179,7 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
     Where no kernel is named it is `DEFAULT_OP`; in a catalog without that, the only op there is. `op` is as `--op`
     gives it, empty without; `named` are names, presets and globs as typed, perhaps several with commas between.
 
-    Raises UnknownNameError for a name that no kernel has; DeclarationError for a kernel whose declaration does not load;
+    Raises UnknownNameError for a name that no kernel has; DeclarationError for a kernel that does not load;
     UsageError if no op has all of the kernels or several do, or nothing tells which of several ops is meant.
     """
     if op:

@@ -39,7 +39,6 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
-from gdnbench.wording import first_of
 
 
 @dataclass
@@ -99,8 +98,6 @@ def export(
             data.write(Path("definitions", kind, f"{name}.json"), as_file(definition))
             for solution in solutions:
                 data.write(Path("solutions", kind, name, f"{safe_name(solution.name)}.json"), as_file(solution))
-            if solutions:
-                _note_others(data, Path("solutions", kind, name))
             lines = _stored_lines(matched, folder, covered, data) or new_lines(matched, folder, covered, to)
             data.write(Path("workloads", kind, f"{name}.jsonl"), as_lines(lines))
     if not data.files:
@@ -130,16 +127,6 @@ def _stored_lines(matched: Match, folder: Path, weights: Mapping[Workload, float
     for name in dict.fromkeys(str(each.path) for each in inputs):
         data.write(Path(check_path(name, str(folder))), read_blob(folder / BLOBS_FOLDER / name))
     return lines
-
-
-def _note_others(data: DataSet, folder: Path) -> None:
-    """Notes Solutions of earlier exports, which stay, as they may be others' work."""
-    solutions = sorted((data.to / folder).glob("*.json"))
-    if others := [path.name for path in solutions if folder / path.name not in data.files]:
-        data.notes.append(
-            f"{first_of(others)} of an earlier export, or of others, stay in {data.to / folder}, and a "
-            "tool that runs this folder runs them, too: remove them, or export to an empty folder"
-        )
 
 
 def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
