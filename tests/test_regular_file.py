@@ -19,7 +19,7 @@ from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular,
 RUN, OLDER = "20260102-030405-h200-decode-main", "20260101-030405-h200-decode-older"
 EXPECTED = {code.value for code in ExitCode} - {ExitCode.CRASHED, ExitCode.INTERRUPTED}
 SPARSE_BYTES = 1 << 34
-LIMIT_S = 10
+LIMIT_S = 30
 
 
 def _link(to):
