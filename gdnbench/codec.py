@@ -53,11 +53,7 @@ def convert_cells(cells: Mapping[str, str], schema: type[T]) -> T:
 
 
 def convert_rows(rows: Iterable[Sequence[str]], schema: type[T]) -> list[T]:
-    """Rows of cells, none of them empty, each as an array-like schema has it: quicker than one by one.
-
-    Raises:
-        SchemaError: as `decode_json`; it does not tell the row.
-    """
+    """Rows of cells, none empty, by an array-like schema; quicker than one by one. The SchemaError has no row."""
     return _convert(list(rows), list[schema], strict=False)  # type: ignore[valid-type]
 
 

@@ -60,11 +60,7 @@ def read_regular_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 def unpack(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """What gzip packed; of more than `most_bytes`, so many and one.
-
-    Raises:
-        ValueError: if it is damaged or cut off.
-    """
+    """What gzip packed; of more than `most_bytes`, so many and one. Raises ValueError if it is damaged or cut off."""
     import gzip  # on demand, like zlib: most verbs read nothing packed
     import zlib
 

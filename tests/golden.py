@@ -156,7 +156,7 @@ LATER = {
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
     "targets": ("targets", TABLES),
-    "targets-init": ("targets init lab --ssh gpu2 --gpu h200", "80"),
+    "targets-init": ("targets init lab --ssh gpu2 --gpu h200 --project", "80"),
     "new": ("new decode-mine --from decode-v4 --to mine", "80 json"),
     "new-floor": ("new decode-f1 --from decode-floor-copy --to mine", "80"),
     "dry-run": ("run -k decode-v4,decode-triton,decode-reference --gpu cpu --dry-run --quick", TABLES),

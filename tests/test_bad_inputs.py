@@ -137,7 +137,9 @@ def call(command_line, monkeypatch, tmp_path):
         if path.name.endswith(FEW) or not (path / "run.json").exists():
             (tmp_path / "results" / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gdnbench.exchange.export._write", stop)  # a folder may be anywhere, and who tests may be root
+    monkeypatch.setattr(
+        "gdnbench.exchange.export.DataSet.write", stop
+    )  # a folder may be anywhere, and who tests may be root
     monkeypatch.setattr("gdnbench.exchange.importing.write_folder", stop)
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
     monkeypatch.setattr("gdnbench.score.run.begin_session", stop)
@@ -168,7 +170,7 @@ def test_what_an_option_cannot_use_is_refused_in_words(call, part):
 
 
 def test_every_verb_that_needs_no_long_work_is_tried():
-    assert set(COMMANDS) - set(BASE) == {"exchange", "runs cache clean", "targets trust", "worker"}
+    assert set(COMMANDS) - set(BASE) == {"exchange", "runs cache clean", "worker"}
     assert {verb for verb, _, _, _ in CASES} == set(BASE) - {"runs cache", "targets"}, (
         "all of which have options with values"
     )

@@ -6,10 +6,9 @@ from dispatch_data import DECLARATION, write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import DeclarationError, ParamError
-from gdnbench.model.case import Variant
+from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import Param
-from gdnbench.model.kernel import DispatchKernel, TorchKernel
+from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.workload import Shape
 
 BUNDLED = default_roots()[0]
@@ -66,12 +65,6 @@ def test_a_workload_takes_its_row_or_that_of_the_nearest(pick, workload, wanted)
     assert pick(workload).in_full == wanted
 
 
-def test_a_row_of_the_same_heads_stands_before_one_of_another_layout_with_as_much_work(pick):
-    """B=2 qk16_v32 is smaller than B=8 qk4_v8, and both have 64 heads in the batch."""
-    assert pick(decode_at(B=8)).kernel == "decode-v6"
-    assert pick(decode_at(B=2, HQ=16, HV=32)).kernel == "decode-v1"
-
-
 def test_each_gpu_has_its_own_rows_and_one_without_takes_the_first_ones(pick):
     assert pick(decode_at(B=64), "b200").in_full == "decode-v5 HINT=none WARPS=8"
     for gpu in ("rtx3090", ""):
@@ -99,38 +92,12 @@ def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):
         assert not variant.is_picked
 
 
-def test_a_preset_of_the_same_params_lends_its_name(made):
-    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-v4", WARPS = 4 }}\n')
-    assert catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1].label == "decode-v4b"
-
-
 def test_params_that_are_the_plain_defaults_but_not_those_of_the_workload_are_all_named(made):
     """The bare name would mean others there."""
     catalog = made(f'{HEADER}B1 = {{ kernel = "decode-triton" }}\n')
     variant = catalog.behind(catalog.entries["decode-mine"].default, decode_at())[1]
     assert variant.label == "decode-triton:BV=8:WARPS=8:STAGES=1"
     assert catalog.at(variant, decode_at())[1].params == {"BV": 8, "WARPS": 8, "STAGES": 1}
-
-
-@pytest.mark.parametrize("label", ["decode-v4", "decode-v4b", "decode-v4b:WARPS=2", "decode-triton", "decode-fla"])
-def test_what_no_dispatcher_picked_is_not_taken_for_it(label):
-    (variant,) = select_variants(load_catalog([BUNDLED]), "decode", label)
-    assert not variant.is_picked
-
-
-def test_a_kernel_without_params_is_told_by_its_name_alone():
-    assert Variant("decode-fla", "decode-mine").in_full == "decode-fla"
-
-
-def test_a_dispatcher_has_no_params_to_set(made):
-    with pytest.raises(ParamError, match="decode-mine has no param WARPS"):
-        select_variants(made(), "decode", "decode-mine:WARPS=4")
-
-
-def test_a_row_without_a_source_of_its_own_has_its_tables(made):
-    rows = made().entries["decode-mine"].dispatch.picks["h200"]
-    assert rows[decode_at(B=1)].source == "20260102-030405-h200-decode"
-    assert rows[decode_at(B=8)].source == "20260102-040506-h200-decode"
 
 
 BROKEN = {
@@ -167,12 +134,6 @@ def test_a_table_that_cannot_hold_is_listed_as_broken_with_its_place(made, kind)
     assert "decode-v4" in catalog.entries
 
 
-def test_a_table_that_is_no_text_is_broken(made, tmp_path):
-    made()
-    (tmp_path / "decode" / "mine" / "dispatch.toml").write_bytes(b"\xff\xfe\x00")
-    assert len(made(None).broken) == 1
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -189,15 +150,6 @@ def test_a_dispatcher_declares_nothing_that_is_its_kernels(given):
         DeclarationError, match=f"{next(iter(given))}: a dispatcher takes those of the kernel that it picks"
     ):
         DispatchKernel(name="decode-x", **given)
-
-
-def test_a_dispatcher_may_pick_kernels_of_a_later_root(tmp_path, made):
-    folder = tmp_path / "decode" / "zz"
-    folder.mkdir(parents=True)
-    (folder / "kernel.py").write_text("")
-    (folder / "variant.py").write_text("from gdnbench import TorchKernel\nkernel = TorchKernel(name='decode-zz')\n")
-    catalog = made(f'{HEADER}B1 = {{ kernel = "decode-zz" }}\n')
-    assert isinstance(catalog.at(catalog.entries["decode-mine"].default, decode_at())[0].kernel, TorchKernel)
 
 
 def test_the_bundled_dispatcher_names_runs_that_are_stored():

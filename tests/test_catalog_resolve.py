@@ -6,7 +6,7 @@ import pytest
 from faults import REPOSITORY
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.select import op_option, ops_having, resolve_op
+from gdnbench.catalog.select import op_option, resolve_op
 from gdnbench.errors import UnknownNameError, UsageError
 
 TOYS = REPOSITORY / "tests" / "toys"
@@ -37,11 +37,6 @@ def catalog():
 )
 def test_it_is_the_one_that_has_all_kernels_named(catalog, named, op):
     assert resolve_op(catalog, "", named) == op
-
-
-def test_an_op_that_is_given_is_taken_as_it_is(catalog):
-    assert resolve_op(catalog, "ragged", ["decode-v4"]) == "ragged"
-    assert resolve_op(catalog, "nonsense", []) == "nonsense"
 
 
 @pytest.mark.parametrize(
@@ -78,15 +73,6 @@ def test_of_several_ops_none_is_meant_by_chance():
     assert caught.value.hint == "say which with --op: gemm or ragged"
 
 
-def test_ops_that_have_what_is_named_so_far(catalog):
-    gdn = ("decode", "decode-pool", "epilogue", "layer", "prefill", "prologue", "verify")
-    nvfp4 = ("nvfp4-dual-gemm", "nvfp4-gemm", "nvfp4-gemv", "nvfp4-grouped-gemm")
-    ops = (*gdn[:3], "fp8-gemm-pos", "layer", *nvfp4, *gdn[4:], "gemm", "ragged")
-    assert ops_having(catalog, []) == ops
-    assert ops_having(catalog, ["*-cuda"]) == ("gemm", "ragged")
-    assert ops_having(catalog, ["*-cuda", "nothing"]) == ()
-
-
 @pytest.mark.parametrize(
     ("globs", "op"),
     [
@@ -99,11 +85,6 @@ def test_ops_that_have_what_is_named_so_far(catalog):
 )
 def test_a_glob_means_the_op_that_it_begins_with(catalog, globs, op):
     assert resolve_op(catalog, "", globs) == op
-
-
-def test_a_glob_that_begins_with_no_op_is_of_several(catalog):
-    with pytest.raises(UsageError, match="is of decode and decode-pool"):
-        resolve_op(catalog, "", ["*-flashinfer", "decode*"])
 
 
 def test_a_command_without_a_kernel_names_an_op_that_is_not_the_usual_one():

@@ -3,7 +3,7 @@
 import pytest
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.select import find_variant, select_variants
+from gdnbench.catalog.select import select_variants
 from gdnbench.errors import DeclarationError, ExitCode, ParamError, UnknownNameError
 
 CATALOG = load_catalog(default_roots()[:1])
@@ -33,18 +33,6 @@ def test_a_name_is_the_kernel_at_its_defaults():
     )
 
 
-def test_a_preset_fixes_params():
-    (variant,) = select("decode-v4b")
-    assert (variant.kernel, variant.preset, variant.params.WARPS) == ("decode-v4", "decode-v4b", 4)
-
-
-def test_params_after_colons_change_the_defaults():
-    (variant,) = select("decode-triton:BV=16:WARPS=4")
-    assert dict(variant.params) == {"BV": 16, "WARPS": 4, "STAGES": 1}
-    assert variant.label == "decode-triton:BV=16:WARPS=4"
-    assert variant.preset == ""
-
-
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -63,15 +51,6 @@ def test_names_globs_and_lists(wanted, expected):
 
 
 @pytest.mark.parametrize(
-    "wanted",
-    ["decode-v4", "decode-v4b", "decode-triton:BV=16", "decode-triton:WARPS=4:BV=16", "decode-v4b:WARPS=16", "all"],
-)
-def test_a_variants_label_selects_that_variant_again(wanted):
-    for variant in select(wanted):
-        assert select(variant.label) == (variant,)
-
-
-@pytest.mark.parametrize(
     ("name", "hint"),
     [("decode-v44", "decode-v4"), ("decode-tritn", "decode-triton"), ("decode_fla", "decode-fla"), ("xyzzy", "list")],
 )
@@ -80,12 +59,6 @@ def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
         select(f"decode-v4,{name}")
     assert hint in caught.value.hint
     assert caught.value.exit_code is ExitCode.USAGE
-
-
-@pytest.mark.parametrize("wanted", ["", ",", " , "])
-def test_naming_nothing_is_an_error(wanted):
-    with pytest.raises(UnknownNameError, match="no kernel was named"):
-        select(wanted)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +79,6 @@ def test_a_param_that_cannot_be_set_is_an_error_with_a_hint(wanted, why):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("label", ["decode-v*", "all", "", "decode-v99"])
-def test_only_an_exact_label_finds_anything(label):
-    with pytest.raises(UnknownNameError):
-        find_variant(CATALOG, "decode", label)
-
-
 @pytest.fixture
 def with_broken(tmp_path):
     folder = tmp_path / "decode" / "v7_fast"
@@ -126,10 +93,3 @@ def test_the_name_of_a_broken_kernel_is_answered_with_what_broke_it(with_broken,
     with pytest.raises(DeclarationError, match="ZeroDivisionError") as caught:
         select_variants(catalog, "decode", name)
     assert str(folder) in caught.value.hint
-
-
-@pytest.mark.parametrize("name", ["decode-v", "decode-fas", "fast", "d", ":BV=8"])
-def test_another_name_is_not_blamed_on_a_broken_kernel(with_broken, name):
-    with pytest.raises(UnknownNameError) as caught:
-        select_variants(with_broken[0], "decode", name)
-    assert "ZeroDivisionError" not in caught.value.message

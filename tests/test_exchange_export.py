@@ -1,4 +1,4 @@
-"""Ops, kernels, suites and runs as files of flashinfer-bench, which stand alone and come back as they went."""
+"""Ops, kernels and suites as files of flashinfer-bench, which stand alone and come back as they went."""
 
 import json
 import os
@@ -10,23 +10,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from committed import RESULTS, ROOT
+from committed import ROOT
 from exchange_data import DECODE, GOLDEN, TOYS, tree, write
 from faults import Gdnbench
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.nvrtc import HEADERS, compile_ptx
 from gdnbench.errors import ExitCode
-from gdnbench.exchange import export
+from gdnbench.exchange import workloads
 from gdnbench.exchange.schema import read_files
-from gdnbench.exchange.solution import OWN_KEY
 from gdnbench.launch.numerics import load_numerics
-from gdnbench.model.status import Role, Status
 from gdnbench.process.command import Completed
-from gdnbench.store.info import read_info
-from gdnbench.store.measurements import measurement_row, read_measurements
 
-RUN = "20261123-014131-h200-decode-hopper"
 LANGUAGES = {"decode-v4": "cuda", "decode-triton": "triton", "decode-reference": "python"}
 REWRITE = bool(os.environ.get("GDNBENCH_REWRITE_GOLDEN"))
 
@@ -41,17 +36,17 @@ def _inputs_are_drawn_here(monkeypatch):
     """Not in a process that imports torch anew; `exported`, which is made before, has them drawn as users do."""
 
     def draw(command, **_):
-        export.main(Path(command[-1]))
+        workloads.main(Path(command[-1]))
         return Completed(0, "")
 
-    monkeypatch.setattr(export, "run_tool", draw)
+    monkeypatch.setattr(workloads, "run_tool", draw)
 
 
 @pytest.fixture(scope="module")
 def exported(bench):
-    """The decode step, a kernel of each language, the contest's suite and a stored run."""
+    """The decode step, a kernel of each language and the contest's suite."""
     folder = bench.home / "set"
-    words = ("--suite", "contest", "--run", RUN, "--out", str(RESULTS), "--to", str(folder), "--json")
+    words = ("--suite", "contest", "--to", str(folder), "--json")
     done = bench("exchange", "export", *LANGUAGES, "decode-auto", "decode-fla", *words)
     assert done.code == 0, done.err
     assert sorted(json.loads(done.out)["files"]) == sorted(tree(folder))
@@ -65,14 +60,6 @@ def found(exported):
 
 def sources(found, name):
     return {each.path: each.content for each in next(s for s in found.solutions if s.name == name).sources}
-
-
-def run_of(folder, files):
-    """Writes sources as a package; gives the words that run Python there."""
-    for name, text in files.items():
-        (folder / "package" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "package" / name).write_text(text)
-    return folder
 
 
 def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
@@ -90,34 +77,51 @@ def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
         assert not any("\nfrom gdnbench" in content or "\nimport gdnbench" in content for content in python), name
 
 
-def test_the_reference_stands_alone_and_gives_the_oracles_numbers(found, tmp_path):
+@pytest.fixture(scope="module")
+def decode():
+    """The op, and its numerics."""
     catalog = load_catalog(default_roots()[:1])
-    op = catalog.ops["decode"]
-    numerics = load_numerics(op, catalog.op_folders["decode"])
-    definition = found.definitions[DECODE]
+    return catalog, load_numerics(catalog.ops["decode"], catalog.op_folders["decode"])
+
+
+def write_sources(folder, files):
+    for name, text in files.items():
+        (folder / "package" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "package" / name).write_text(text)
+
+
+def test_the_reference_and_a_triton_kernel_stand_alone_and_give_the_oracles_numbers(found, decode, tmp_path):
+    catalog, numerics = decode
+    op, definition = catalog.ops["decode"], found.definitions[DECODE]
     given, expected = {}, {}
     for scenario in op.scenarios:
         tensors, scalars = numerics.make_inputs(op.workload({"B": 3}), 5, "cpu", scenario)
         expected[scenario] = numerics.oracle(tensors, scalars)
-        given[scenario] = {**tensors, **scalars}
-    torch.save((given, list(definition.inputs)), tmp_path / "inputs.pt")
-    (tmp_path / "reference.py").write_text(definition.reference)
+        given[scenario] = [{**tensors, **scalars}[name] for name in definition.inputs]
+    torch.save(given, tmp_path / "inputs.pt")
+    write_sources(tmp_path, {**sources(found, "decode-triton"), "reference.py": definition.reference})
     script = """
 import sys, torch
 sys.modules["gdnbench"] = None
-from reference import run
-given, order = torch.load("inputs.pt")
-torch.save({scenario: run(*(inputs[name] for name in order)) for scenario, inputs in given.items()}, "outputs.pt")
+from package import reference, solution
+given = torch.load("inputs.pt")
+outputs = torch.empty(3, 1, 8, 128, dtype=torch.bfloat16), torch.empty(3, 8, 128, 128)
+solution.run(*given["typical"], *outputs)
+torch.save(({scenario: reference.run(*inputs) for scenario, inputs in given.items()}, outputs), "outputs.pt")
 """
     # Away from the checkout, where nothing of ours can be imported.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"TRITON_INTERPRET": "1"}
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
-    outputs = torch.load(tmp_path / "outputs.pt")
+    outputs, (output, state) = torch.load(tmp_path / "outputs.pt")
     assert outputs.keys() == expected.keys()
     for scenario, right in expected.items():
-        for output, (name, wanted) in zip(outputs[scenario], right.items(), strict=True):
-            assert torch.equal(output, wanted.to(output.dtype)), (scenario, name)
-            assert definition.outputs[name].dtype == str(output.dtype).removeprefix("torch.")
+        for each, (name, wanted) in zip(outputs[scenario], right.items(), strict=True):
+            assert torch.equal(each, wanted.to(each.dtype)), (scenario, name)
+            assert definition.outputs[name].dtype == str(each.dtype).removeprefix("torch.")
+    right = expected["typical"]
+    torch.testing.assert_close(state.double(), right["new_state"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(output.double(), right["output"], rtol=1e-2, atol=1e-3)
 
 
 def test_a_suite_is_as_many_lines_as_its_weights_say(found):
@@ -128,86 +132,14 @@ def test_a_suite_is_as_many_lines_as_its_weights_say(found):
     assert {each.inputs["q"].type for each in lines} == {"random"}
 
 
-def test_a_run_keeps_its_intervals(found):
-    info, rows = read_info(RESULTS / RUN), read_measurements(RESULTS / RUN)
-    wanted = {
-        row.case.id: row
-        for row in rows
-        if row.case.label in {"decode-auto", "decode-fla"} and row.role is not Role.CONTROL
-        and row.case.workload.B in {1, 4, 8, 16, 32, 48, 64}
-    }  # fmt: skip
-    assert len(found.traces) == len(wanted) == 14
-    uuids = {trace.workload.uuid for trace, _ in found.workloads}
-    for trace in found.traces:
-        evaluation, own = trace.evaluation, trace.evaluation.correctness.extra[OWN_KEY]
-        first = own["rows"][0]
-        row = wanted[f"{first['label']}/{first['workload']}"]
-        assert trace.workload.uuid in uuids
-        assert evaluation.performance.latency_ms == row.timing.time_us / 1000
-        assert evaluation.performance.reference_latency_ms is None, "no run times the float64 reference"
-        assert (first["time_lo_us"], first["time_hi_us"]) == (row.timing.time_lo_us, row.timing.time_hi_us)
-        assert own["confidence"] == info.settings["confidence"]
-        assert [each["timer"] for each in own["rows"]] == ["nvbench", "cupti"]
-        kept = {name: value for name, value in measurement_row(info, row).items() if name in first}
-        assert first == json.loads(json.dumps(kept)), "nothing is rounded on the way"
-        assert evaluation.environment.hardware == "NVIDIA H200"
-
-
 def test_it_comes_back_and_goes_out_again_byte_for_byte(bench, exported, tmp_path):
     kernels, again = tmp_path / "kernels", tmp_path / "again"
-    done = bench(
-        "exchange", "import", str(exported), "--to", str(kernels), "--out", str(tmp_path / "results"), "--json"
-    )
+    done = bench("exchange", "import", str(exported), "--to", str(kernels), "--json")
     assert done.code == 0, done.err
     made = json.loads(done.out)
     there = Gdnbench(tmp_path, (kernels,), in_process=True)
-    words = ("--suite", "workloads", "--to", str(again), "--run", str(RESULTS / RUN))
-    assert there("exchange", "export", *made["kernels"], *words).code == ExitCode.USAGE  # a run of another op
-    assert there("exchange", "export", *made["kernels"], *words[:4]).code == 0
-    before = {name: data for name, data in tree(exported).items() if not name.startswith("traces")}
-    assert tree(again) == before
-
-
-def test_an_imported_kernel_verifies_and_runs_beside_the_original(bench, exported, tmp_path):
-    solution = exported / "solutions" / "decode" / DECODE / "decode-reference.json"
-    definition = exported / "definitions" / "decode" / f"{DECODE}.json"
-    words = ("--op", "decode", "--name", "decode-again", "--to", str(tmp_path / "kernels"))
-    done = bench("exchange", "import", str(solution), str(definition), *words)
-    assert done.code == 0, done.err
-    there = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
-    verified = there("verify", "decode-again", "decode-reference", "--gpu", "cpu", "--shape", "B=3", "--json")
-    assert verified.code == 0, verified.err
-    assert {row["label"] for row in json.loads(verified.out)["gates"]} == {"decode-again", "decode-reference"}
-    assert {row["status"] for row in json.loads(verified.out)["gates"]} == {"ok"}
-    ran = there.run("decode-reference,decode-again", "--gpu", "cpu", "--rounds", "3", "--samples", "3", "-q",
-                    "--margin", "0.9")  # fmt: skip
-    assert ran.code == 0, ran.err
-    rows = {row.case.label: row.status for row in read_measurements(there.only_run())}
-    assert rows.items() >= {"decode-again": Status.OK, "decode-reference": Status.OK}.items()
-
-
-def test_the_triton_kernel_runs_by_its_own_sources(found, tmp_path):
-    catalog = load_catalog(default_roots()[:1])
-    op = catalog.ops["decode"]
-    numerics = load_numerics(op, catalog.op_folders["decode"])
-    tensors, scalars = numerics.make_inputs(op.workload({"B": 2}), 7, "cpu", "typical")
-    expected = numerics.oracle(tensors, scalars)
-    torch.save({**tensors, **scalars}, tmp_path / "inputs.pt")
-    script = f"""
-import torch
-from package.solution import run
-given = torch.load("inputs.pt")
-outputs = torch.empty(2, 1, 8, 128, dtype=torch.bfloat16), torch.empty(2, 8, 128, 128)
-run(*(given[name] for name in {list(found.definitions[DECODE].inputs)!r}), *outputs)
-torch.save(outputs, "outputs.pt")
-"""
-    folder = run_of(tmp_path, sources(found, "decode-triton"))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, check=True)
-    output, state = torch.load(tmp_path / "outputs.pt")
-    torch.testing.assert_close(state.double(), expected["new_state"], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(output.double(), expected["output"], rtol=1e-2, atol=1e-3)
+    assert there("exchange", "export", *made["kernels"], "--suite", "workloads", "--to", str(again)).code == 0
+    assert tree(again) == tree(exported)
 
 
 def ptx_of(folder, text):
@@ -233,14 +165,13 @@ def instructions(ptx):
 
 
 @pytest.mark.parametrize("label", ["decode-v4", "decode-auto"])
-def test_the_cuda_kernel_is_compiled_to_the_same_code(found, tmp_path, label):
+def test_the_cuda_kernel_is_compiled_to_the_same_code(found, decode, tmp_path, label):
     """What stands above the kernel in the binding, macros alone, makes of it what gdnbench's own macros do."""
     files = sources(found, label)
-    run_of(tmp_path, files)
+    write_sources(tmp_path, files)
     macros = [line for line in files["solution.cu"].splitlines() if line.startswith(("#define", '#include "'))]
-    catalog = load_catalog(default_roots()[:1])
-    op = catalog.ops["decode"]
-    workload = op.workload({"B": 1})
+    catalog, _ = decode
+    workload = catalog.ops["decode"].workload({"B": 1})
     entry, variant = catalog.at(catalog.entries[label].default, workload)
     ours, _ = compile_ptx(entry, variant.params, workload, "sm_90")
     assert instructions(ptx_of(tmp_path / "package", "\n".join(macros))) == instructions(ours)
@@ -307,13 +238,13 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
     )
     assert done.code == ExitCode.USAGE
     shape = ("--shape", "lengths=5+0+8,6")
-    done = bench("exchange", "export", "ragged-torch", *shape, "--to", str(tmp_path / "set"), "--inputs", "drawn")
+    done = bench("exchange", "export", "ragged-torch", *shape, "--to", str(tmp_path / "set"))
     assert done.code == 0, done.err
     read = read_files([tmp_path / "set"])
     line = read.workloads[0][0].workload
     assert line.axes == {"T": 13, "ENDS": 4}
     assert {name: each.type for name, each in line.inputs.items()} == {
-        "x": "safetensors", "offsets": "safetensors", "scale": "scalar"
+        "x": "random", "offsets": "safetensors", "scale": "scalar"
     }  # fmt: skip
     done = bench("exchange", "import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
     assert done.code == 0, done.err
@@ -332,50 +263,18 @@ def test_indices_are_stored_and_come_back(bench, tmp_path):
         (("decode-v4", "--shape", "B=1", "--suite", "contest"), ExitCode.USAGE, "both name workloads"),
         (("decode-v44",), ExitCode.USAGE, "decode-v4"),
         (("--op", "nothing"), ExitCode.USAGE, "no op nothing"),
-        (("decode-v4", "--run", "no-such-run"), ExitCode.USAGE, "no-such-run"),
-        (("gemm-torch", "--run", RUN), ExitCode.USAGE, "is a run of decode"),
         (("decode-v4", "--definition", "/no/such/file"), ExitCode.USAGE, "cannot be read"),
         (("decode-v4", "--binding", "ctypes"), ExitCode.USAGE, "ctypes"),
     ],
     ids=str,
 )
 def test_what_cannot_be_exported_is_refused_in_words(bench, tmp_path, words, code, said):
-    done = bench("exchange", "export", *words, "--to", str(tmp_path / "set"), "--out", str(RESULTS))
+    done = bench("exchange", "export", *words, "--to", str(tmp_path / "set"))
     assert done.code == code, done.err
     assert said in done.err
 
 
-def test_a_run_of_before_an_axis_was_added_has_traces_and_one_without_a_case_is_told(bench, tmp_path):
-    """`layer` has had its axis BETA only since that run."""
-    words = ("layer-v1", "--run", "20261124-172753-h200-layer-heads", "--out", str(RESULTS))
-    done = bench(
-        "exchange", "export", *words, "--shape", "B=1,3", "--shape", "heads=qk16_v32,qk4_v8", "--to", str(tmp_path)
-    )
-    assert done.code == 0, done.err
-    (trace,) = read_files([tmp_path]).traces
-    assert trace.definition == "layer_HQ16_HV32_K128_V128_BETA1"
-    assert trace.workload.axes["B"] == 1
-    told = " ".join(done.err.split())
-    assert "layer_HQ4_HV8_K128_V128_BETA1 has no traces: 20261124-172753-h200-layer-heads evaluated no case" in told
-    assert told.count("layer-v1 has changed since") == 1
-
-
-def test_a_kernel_whose_params_depend_on_the_workload_says_which_it_has(bench, tmp_path):
-    done = bench("exchange", "export", "decode-triton", "--shape", "B=8,1", "--to", str(tmp_path))
-    assert "at B=1 qk4_v8 it is another" in "".join(done.err.replace("\n", " "))
-    one = bench("exchange", "export", "decode-triton:BV=32", "--shape", "B=8,1", "--to", str(tmp_path / "one"))
-    assert one.err == ""
-    assert "BV=32" in sources(read_files([tmp_path / "one"]), "decode-triton_BV32")["solution.py"]
-
-
 TOY_KERNELS = ("gemm-cuda", "gemm-triton", "gemm-torch")
-
-
-def test_the_golden_files_of_an_op_without_scalars_are_written_still(bench, tmp_path):
-    """Of which no inputs are drawn."""
-    assert bench("exchange", "export", *TOY_KERNELS, "--to", str(tmp_path)).code == 0
-    golden = tree(GOLDEN / "set")
-    assert tree(tmp_path) == {name: text for name, text in golden.items() if "gemm" in str(name)}
 
 
 def test_the_golden_files_are_written_still(bench, tmp_path):
@@ -383,7 +282,6 @@ def test_the_golden_files_are_written_still(bench, tmp_path):
     to = GOLDEN / "set" if REWRITE else tmp_path / "set"
     words = ("--suite", "contest", "--author", "gdnbench's tests", "--to", str(to))
     assert bench("exchange", "export", "decode-reference", *words).code == 0
-    assert bench("exchange", "export", *words, "--run", RUN, "--out", str(RESULTS)).code == 0
     assert bench("exchange", "export", *TOY_KERNELS, "--to", str(to)).code == 0
     assert tree(to) == tree(GOLDEN / "set")
     assert ROOT in GOLDEN.parents

@@ -47,15 +47,3 @@ def test_an_imported_kernel_is_right_and_timed_beside_the_original(tmp_path, lab
     for batch in (1, 8):
         assert found["decode-again", batch].status is Status.OK, ran.err
         assert found["decode-again", batch].timing.time_us > 0
-
-
-def test_an_imported_op_holds_its_kernels_to_the_reference(tmp_path):
-    bench = Gdnbench(tmp_path, (tmp_path / "kernels",), takes_turns=True)
-    words = ("--suite", "contest", "--to", str(tmp_path / "set"))
-    assert bench("exchange", "export", "decode-triton", "decode-reference", *words).code == 0
-    done = bench("exchange", "import", str(tmp_path / "set"), "--to", str(tmp_path / "kernels"), "--json")
-    kernels = json.loads(done.out)["kernels"]
-    verified = bench("verify", *kernels, "--json")
-    gates = json.loads(verified.out)["gates"]
-    assert {gate["status"] for gate in gates} == {"ok"}, verified.out
-    assert {gate["label"] for gate in gates} == set(kernels)

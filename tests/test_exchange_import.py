@@ -1,5 +1,5 @@
-"""Definitions, Solutions, workloads and traces of others become ops, kernels and published figures; no code of theirs
-runs on the way, and no name of theirs leads anywhere."""
+"""Definitions, Solutions and workloads of others become ops and kernels; no code of theirs runs on the way, and no name
+of theirs leads anywhere."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def take(bench, tmp_path):
 
     def call(*options, **documents):
         paths = write(tmp_path / "files", **documents)
-        to = ("--to", str(tmp_path / "kernels"), "--out", str(bench.results), "--json")
+        to = ("--to", str(tmp_path / "kernels"), "--json")
         return bench("exchange", "import", *paths, *to, *options)
 
     return call
@@ -123,18 +123,6 @@ def test_a_scalar_that_no_workload_gives_is_positive(take, tmp_path):
     assert max(drawn) <= 1
 
 
-def test_values_return_as_a_tuple_or_by_name(bench, take):
-    text = (
-        "from .parts import normalised\n\n\ndef run(x, weight, eps):\n    y = normalised(x, weight, eps).to(x.dtype)\n"
-    )
-    for number, returned in enumerate(("(y, x.float().sum(-1))", "{'sums': x.float().sum(-1), 'y': y}")):
-        sources = {"main.py": f"{text}    return {returned}\n", "parts.py": PARTS}
-        document = solution(sources, entry_point="main.py::run", destination_passing_style=False)
-        done = take("--name", f"{OP}-{number}", definition=definition(), solution=document)
-        assert done.code == 0, done.err
-        assert bench("verify", f"{OP}-{number}", *CPU).code == 0
-
-
 CODE = '"""); import os; os.mkdir("taken"); ("""'
 
 
@@ -221,6 +209,7 @@ def test_a_definition_that_does_not_fit_is_refused_in_words(take, tmp_path, chan
         ({"definition": definition(), "workloads": [line(3) | {"workload": {"axes": {}, "inputs": {}, "uuid": "u"}}]},
          (), "lacks the axis num_rows"),
         ({"definition": definition()}, ("--name", "x"), "there are 0 Solutions"),
+        ({"workloads": [line(3)]}, (), "no Definition and no Solution"),
         ({"definition": definition(), "solution": solution()}, ("--op", "decode"), "not those of decode"),
         ({"definition": definition(), "solution": solution()}, ("--op", "nothing"), "no op nothing"),
         ({"definition": definition(), "solution": solution()}, ("--name", "decode-v4"), "there is a kernel decode-v4"),
@@ -289,31 +278,10 @@ def test_inputs_elsewhere_are_refused(take, tmp_path, path):
     assert not (tmp_path / "kernels").exists()
 
 
-def test_latencies_are_published_figures_and_no_measurements(bench, take, tmp_path):
-    traces = [trace(5, 0.010), trace(5, 0.040, "b"), trace(3, 0.005, "c"), trace(3, 0.006, "d", "NVIDIA_H100")]
-    traces.append(trace(3, 0.0, "e"))
-    failed = trace(3, 1.0, "f")
-    failed["evaluation"] |= {"status": "RUNTIME_ERROR", "correctness": None, "performance": None}
-    done = take(definition=definition(), traces=[*traces, failed])
+def test_a_trace_is_no_workload(take):
+    done = take(definition=definition(), traces=[trace(5, 0.010)])
     assert done.code == 0, done.err
-    assert json.loads(done.out)["published"] == ["rms_norm_h64-b200", "rms_norm_h64-h100"]
-    assert "2 traces without a latency" in done.err
-    assert not list(bench.results.glob("*/run.json"))
-    rows = [
-        row.split(",")
-        for row in (bench.results / "published" / "rms_norm_h64-b200" / "figures.csv").read_text().splitlines()
-    ]
-    cells = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
-    assert [(each["numRows"], each["time_us"], each["note"]) for each in cells] == [
-        ("5", "20", "geometric mean of 2 workloads of these sizes"),
-        ("3", "5", ""),
-    ]
-    compared = bench("compare", "published/rms_norm_h64-b200", "published/rms_norm_h64-h100", "--out",
-                     str(bench.results))  # fmt: skip
-    assert compared.code == 0, compared.err
-    assert "as published" in compared.out + compared.err
-    again = take(definition=definition(), traces=traces)
-    assert again.code == ExitCode.USAGE
+    assert json.loads(done.out)["ops"] == [OP]
 
 
 def test_a_function_that_insists_on_its_types_is_run_as_it_is():

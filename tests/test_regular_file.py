@@ -19,7 +19,7 @@ from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular,
 RUN, OLDER = "20260102-030405-h200-decode-main", "20260101-030405-h200-decode-older"
 EXPECTED = {code.value for code in ExitCode} - {ExitCode.CRASHED, ExitCode.INTERRUPTED}
 SPARSE_BYTES = 1 << 34
-LIMIT_S = 10
+LIMIT_S = 30
 
 
 def _link(to):
@@ -113,11 +113,6 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path, size):
             read_regular(path, size - 1)
 
 
-def test_a_file_of_the_kernels_that_is_regular_and_does_not_end_in_sight_is_bounded():
-    with pytest.raises(TooLargeError):  # it says that it has no bytes
-        read_regular(Path("/proc/self/smaps"), 10)
-
-
 def test_text_has_line_feeds_and_is_utf_8(tmp_path):
     path = tmp_path / "file"
     path.write_bytes("a\r\nb\rµ\n".encode())
@@ -145,7 +140,6 @@ OF_RUNS = (
     ("report", RUN, "-o", "r.html"),
     ("show", RUN, "--chart", "samples"),
     ("show", RUN, "--chart", "rounds"),
-    ("exchange", "export", RUN, "--to", "set"),
     ("run", "--resume", RUN),
 )
 

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from gdnbench.errors import GdnbenchError, MachineError, UsageError
-from gdnbench.remote.transfer import Limits, files_under, hash_of, pack, unpack
+from gdnbench.remote.transfer import files_under, hash_of, pack, unpack
 
 TYPES = {getattr(tarfile, f"{name}TYPE") for name in ("DIR", "SYM", "LNK", "FIFO", "CHR", "BLK")}
 
@@ -50,10 +50,12 @@ def tar(*members, end=None):
         ([("a", b"x" * 600), ("b", b"x" * 600)], "too much"),
     ],
 )
-def test_a_hostile_archive_is_refused_and_nothing_lies_outside(tmp_path, members, why):
+def test_a_hostile_archive_is_refused_and_nothing_lies_outside(tmp_path, monkeypatch, members, why):
+    monkeypatch.setattr("gdnbench.remote.transfer.MOST_FILES", 3)
+    monkeypatch.setattr("gdnbench.remote.transfer.MOST_BYTES", 1000)
     (tmp_path / "in").mkdir()
     with pytest.raises(UsageError, match=why):
-        unpack(tar(*members), tmp_path / "in", Limits(files=3, size_bytes=1000))
+        unpack(tar(*members), tmp_path / "in")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
     assert not any(path.is_symlink() for path in (tmp_path / "in").rglob("*"))
 
@@ -90,16 +92,16 @@ def extended(*records, kind=b"x"):
 
 END = b"\0" * 1024
 WHOLE = block(size=octal(5)) + padded(b"hello") + END
-LONG = 200 << 20
+LONG = 48 << 20
 HOSTILE = {
-    "a long name of 200 MiB": block(b"././@LongLink", octal(LONG), b"L") + b"a" * LONG,
-    "a long link of 200 MiB": block(b"././@LongLink", octal(LONG), b"K") + b"a" * LONG,
-    "extended headers of 200 MiB": block(b"pax", octal(LONG), b"x") + b"a" * LONG,
-    "global headers of 200 MiB": block(b"pax", octal(LONG), b"g") + b"a" * LONG,
-    "global headers without end": extended(b"12 path=abc\n", kind=b"g") * 100_000,
+    "a long name of 48 MiB": block(b"././@LongLink", octal(LONG), b"L") + b"a" * LONG,
+    "a long link of 48 MiB": block(b"././@LongLink", octal(LONG), b"K") + b"a" * LONG,
+    "extended headers of 48 MiB": block(b"pax", octal(LONG), b"x") + b"a" * LONG,
+    "global headers of 48 MiB": block(b"pax", octal(LONG), b"g") + b"a" * LONG,
+    "global headers without end": extended(b"12 path=abc\n", kind=b"g") * 30_000,
     "long names without end": (block(b"././@LongLink", octal(4), b"L") + padded(b"abc")) * 100_000,
     "a long name that says it has an exabyte": block(b"././@LongLink", binary(1 << 60), b"L") + b"a" * 9999,
-    "200 MiB of zeros behind the end": WHOLE + b"\0" * LONG,
+    "48 MiB of zeros behind the end": WHOLE + b"\0" * LONG,
     "a file that says it has an exabyte": block(size=binary(1 << 60)),
     "a file of a negative size": block(size=b"\xff" * 12) + WHOLE,
     "a size that is no number": block(size=b"hello") + WHOLE,
@@ -146,7 +148,7 @@ def test_a_stream_whose_checksum_does_not_hold_is_damaged(tmp_path, change):
         unpack(io.BytesIO(change[1](compressed(WHOLE))), tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_whatever_changes_in_an_archive_it_is_unpacked_or_refused(tmp_path, seed):
     random = Random(seed)
     raw = bytearray(
@@ -173,11 +175,6 @@ def test_a_name_that_comes_twice_never_replaces_what_the_first_one_wrote(tmp_pat
 def test_an_archive_that_is_cut_off_is_told(tmp_path, end):
     with pytest.raises(MachineError, match="damaged or cut off"):
         unpack(tar(("a", os.urandom(5000)), end=end), tmp_path)
-
-
-def test_what_is_no_archive_is_told(tmp_path):
-    with pytest.raises(MachineError, match="damaged or cut off"):
-        unpack(io.BytesIO(b"Welcome to the lab!\n" * 500), tmp_path)
 
 
 def test_a_tree_arrives_as_it_was_with_odd_names_and_without_what_is_hidden(tmp_path):

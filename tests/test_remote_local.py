@@ -46,19 +46,21 @@ def save_captured(folder, name="layer 3"):
 
 
 @pytest.mark.slow
-def test_captured_inputs_travel_with_the_command_that_needs_them(laptop):
+def test_a_run_and_the_captured_inputs_that_it_needs_travel(laptop, tmp_path):
     (laptop.home / "my layers").mkdir()
     save_captured(laptop.home / "my layers")
-    for path in ("my layers", "my layers/layer 3.safetensors"):
-        done = laptop("verify", "decode-reference", "--gpu", "cpu", "--inputs", path, "--on", "here", "-q", "--json")
-        assert done.code == 0, done.err
-        assert "file:layer-3-" in done.out
-    done = laptop("run", "decode-reference", *SHORT, "--inputs", path, "--on", "here", "-q")
+    path, out = "my layers/layer 3.safetensors", tmp_path / "its own results"
+    done = laptop("run", "decode-reference", *SHORT, "--inputs", path, "--on", "here", f"--out={out}")
     assert done.code == 0, done.err
-    [run] = laptop.runs
+    [run] = out.iterdir()
     [told] = json.loads((run / "run.json").read_text())["inputs"]
     assert told["sha256"] == sha256((laptop.home / path).read_bytes()).hexdigest()
     assert told["profile"] in done.out
+    assert f"stored in {run}" in done.out
+    assert f"gdnbench show {run.name} --out '{out}' --csv" in done.out
+    assert not laptop.results.exists()
+    assert laptop.jobs == []
+    assert "measuring" in done.err
 
 
 def test_captured_inputs_that_are_not_here_are_refused_before_anything_is_sent(laptop):
@@ -78,33 +80,6 @@ def test_a_run_that_goes_on_elsewhere_takes_its_captured_inputs_along(laptop, se
     [forwarded] = sent
     assert forwarded.job.words == ["run", "--resume", RUN, "--inputs=../inputs/layer 3.safetensors"]
     assert [file.name for file in forwarded.inputs] == ["layer 3.safetensors"]
-
-
-@pytest.mark.slow
-def test_a_run_comes_to_the_folder_that_was_asked_for_and_the_output_names_it(laptop, tmp_path):
-    out = tmp_path / "its own results"
-    done = laptop("run", "decode-reference", *SHORT, "--on", "here", f"--out={out}")
-    assert done.code == 0, done.err
-    [run] = out.iterdir()
-    assert f"stored in {run}" in done.out
-    assert f"gdnbench show {run.name} --out '{out}' --csv" in done.out
-    assert not laptop.results.exists()
-    assert laptop.jobs == []
-    assert "measuring" in done.err
-
-
-def test_a_plan_elsewhere_is_told_with_the_command_that_makes_it(laptop):
-    done = laptop("run", "decode-reference", *SHORT, "--on", "here", "--dry-run", "--out", "mine", "-q")
-    assert done.code == 0, done.err
-    assert "--out mine --on here" in done.out
-    assert done.err == ""
-
-
-def test_what_a_command_refuses_is_refused_there_in_the_same_words(laptop):
-    words = ("run", "decode-reference", "--gpu", "cpu", "--rounds", "1")
-    here, there = laptop(*words), laptop(*words, "--on", "here")
-    assert there.code == here.code == 2
-    assert here.err.splitlines()[0] in there.err
 
 
 @pytest.mark.parametrize(
@@ -239,10 +214,9 @@ def test_an_environment_that_cannot_be_made_is_told_and_made_anew(bare):
 
 def test_the_requirements_are_those_of_the_project():
     wanted = requirements()
-    packages = wanted.packages.splitlines()
-    assert {"torch>=2.8", "triton>=3.4", "msgspec>=0.20"} <= set(packages)
-    assert any(line.startswith("fla-core") for line in packages)
-    assert not any(line.startswith("pytest") for line in packages)
+    assert {"torch>=2.8", "triton>=3.4", "msgspec>=0.20"} <= set(wanted.packages)
+    assert any(line.startswith("fla-core") for line in wanted.packages)
+    assert not any(line.startswith("pytest") for line in wanted.packages)
     assert "torch==" in wanted.constraints
 
 
@@ -310,16 +284,6 @@ def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_w
             bring(later, homes)
         assert [path.name for path in homes.results.iterdir()] == [RUN]
         assert is_complete(run)
-
-
-def test_another_run_of_the_same_name_is_not_replaced(tmp_path):
-    homes = home(tmp_path)
-    [run] = bring(job(tmp_path / "1", complete=False), homes)
-    info = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**info, "timestamp": "2020-01-01T00:00:00+00:00"}))
-    with pytest.raises(UsageError, match="is not a part"):
-        bring(job(tmp_path / "2"), homes)
-    assert not is_complete(run)
 
 
 def test_profiles_files_and_what_nobody_asked_for(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from faults import ADVERSARIAL, FORKING, LONG, REPOSITORY, answer, python_path, wait_for
 from remote_data import SHORT, WORKDIR, Laptop, has_measured, is_alone
 
-from gdnbench.remote.host import ModalHost, Packages
+from gdnbench.remote.host import ModalHost, Requirements
 from gdnbench.remote.targets import ModalTarget
 
 pytestmark = pytest.mark.slow
@@ -127,9 +127,9 @@ def test_without_modals_client_one_line_says_what_to_install(laptop, monkeypatch
 @pytest.mark.parametrize(
     ("packages", "steps"),
     [
-        (Packages(), [["from_registry", "r.example/a:1", {}]]),
+        (Requirements(), [["from_registry", "r.example/a:1", {}]]),
         (
-            Packages(("torch",)),
+            Requirements(("torch",)),
             [
                 ["from_registry", "r.example/a:1", {"add_python": f"3.{sys.version_info.minor}"}],
                 ["pip_install", ["torch"], {}],
@@ -147,12 +147,12 @@ def test_an_image_of_ones_own_has_its_own_interpreter_or_gets_one(service, packa
 
 def test_a_sandbox_is_terminated_after_any_error_and_one_that_is_not_is_told(service, capsys):
     target = ModalTarget(gpu="B200")
-    with pytest.raises(ZeroDivisionError), closing(ModalHost(target, Packages())) as host:
+    with pytest.raises(ZeroDivisionError), closing(ModalHost(target, Requirements())) as host:
         host.connect(["true"])
         raise ZeroDivisionError
     assert len(sandboxes(service)) == 1
     assert capsys.readouterr().err == ""
-    with closing(ModalHost(target, Packages())) as host:
+    with closing(ModalHost(target, Requirements())) as host:
         host.connect(["true"])
         (service / "keep").touch()
     assert "could not be terminated: no network" in capsys.readouterr().err
@@ -172,7 +172,7 @@ def test_the_model_follows_from_modals_name(gpu, model):
 
 
 def test_init_writes_a_target_that_list_shows(tmp_path):
-    assert answer("targets", "init", "cloud", "--modal", "--gpu", "b200", folder=tmp_path).code == 0
+    assert answer("targets", "init", "cloud", "--modal", "--gpu", "b200", "--project", folder=tmp_path).code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("modal", "B200", ["b200"])
     for words in ((), ("--gpu", "b200", "--gpu", "h200"), ("--gpu", "b200", "--ssh", "x"), ("--gpu", "a100")):

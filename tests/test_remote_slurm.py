@@ -1,4 +1,4 @@
-"""Commands on a cluster: by a `srun` that is made up, and by Slurm's own where there is one at hand."""
+"""Commands on a cluster, by a `srun` that is made up."""
 
 import json
 import signal
@@ -7,7 +7,7 @@ import pytest
 from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
 from remote_data import HOST, SHORT, has_measured, is_alone, ssh_laptop
 from simulated_workers import VARIABLE
-from slurm_data import MadeUpSlurm, SlurmAtHand, cluster, cluster_laptop
+from slurm_data import MadeUpSlurm, cluster, cluster_laptop
 
 pytestmark = pytest.mark.slow
 
@@ -18,12 +18,12 @@ SLOW = (
 ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
 
 
-@pytest.fixture(params=["made up", "at hand"])
-def slurm(request, tmp_path):
+@pytest.fixture
+def slurm(tmp_path):
     (tmp_path / "bin").mkdir()
-    found = MadeUpSlurm(tmp_path / "bin") if request.param == "made up" else SlurmAtHand()
-    yield found
-    found.free()
+    made = MadeUpSlurm(tmp_path / "bin")
+    yield made
+    made.free()
 
 
 @pytest.fixture
@@ -101,20 +101,7 @@ def test_a_sweep_over_four_tasks_is_the_sweep_of_one_point_by_point(slurm, tmp_p
     assert [each["label"] for each in four["one_for_all"]] == [each["label"] for each in one["one_for_all"]]
 
 
-def test_a_suite_over_three_tasks_is_one_run(slurm, tmp_path):
-    laptop = cluster_laptop(tmp_path, slurm, tasks=3, **{VARIABLE: "0"})
-    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--suite", "contest", "--quick", "--on", "cluster")
-    assert done.code in {0, 4}, done.err
-    assert "suite contest: 7 workloads" in done.out
-    (run,) = laptop.runs
-    assert "part" not in run.name
-    assert {path.name for path in run.iterdir()} >= {"run.json", "measurements.csv", "rounds.csv", "samples.parquet"}
-    assert (laptop.jobs, slurm.left) == ([], set())
-
-
-def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
-    (tmp_path / "bin").mkdir()
-    slurm = MadeUpSlurm(tmp_path / "bin")
+def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(slurm, tmp_path):
     laptop = cluster_laptop(tmp_path, slurm, tasks=2, **{VARIABLE: "0.3"})
     words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
     process = laptop.start(*words, "--on", "cluster", "--json")
@@ -139,20 +126,7 @@ def test_parts_that_are_stopped_are_finished_one_by_one_and_merged(tmp_path):
     assert slurm.left == set()
 
 
-@pytest.mark.parametrize("words", [("--part", "2/2"), ("--shape", "B=1")])
-def test_what_is_no_run_of_several_workloads_is_one_task(tmp_path, words):
-    (tmp_path / "bin").mkdir()
-    slurm = MadeUpSlurm(tmp_path / "bin")
-    laptop = cluster_laptop(tmp_path, slurm, tasks=4, **{VARIABLE: "0"})
-    shape = () if "--shape" in words else ("--shape", "B=1,8")
-    done = laptop("run", "decode-v4", "--baseline", "decode-v1", "--quick", *shape, *words, "--on", "cluster")
-    assert done.code in {0, 4}, done.err
-    assert len((slurm.folder / "jobs").read_text().split()) == 1
-
-
-def test_a_kernel_that_is_not_there_is_told_before_a_task_begins(tmp_path):
-    (tmp_path / "bin").mkdir()
-    slurm = MadeUpSlurm(tmp_path / "bin")
+def test_a_kernel_that_is_not_there_is_told_before_a_task_begins(slurm, tmp_path):
     done = cluster_laptop(tmp_path, slurm, tasks=4)("run", "decode-v99", "--shape", "B=1,8", "--on", "cluster")
     assert done.code == 2
     assert "decode-v99" in done.err
@@ -164,16 +138,6 @@ def beyond(slurm, tmp_path):
     """A laptop without Slurm, from which a login node with it is reached by ssh."""
     with ssh_laptop(tmp_path, **slurm.environment) as (laptop, _):
         yield laptop
-
-
-def test_through_a_login_node_a_run_in_parts_is_one_run(beyond, slurm):
-    beyond.configure(cluster(beyond.workdir, login=HOST, tasks=2, **{VARIABLE: "0"}))
-    words = ("run", "decode-v4", "--baseline", "decode-v1", "--quick", "--shape", "B=1,8", "--margin", "0.5")
-    done = beyond(*words, "--on", "cluster", "--json")
-    assert done.code == 0, done.err
-    assert [run.name for run in beyond.runs] == [done.info["run_id"]]
-    assert {row["B"] for row in done.document["measurements"]} == {1, 8}
-    assert (beyond.jobs, slurm.left) == ([], set())
 
 
 def test_ctrl_c_in_the_queue_of_a_login_node_leaves_no_job(beyond, slurm):
@@ -189,9 +153,7 @@ def test_ctrl_c_in_the_queue_of_a_login_node_leaves_no_job(beyond, slurm):
     assert slurm.left == set()
 
 
-def test_options_that_slurm_refuses_are_told_with_where_they_stand(tmp_path):
-    (tmp_path / "bin").mkdir()
-    slurm = MadeUpSlurm(tmp_path / "bin")
+def test_options_that_slurm_refuses_are_told_with_where_they_stand(slurm, tmp_path):
     laptop = cluster_laptop(tmp_path, slurm, "--partition=nowhere")
     done = laptop("run", "decode-reference", *SHORT, "--on", "cluster")
     assert (done.code, done.out) == (5, "")
@@ -208,15 +170,15 @@ def test_a_word_that_srun_would_take_for_the_program_is_no_option(tmp_path, opti
 
 
 def test_init_writes_a_cluster(tmp_path):
-    words = ("targets", "init", "farm", "--slurm", "--ssh", "login1", "--option=--gres=gpu:b200:1", "--gpu", "b200")
-    assert answer(*words, folder=tmp_path).code == 0
+    def init(words):
+        return answer("targets", "init", *words.split(), "--project", folder=tmp_path)
+
+    assert init("farm --slurm --ssh login1 --option=--gres=gpu:b200:1 --gpu b200").code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("slurm", "login1", ["b200"])
-    words = ("targets", "init", "wide", "--slurm", "--tasks", "4")
-    assert answer(*words, folder=tmp_path).code == 0
+    assert init("wide --slurm --tasks 4").code == 0
     assert "tasks = 4" in (tmp_path / "gdnbench.toml").read_text()
-    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--option=--time=5", folder=tmp_path)
-    assert refused.code == 2
-    assert "--option is for --slurm" in refused.err
-    refused = answer("targets", "init", "lab", "--ssh", "gpu1", "--tasks", "4", folder=tmp_path)
-    assert (refused.code, "--tasks is for --slurm" in refused.err) == (2, True)
+    for option in ("--option=--time=5", "--tasks 4"):
+        refused = init(f"lab --ssh gpu1 {option}")
+        assert refused.code == 2
+        assert f"{option.partition('=')[0].partition(' ')[0]} is for --slurm" in refused.err

@@ -6,7 +6,7 @@ import shutil
 import signal
 
 import pytest
-from faults import ADVERSARIAL, LONG, REPOSITORY, ROUNDS, wait_for
+from faults import ADVERSARIAL, LONG, ROUNDS, wait_for
 from remote_data import SHORT, far_results, has_measured, is_alone, ssh_laptop
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def own(tmp_path):
         yield both
 
 
-def test_a_run_elsewhere_is_as_one_here_and_a_second_sends_what_changed(laptop, tmp_path):
+def test_a_run_elsewhere_is_as_one_here(laptop):
     done = laptop("run", "decode-reference", *SHORT, "--on", "lab", "--json", "--label", 'it\'s "one"; $HOME `x` \\')
     assert done.code == 0, done.err
     [run] = laptop.runs
@@ -49,36 +49,15 @@ def test_a_run_elsewhere_is_as_one_here_and_a_second_sends_what_changed(laptop, 
     assert "--on" not in info["command"]
     assert "measuring" in done.err
     assert laptop.jobs == []
-    before = laptop.sources
-
-    root = shutil.copytree(REPOSITORY / "tests" / "toys", tmp_path / "my kernels, isn't it")
-    toy = laptop("run", "gemm-torch", *SHORT[:8], "--on", "lab", "--quiet", GDNBENCH_KERNELS=str(root))
-    assert toy.code == 0, toy.err
-    assert "gemm-torch" in toy.out
-    assert toy.err == ""
-    assert len(laptop.runs) == 2
-    assert len(laptop.sources - before) == 1
-    assert before <= laptop.sources
-    shown = laptop("show", laptop.runs[-1].name)
-    assert shown.code == 0
-    assert shown.out.split() == toy.out.split()
 
 
 def test_another_gpu_than_the_one_asked_for_is_refused_before_anything_is_measured(laptop):
-    for words in (("--gpu", "h200"), ("--on", "lab")):
-        done = laptop("run", "decode-reference", *SHORT[2:], *words)
-        assert (done.code, done.out) == (5, "")
-        assert "lab is to have a GPU of model h200" in done.err
-        assert "no NVIDIA GPU" in done.err
+    done = laptop("run", "decode-reference", *SHORT[2:], "--on", "lab")
+    assert (done.code, done.out) == (5, "")
+    assert "lab is to have a GPU of model h200" in done.err
+    assert "no NVIDIA GPU" in done.err
     assert laptop.runs == []
     assert laptop.jobs == []
-
-
-def test_a_check_is_doctors(laptop):
-    done = laptop("targets", "check", "lab", "--json")
-    assert done.code == 5  # for want of an H200
-    checks = {check["name"]: check for check in json.loads(done.out)}
-    assert "h200" in str(checks["GPU"])
 
 
 def test_a_host_that_is_not_reached_is_told_with_what_to_try(laptop, tmp_path):

@@ -30,13 +30,13 @@ def folder(tmp_path):
     return path
 
 
-def start(folder, job, *options, stdin=subprocess.PIPE):
+def start(folder, job):
     (folder / "job.json").write_text(job.to_json())
     return subprocess.Popen(
-        [sys.executable, "-m", "gdnbench", "worker", "job.json", "--out", "out", *options],
+        [sys.executable, "-m", "gdnbench", "worker", "job.json", "--out", "out"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": python_path(REPOSITORY, ADVERSARIAL), "TMPDIR": str(folder)},
-        stdin=stdin,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -54,16 +54,19 @@ def printed(events, stream="stdout"):
 def in_process(folder, job):
     """Does a job in this process, its command in another; gives its exit code and events."""
     (folder / "job.json").write_text(job.to_json())
+    stops, stop = os.pipe()
     with (folder / "events").open("wb") as told:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         environment = dict(os.environ)
         try:
-            code = work(folder / "job.json", folder / "out", told.fileno(), None)
+            code = work(folder / "job.json", folder / "out", told.fileno(), stops)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
             os.environ.clear()
             os.environ.update(environment)
+            os.close(stops)
+            os.close(stop)
     return code, events_of((folder / "events").read_text())
 
 
@@ -154,8 +157,7 @@ def test_a_worker_that_nobody_listens_to_stops_its_command_and_keeps_what_is_fin
     job = RemoteJob(words=SLOW, roots=[KERNELS, str(ADVERSARIAL / "cpu")], gpu="cpu")
     if how == "silence":
         job = replace(job, patience_s=3.0)
-    options, stdin = (("--unattended",), subprocess.DEVNULL) if how == "SIGTERM" else ((), subprocess.PIPE)
-    process = start(folder, job, *options, stdin=stdin)
+    process = start(folder, job)
     command = wait_for(lambda: workers_of(process.pid), "the command")
 
     def has_run():

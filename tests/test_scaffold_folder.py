@@ -1,13 +1,12 @@
 """A new folder is whole or not there, and goes beside the original, or where one says."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from gdnbench.catalog import new_kernel
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import choose_root, op_folder_in, read_folder, write_folder
+from gdnbench.catalog.new_kernel import choose_root, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
@@ -25,13 +24,6 @@ def test_what_is_written_can_be_read(tmp_path):
     write_folder(tmp_path / "a" / "b", FILES, accept)
     assert read_folder(tmp_path / "a" / "b") == FILES
     assert everything_in(tmp_path / "a") == ["b", "b/deep", "b/deep/er", "b/deep/er/notes.bin", "b/variant.py"]
-
-
-def test_what_python_cached_is_left_out(tmp_path):
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "variant.cpython-311.pyc").touch()
-    (tmp_path / "kernel.cu").touch()
-    assert list(read_folder(tmp_path)) == [Path("kernel.cu")]
 
 
 def test_the_check_sees_all_of_it_hidden_beside_its_place(tmp_path):
@@ -56,31 +48,12 @@ def test_nothing_is_left_of_what_fails(tmp_path, error):
     assert everything_in(tmp_path) == []
 
 
-def test_folders_that_were_there_stay_when_it_fails(tmp_path):
-    (tmp_path / "a").mkdir()
-
-    def fail(_folder):
-        raise DeclarationError("no")
-
-    with pytest.raises(DeclarationError):
-        write_folder(tmp_path / "a" / "new", FILES, fail)
-    assert everything_in(tmp_path) == ["a"]
-
-
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("nowhere")])
 def test_what_is_there_stays(tmp_path, make):
     make(tmp_path / "new")
     with pytest.raises(UsageError, match="exists"):
         write_folder(tmp_path / "new", FILES, accept)
     assert everything_in(tmp_path) == ["new"]
-
-
-def test_a_place_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="cannot write") as caught:
-        write_folder(tmp_path / "file" / "decode" / "new", FILES, accept)
-    assert "--to" in caught.value.hint
-    assert everything_in(tmp_path) == ["file"]
 
 
 # --- where it goes
@@ -105,40 +78,10 @@ def installed(monkeypatch):
     monkeypatch.setattr(new_kernel, "_PACKAGE", BUNDLED.parent)
 
 
-def test_in_a_checkout_it_goes_beside_the_original(here):
-    assert choose_root(V4, (BUNDLED, here / "one"), None) == BUNDLED
-    assert op_folder_in(BUNDLED, V4) == V4.folder.parent
-
-
-def test_a_copy_of_ones_own_kernel_stays_among_ones_own(here):
-    mine = here / "other" / "decode" / "mine"
-    mine.mkdir(parents=True)
-    (mine / "variant.py").write_text('from gdnbench import TorchKernel\nkernel = TorchKernel(name="decode-mine")\n')
-    (mine / "kernel.py").write_text("")
-    roots = (BUNDLED, here / "one", here / "other")
-    entry = load_catalog(roots).entries["decode-mine"]
-    assert choose_root(entry, roots, None) == here / "other"
-
-
 @pytest.mark.usefixtures("installed")
 def test_nothing_goes_into_an_installed_package(here):
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
     assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
-
-
-def test_what_cannot_be_written_is_passed_over(here, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, _mode: path == here / "other")
-    assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "other"
-    assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
-
-
-def test_a_root_that_is_yet_to_be_made_can_be_written(here):
-    assert choose_root(V4, (here / "yet" / "to" / "be",), None) == here / "yet" / "to" / "be"
-
-
-def test_what_one_says_wins(here):
-    assert choose_root(V4, (BUNDLED,), here / "one") == here / "one"
-    assert op_folder_in(here / "one", V4) == here / "one" / "decode"
 
 
 def test_what_holds_no_folders_of_ops_is_refused(here):

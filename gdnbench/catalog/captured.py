@@ -7,11 +7,10 @@ names the file and a part of its hash, so that the inputs are part of the identi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -76,16 +75,6 @@ class _Stored:
     def values(self) -> list[int]:
         return [int(each) for each in np.frombuffer(self.data, _INTEGERS[self.dtype])]
 
-    @property
-    def first_strange(self) -> int | None:
-        """Flat index of the first NaN or infinity, or None if there is none."""
-        if self.dtype not in _EXPONENTS:
-            return None
-        bits, mask = _EXPONENTS[self.dtype]
-        elements = np.frombuffer(self.data, bits)
-        strange = elements & bits(mask) == mask
-        return int(strange.argmax()) if strange.any() else None
-
 
 def read_captured(op: Op, path: Path, sizes: Sizes) -> tuple[CapturedFile, ...]:
     """Reads a file of captured inputs, or all files of a folder in the order of their names.
@@ -145,17 +134,13 @@ def _read(op: Op, path: Path, sizes: Sizes) -> CapturedFile:
         raise UsageError(f"--inputs {path}: {error.strerror or error}", "name a file or a folder of files") from error
     except SafetensorError as error:
         raise UsageError(f"--inputs {path} is no whole file of safetensors: {error}", _expected(op)) from error
-    tensors = {name: _stored(fields) for name, fields in stored}
+    tensors = {name: _Stored(each["dtype"], tuple(each["shape"]), each["data"]) for name, each in stored}
     try:
         workload = _workload_of(op, tensors, sizes)
     except UsageError as error:
         raise UsageError(f"--inputs {path}: {error.message}", error.hint or _expected(op)) from error
     sha256 = hashlib.sha256(content).hexdigest()
     return CapturedFile(path, sha256, replace(workload, profile=captured_profile(path.stem, sha256)))
-
-
-def _stored(fields: Mapping[str, Any]) -> _Stored:
-    return _Stored(fields["dtype"], tuple(fields["shape"]), fields["data"])
 
 
 def _workload_of(op: Op, tensors: Mapping[str, _Stored], hidden: Sizes) -> Workload:
@@ -167,7 +152,7 @@ def _workload_of(op: Op, tensors: Mapping[str, _Stored], hidden: Sizes) -> Workl
         raise UsageError(f"{', '.join(extra)}: no input of {op.name}", _expected(op))
     for name, spec in declared.items():
         _check_form(spec, tensors[name])
-    sizes: dict[str, int | Sequence[int]] = dict(_agreed(_axes_shown(op, tensors)))
+    sizes: dict[str, int | Sequence[int]] = {**_axes_shown(op, tensors)}
     sizes |= {name: _between(source, tensors[source].values) for name, source in op.ends.items()}
     for name, size in hidden.items():
         if sizes.setdefault(name, size) != size:
@@ -186,25 +171,21 @@ def _check_form(spec: TensorSpec, tensor: _Stored) -> None:
         raise UsageError(f"{spec.name} is {_form(tensor)}, and {_wanted(spec)} is expected")
 
 
-def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> Iterator[tuple[str, int, str]]:
+def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> dict[str, int]:
+    """The size of each axis that a tensor shows; raises UsageError if two tensors differ."""
     axes = {axis.name for axis in op.workloads.axes}
+    agreed: dict[str, tuple[int, str]] = {}
     for spec in op.inputs:
         tensor = tensors[spec.name]
-        for dim, size in zip(spec.dims, tensor.shape, strict=True):
-            if dim in axes:
-                yield str(dim), size, spec.name
+        shown = [(str(dim), size) for dim, size in zip(spec.dims, tensor.shape, strict=True) if dim in axes]
         if isinstance(spec.dtype, DtypeOf):
-            shown = (size for size, dtype in spec.dtype.dtypes.items() if _DTYPES[dtype] == tensor.dtype)
-            yield spec.dtype.axis, next(shown), spec.name
-
-
-def _agreed(shown: Iterable[tuple[str, int, str]]) -> dict[str, int]:
-    """The size of each axis; raises UsageError if two tensors differ."""
-    agreed: dict[str, tuple[int, str]] = {}
-    for axis, size, source in shown:
-        before, first = agreed.setdefault(axis, (size, source))
-        if before != size:
-            raise UsageError(f"its tensors do not fit: {first} has {axis}={before}, and {source} has {axis}={size}")
+            sizes = (size for size, dtype in spec.dtype.dtypes.items() if _DTYPES[dtype] == tensor.dtype)
+            shown.append((spec.dtype.axis, next(sizes)))
+        for axis, size in shown:
+            before, first = agreed.setdefault(axis, (size, spec.name))
+            if before != size:
+                text = f"its tensors do not fit: {first} has {axis}={before}, and {spec.name} has {axis}={size}"
+                raise UsageError(text)
     return {axis: size for axis, (size, _) in agreed.items()}
 
 
@@ -233,9 +214,12 @@ def _hidden(op: Op) -> str:
 
 def _check_numbers(tensors: Mapping[str, _Stored]) -> None:
     for name, tensor in tensors.items():
-        if (place := tensor.first_strange) is not None:
-            index = [int(each) for each in np.unravel_index(place, tensor.shape)]
-            raise UsageError(f"{name} holds a NaN or an infinity at {index}", "inputs are finite numbers")
+        if tensor.dtype in _EXPONENTS:
+            bits, mask = _EXPONENTS[tensor.dtype]
+            strange = np.frombuffer(tensor.data, bits) & bits(mask) == mask
+            if strange.any():
+                index = [int(each) for each in np.unravel_index(strange.argmax(), tensor.shape)]
+                raise UsageError(f"{name} holds a NaN or an infinity at {index}", "inputs are finite numbers")
 
 
 def _expected(op: Op) -> str:

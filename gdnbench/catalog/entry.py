@@ -120,13 +120,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A kernel that loaded.
-
-    Attributes:
-        op_folder: where `op.py` and the headers shared by the op's kernels are.
-        idea: the first line of `variant.py`'s docstring.
-        dispatch: a dispatcher's table; None for a kernel with code of its own.
-    """
+    """A kernel that loaded; `idea` is the first line of `variant.py`'s docstring, `dispatch` a dispatcher's table."""
 
     kernel: Kernel
     op: Op

@@ -26,6 +26,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -81,16 +82,13 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
         kernel = _declared(module, "kernel", Kernel)
         check_fields(kernel)
         check_inside(kernel.source, "source", below=1)
-        _check_entries(kernel)
         if not os.path.lexists(folder / kernel.source):
             raise DeclarationError(f"variant.py names the source {kernel.source}, which is not in {folder}")
         _check_source(folder / kernel.source)
         _check_sources(folder)
         if isinstance(kernel, CudaKernel):
             _check_sources(folder.parent.parent / "include")
-        _check_names(kernel, op.op)
-        _check_by_shape(kernel, op.op)
-        _check_in_place(kernel, op.op)
+        _check_against(kernel, op.op)
     except DeclarationError as error:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
@@ -119,77 +117,55 @@ def _check_source(path: Path) -> None:
         raise DeclarationError(f"{path.name} cannot be read: {error.strerror}") from error
 
 
-def _check_entries(kernel: Kernel) -> None:
+def _check_against(kernel: Kernel, op: Op) -> None:
+    """Raises DeclarationError for a field that does not fit the op.
+
+    A param is a constant beside the axes, tensors and scalars: a name means one of them. What is updated in place is an
+    output that can hold the input it starts from.
+    """
     entries = [kernel.entry, *(each.entry for each in getattr(kernel, "launches", ()))]
     if strange := [entry for entry in entries if entry and not entry.isidentifier()]:
         raise DeclarationError(f"entry: {strange[0]!r} is no name of a function")
-
-
-def _check_names(kernel: Kernel, op: Op) -> None:
-    """A param is a constant beside the axes, tensors and scalars: a name means one of them."""
     taken = {*op.workloads.names, *op.derived, *op.scalars, *(tensor.name for tensor in op.tensors)}
     if both := sorted(taken & kernel.params.keys()):
         raise DeclarationError(f"param {', '.join(both)}: {op.name} has an axis, tensor or scalar of this name")
-
-
-def _check_by_shape(kernel: Kernel, op: Op) -> None:
     for shape in kernel.by_shape:
         try:
             op.workload(shape)
         except ShapeError as error:
             raise DeclarationError(f"by_shape {shape}: {error.message}; {error.hint}") from error
-
-
-def _check_in_place(kernel: Kernel, op: Op) -> None:
-    """What is updated in place is an output that can hold the input it starts from."""
+    inputs, outputs = ({spec.name: spec for spec in specs} for specs in (op.inputs, op.outputs))
     for target, source in kernel.in_place.items():
-        output = next((spec for spec in op.outputs if spec.name == target), None)
-        start = next((spec for spec in op.inputs if spec.name == source), None)
-        if output is None:
+        if target not in outputs:
             raise DeclarationError(f"in_place: {target} is no output of {op.name}")
-        if start is None:
+        if source not in inputs:
             raise DeclarationError(f"in_place: {target} starts from {source}, which is no input of {op.name}")
+        output, start = outputs[target], inputs[source]
         if (output.dims, output.dtype) != (start.dims, start.dtype):
             raise DeclarationError(f"in_place: {target} and {source} differ in sizes or element type")
 
 
-_FileState = tuple[int, ...] | None
-"""By which a file is known not to have changed; None where it cannot be looked at."""
-
-_RUN: dict[Path, tuple[_FileState, ModuleType]] = {}
-_COMPLETED: dict[Path, tuple[Op, list[_FileState], Op]] = {}
-
-
-def _state_of(path: Path) -> _FileState:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ctime_ns, status.st_size, status.st_ino
-
-
 def try_ahead(paths: Iterable[Path]) -> None:
-    """Tries those files together that will be run anew: a child for each would take ten times as long."""
+    """Tries files together that will be run: a child for each would take ten times as long."""
     read: list[Declaration] = []
     for path in paths:
-        if _known_module(path) is None:
-            with suppress(OSError):  # reported when it is run
-                read.append(Declaration.read(path))
+        with suppress(OSError):  # reported when it is run
+            read.append(Declaration.read(path))
     try_all(read)
-
-
-def _known_module(path: Path) -> ModuleType | None:
-    known = _RUN.get(path)
-    return known[1] if known and known[0] and known[0] == _state_of(path) else None
 
 
 def _run_file(path: Path) -> ModuleType:
     """The module of a file, which is run once in a process while the file itself does not change."""
-    module = _known_module(path)
-    if module is None:
-        state, module = _state_of(path), _run_anew(path)
-        _RUN[path] = state, module
-    return module
+    try:
+        status = path.stat()
+    except OSError:
+        return _run_anew(path)
+    return _run_once(path, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+@cache
+def _run_once(path: Path, *_state: int) -> ModuleType:
+    return _run_anew(path)
 
 
 def _run_anew(path: Path) -> ModuleType:
@@ -219,15 +195,7 @@ def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
 def with_stored_suites(op: Op, folder: Path) -> Op:
     """The op with each suite that names a file read from it; DeclarationError with file and line if that fails."""
     stored = {name: folder / declared for name, declared in op.suites.items() if isinstance(declared, str)}
-    if not stored:
-        return op
-    states = [_state_of(path) for path in stored.values()]
-    known = _COMPLETED.get(folder)
-    if known and known[0] is op and known[1] == states:
-        return known[2]
-    complete = replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
-    _COMPLETED[folder] = op, states, complete
-    return complete
+    return replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
 
 
 def _read_suite(path: Path, op: Op) -> dict[Shape, float]:
@@ -282,7 +250,8 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
     picks: dict[str, dict[Workload, Pick]] = {}
     for gpu, tables in document.items():
         table = _table(tables, f"{path.name} [{gpu}]")
-        for series, rows in ({"": table} if _has_rows(table) else table).items():
+        has_rows = any(isinstance(value, dict) and _KERNEL in value for value in table.values())
+        for series, rows in ({"": table} if has_rows else table).items():
             where = f"{path.name} [{gpu}.{series}]" if series else f"{path.name} [{gpu}]"
             picks.setdefault(gpu, {}).update(_rows(rows, series, where, op, kernels))
     if not picks or not all(picks.values()):
@@ -290,10 +259,6 @@ def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch
         where = f"[h200.{example.series}]" if example.series else "[h200]"
         raise DeclarationError(f"{path.name} has no rows, such as {example.x_slug} below {where}")
     return Dispatch(picks)
-
-
-def _has_rows(table: Mapping[str, Any]) -> bool:
-    return any(isinstance(value, dict) and _KERNEL in value for value in table.values())
 
 
 def _rows(rows: Any, series: str, where: str, op: Op, kernels: Mapping[str, Kernel]) -> dict[Workload, Pick]:

@@ -22,7 +22,6 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import ParamValue
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_OUTSIDE = re.compile(rb'\b__file__\b|#\s*include\s*"\.\./')  # the files that these refer to may be missing elsewhere
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class NewKernel:
 
 
 def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
-    """Copies a kernel, preset or label, whose params become the defaults, under a new name.
+    """Copies a kernel, preset or label, whose params become the defaults, under a new name, without its presets.
 
     `to` is the folder of kernels to put it in, by default that of `choose_root`. Raises UsageError for an invalid or
     taken name, an unknown origin, or a place that cannot be written; DeclarationError, leaving nothing, if the copy
@@ -61,14 +60,17 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     catalog = _with_root(catalog, root)
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)
-    _check_names(catalog, entry, changes)
+    if owner := catalog.owner(name):  # kernels and presets share one namespace
+        what = f"a preset of {owner.kernel.name}" if name in owner.kernel.presets else f"a kernel in {owner.folder}"
+        raise UsageError(f"{name} exists already: {what}", "choose another name")
     copies = changed_files(entry, changes, files)
     op_folder = op_folder_in(root, entry)
     if broken := next((each for each in catalog.broken if each.folder == op_folder), None):
         raise UsageError(f"{op_folder} declares an op that does not load: {broken.reason}", "mend its op.py first")
     folder = op_folder / folder_of(name, op)
     write_folder(folder, copies, lambda hidden: _check_loads(hidden, entry, changes))
-    notes = tuple(_notes(name, entry, folder, copies))
+    is_floor = f"{name} is a floor, as {entry.kernel.name} is; take `floor=` out of variant.py to have it verified"
+    notes = (is_floor,) if entry.kernel.floor else ()
     return NewKernel(name, variant.label, root, folder, folder / entry.kernel.source, tuple(copies), notes)
 
 
@@ -93,22 +95,17 @@ def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) ->
     """Returns the folder of kernels for a copy of `source`; raises UsageError if `to` cannot hold kernels.
 
     It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
-    inside an installed package is skipped, and so is one that cannot be written.
+    inside an installed package is skipped.
     """
     if to is None:
         beside = source.folder.parent.parent
         own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
-        return next((root for root in own if _is_writable(root)), Path.cwd() / "kernels")
+        return next(iter(own), Path.cwd() / "kernels")
     if to.exists() and not to.is_dir():
         raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
     if (to / "op.py").is_file():
         raise UsageError(f"{to} holds the kernels of one op", f"--to takes the folder above it: --to {to.parent}")
     return to
-
-
-def _is_writable(folder: Path) -> bool:
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
-    return existing.is_dir() and os.access(existing, os.W_OK)
 
 
 def op_folder_in(root: Path, source: CatalogEntry) -> Path:
@@ -141,17 +138,6 @@ def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
 def folder_of(name: str, op: str) -> str:
     """Returns a kernel's folder name: `floor_copy` for `decode-floor-copy`."""
     return name.removeprefix(f"{op}-").replace("-", "_")
-
-
-def _check_names(catalog: Catalog, origin: CatalogEntry, changes: Changes) -> None:
-    """Raises UsageError if another kernel or preset has one of the names; all share one namespace."""
-    old = {changes.name: origin.kernel.name} | {new: old for old, new in changes.presets.items()}
-    for entry in catalog.entries.values():
-        for variant in entry.variants:
-            if variant.label in old:
-                what = f"a preset of {entry.kernel.name}" if variant.preset else f"a kernel in {entry.folder}"
-                made = "" if variant.label == changes.name else f", and {old[variant.label]} would become it"
-                raise UsageError(f"{variant.label} exists already: {what}{made}", "choose another name")
 
 
 def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Path], None]) -> None:
@@ -189,21 +175,8 @@ def _check_loads(folder: Path, origin: CatalogEntry, changes: Changes) -> None:
     loaded = load_kernel(folder, LoadedOp(origin.op, origin.op_folder))
     if isinstance(loaded, Broken):
         raise DeclarationError(f"the copy of {origin.kernel.name} does not load: {loaded.reason}", hint)
-    found = [loaded.kernel.name, *loaded.kernel.presets]
-    planned = [changes.name, *filter(None, changes.presets.values())]
-    if found != planned:
-        raise DeclarationError(f"the copy of {origin.kernel.name} says {found}, not {planned}", hint)
-
-
-def _notes(name: str, origin: CatalogEntry, folder: Path, files: Mapping[Path, bytes]) -> Iterable[str]:
-    if origin.kernel.floor:
-        is_floor = f"{name} is a floor, as {origin.kernel.name} is"
-        yield f"{is_floor}; take `floor=` out of variant.py to have it verified"
-    if folder.parent == origin.folder.parent:
-        return
-    lines = ((name, number, line) for name, data in files.items() for number, line in enumerate(data.split(b"\n"), 1))
-    if places := ", ".join(f"{name}:{number}" for name, number, line in lines if _OUTSIDE.search(line)):
-        yield f"{places} reaches outside the folder; put what it looks for near {folder}"
+    if [loaded.kernel.name, *loaded.kernel.presets] != [changes.name]:
+        raise DeclarationError(f"the copy of {origin.kernel.name} declares other names than {changes.name}", hint)
 
 
 _DECLARATION = Path("variant.py")
@@ -212,15 +185,14 @@ _AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a d
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes to a declaration; `idea` is its docstring's first line.
+    """The changes to a declaration: its docstring's first line, names, and params' defaults; presets are left out.
 
-    `entry` is the function's new name, empty to keep it; `presets` has new names by old ones, None to leave one out.
+    `entry` is the function's new name, empty to keep it.
     """
 
     idea: str
     name: str
     entry: str = ""
-    presets: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, ParamValue] = field(default_factory=dict)
 
 
@@ -228,24 +200,12 @@ def plan_changes(name: str, origin: CatalogEntry, variant: Variant, files: Mappi
     """Plans the changes that turn `origin` into the kernel `name`, with the variant's params as its defaults."""
     kernel, (label, settings) = origin.kernel, label_parts(variant.label)
     defaults = {param: value for param, value in variant.params.items() if value != kernel.params[param].default}
-    # A preset that only repeats the new defaults would be measured twice.
-    presets = {
-        preset: None
-        if defaults and values.items() <= variant.params.items()
-        else preset_of(preset, origin.op.name, kernel.name, name)
-        for preset, values in kernel.presets.items()
-    }
     entry = entry_of(kernel.entry, kernel.name, name)
     is_taken = any(_word(entry).search(data) for data in files.values())
     is_renamed = entry != kernel.entry and Path(kernel.source) in files and not is_taken
     copied = " ".join([label, *(["with", *settings] if settings else [])])
     idea = f"Copy of {copied}: say here, in one line, what its idea is."
-    return Changes(idea, name, entry if is_renamed else "", presets, defaults)
-
-
-def preset_of(preset: str, op: str, old: str, new: str) -> str:
-    """Renames a preset: `decode-v4b` becomes `decode-mineb`, and `decode-wide` becomes `decode-mine-wide`."""
-    return new + preset.removeprefix(old) if preset.startswith(old) else f"{new}-{preset.removeprefix(f'{op}-')}"
+    return Changes(idea, name, entry if is_renamed else "", defaults)
 
 
 def entry_of(entry: str, old: str, new: str) -> str:
@@ -277,8 +237,8 @@ def _word(name: str) -> re.Pattern[bytes]:
 def rewrite(source: str, changes: Changes) -> str:
     """Changes a declaration; comments and formatting stay.
 
-    What changes must be written out: a name as a string, presets and params as dicts, each perhaps under a name of the
-    module. Raises UsageError if it is computed instead.
+    What changes must be written out: a name as a string, params as a dict, each perhaps under a name of the module.
+    Raises UsageError if it is computed instead.
     """
     file = _Source(source)
     kernel = file.arguments(file.assigned.get("kernel"))
@@ -286,10 +246,10 @@ def rewrite(source: str, changes: Changes) -> str:
     file.set_string(kernel.get("name"), changes.name, "its name")
     if changes.entry:
         file.set_string(kernel.get("entry"), changes.entry, "its entry")
-    if changes.presets:
-        file.rename_items(kernel.get("presets"), changes.presets)
+    if presets := kernel.get("presets"):
+        file.replace(presets, "{}")
     if changes.defaults:
-        params = {name: value for name, _, value in file.items(kernel.get("params"), "param")}
+        params = file.items(kernel.get("params"))
         for name, value in changes.defaults.items():
             default = file.arguments(params.get(name)).get("default")
             if default is None:
@@ -361,27 +321,13 @@ class _Source:
             case _:
                 self.edits.append((0, 0, docstring + "\n\n"))
 
-    def items(self, node: ast.expr | None, what: str) -> list[tuple[str, ast.expr, ast.expr]]:
-        """Returns the items of a dict: name, key and value."""
+    def items(self, node: ast.expr | None) -> dict[str, ast.expr]:
+        """Returns the values of a dict of params, by name."""
         found = self.follow(node)
         if not isinstance(found, ast.Dict):
-            raise _computed(f"its {what}s")
+            raise _computed("its params")
         pairs = zip(found.keys, found.values, strict=True)
-        strings = [(self.string(key, f"the name of a {what}"), key, value) for key, value in pairs]
-        return [(str(string.value), key, value) for string, key, value in strings if key is not None]
-
-    def rename_items(self, presets: ast.expr | None, names: Mapping[str, str | None]) -> None:
-        items, every = self.items(presets, "preset"), self.follow(presets)
-        retained = [index for index, (name, _, _) in enumerate(items) if names.get(name, name) is not None]
-        if not retained and every is not None:
-            self.replace(every, "{}")
-        for index, (name, key, value) in enumerate(items if retained else ()):
-            if index in retained:
-                self.set_string(key, names.get(name) or name, "the name of a preset")
-            elif index < retained[-1]:  # with the comma after it
-                self.edits.append((self.span(key)[0], self.span(items[index + 1][1])[0], ""))
-            else:  # with the comma before it
-                self.edits.append((self.span(items[index - 1][2])[1], self.span(value)[1], ""))
+        return {str(self.string(key, "the name of a param").value): value for key, value in pairs}
 
 
 def _literal(value: ParamValue) -> str:

@@ -27,10 +27,8 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
     `wanted` is `all` (every kernel and every preset), or names, presets and globs separated by commas, each with params
     to change after colons: `decode-v4,decode-v1*,decode-triton:BV=16:WARPS=4`.
 
-    Raises:
-        UnknownNameError: for a name that nothing has, with the nearest ones.
-        DeclarationError: for a kernel whose declaration does not load.
-        ParamError: for an unknown param or a value outside its choices.
+    Raises UnknownNameError for a name that nothing has, with the nearest ones; DeclarationError for a kernel whose
+    declaration does not load; ParamError for an unknown param or a value outside its choices.
     """
     known = {variant.label: (entry, variant) for entry in catalog.of_op(op) for variant in entry.variants}
     chosen: dict[str, Variant] = {}
@@ -133,20 +131,14 @@ def choose_bases(
         for variant in select_variants(catalog, op, name):
             entry = catalog.entries[variant.kernel]
             # Of `all`, the presets lead to points that their kernels have, too.
-            if _is_exact(name) or (_has(entry, wanted) and not (name == EVERY and variant.preset)):
+            is_exact = name != EVERY and not set("*?[") & set(label_parts(name)[0])
+            params = entry.kernel.params
+            has_all = bool(params) and not entry.kernel.floor and wanted.keys() <= params.keys()
+            if is_exact or (has_all and not (name == EVERY and variant.preset)):
                 chosen[variant] = entry
     if not chosen:
         raise UsageError(f"no kernel has the params {', '.join(wanted)}", _who_has_what(catalog, op))
     return tuple((entry, variant) for variant, entry in chosen.items())
-
-
-def _is_exact(name: str) -> bool:
-    return name != EVERY and not set("*?[") & set(label_parts(name)[0])
-
-
-def _has(entry: CatalogEntry, wanted: TypedParams) -> bool:
-    """Whether a glob selects it: it has these params and is no floor."""
-    return bool(entry.kernel.params) and not entry.kernel.floor and wanted.keys() <= entry.kernel.params.keys()
 
 
 def grid_axes(catalog: Catalog, entry: CatalogEntry, wanted: TypedParams) -> ParamGrid:
@@ -187,10 +179,8 @@ def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
     Where no kernel is named it is `DEFAULT_OP`; in a catalog without that, the only op there is. `op` is as `--op`
     gives it, empty without; `named` are names, presets and globs as typed, perhaps several with commas between.
 
-    Raises:
-        UnknownNameError: for a name that no kernel of any op has.
-        DeclarationError: for a kernel whose declaration does not load.
-        UsageError: if no op has all of the kernels or several do, or if nothing tells which of several ops is meant.
+    Raises UnknownNameError for a name that no kernel has; DeclarationError for a kernel that does not load;
+    UsageError if no op has all of the kernels or several do, or nothing tells which of several ops is meant.
     """
     if op:
         return op

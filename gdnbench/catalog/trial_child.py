@@ -1,7 +1,7 @@
-"""The child that tries declarations: `python -P -m gdnbench.catalog.trial_child LIMIT_S FD`, a worker.
+"""The child that tries declarations: `python -P -m gdnbench.catalog.trial_child JOB.json LIMIT_S`.
 
-It is sent them one by one, a line of JSON each, runs each, calls its functions as commands do, and says what is wrong
-with it. Where one does not come to its end within the limit, or crashes, its log has the line.
+It forks a process for each, which runs it and calls its functions as commands do, and writes what is wrong with each
+beside the job, in `JOB.answer`: texts that are empty where nothing is.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import base64
 import faulthandler
 import json
 import os
+import re
 import resource
+import signal
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -23,68 +27,41 @@ from typing import TextIO
 
 from gdnbench.catalog.declaration import place_of, run_declaration
 from gdnbench.catalog.load import with_stored_suites
-from gdnbench.model.kernel import CudaKernel, Grid, Kernel, PerCase, TritonKernel
-from gdnbench.model.op import Op
+from gdnbench.model.kernel import CudaKernel, Kernel, TritonKernel
 from gdnbench.model.workload import Workload
-from gdnbench.process.channel import Channel
-from gdnbench.process.worker import die_with_parent, take_requests
+from gdnbench.process.command import describe_exit
+from gdnbench.process.worker import die_with_parent
 
-_TOLD_AT = 0.9
-"""Of the limit, when the child writes down where it is."""
+_DUMPED_AT = 0.9
+"""Of the limit, when a fork writes down where it is."""
 
 _MEMORY_BYTES = 4 << 30
 """A declaration imports nothing heavy; what fills the memory would take the machine with it."""
 
-
-@dataclass(frozen=True)
-class TrialAnswer:
-    """The child is ready for the next declaration.
-
-    `problem` is why the last may not be run in a process that is to go on; empty if it may, though it raises an error.
-    """
-
-    problem: str = ""
-
-
-ANSWERS = (TrialAnswer,)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0005, 0.01
+_MOST_TEXT = 1 << 15  # bytes, which a pipe holds unread
 
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A declaration to try; `op` is the content of a kernel's `op.py`, which passed; empty for none."""
+    """A declaration to try; `op` is the content of a kernel's `op.py`, empty for none that may be run."""
 
-    path: str
+    path: Path
     content: bytes
-    op: bytes = b""
-
-    @property
-    def encoded(self) -> str:
-        """A line of JSON."""
-        return json.dumps([self.path, *(base64.b64encode(each).decode() for each in (self.content, self.op))])
-
-    @classmethod
-    def decoded(cls, line: str) -> TrialRequest:
-        """The inverse of `encoded`."""
-        path, *contents = json.loads(line)
-        return cls(path, *map(base64.b64decode, contents))
+    op: bytes
 
 
-def main(arguments: list[str]) -> None:
-    """Tries what it is sent, until there is no more."""
+def main(job: Path, limit_s: float) -> None:
+    """Tries all declarations of a job."""
     die_with_parent()
-    limit_s, descriptor = arguments
-    requests, channel = take_requests(), Channel[TrialAnswer](int(descriptor))
-    log = _take_log()
-    faulthandler.enable(log)
     _limit(resource.RLIMIT_DATA, _MEMORY_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
-    forks = Forks()
-    channel.send(TrialAnswer())
-    for line in requests:
-        faulthandler.dump_traceback_later(_TOLD_AT * float(limit_s), file=log)
-        problem = find_problem(TrialRequest.decoded(line), forks)
-        faulthandler.cancel_dump_traceback_later()
-        channel.send(TrialAnswer(problem))
+    problems: dict[Path, str] = {}
+    for name, *contents in json.loads(job.read_text()):
+        path, (content, op) = Path(name), map(base64.b64decode, contents)
+        is_op_wrong = problems.get(path.parent.parent / "op.py")
+        problems[path] = try_in_fork(TrialRequest(path, content, b"" if is_op_wrong else op), limit_s)
+    job.with_suffix(".answer").write_text(json.dumps(list(problems.values())))
 
 
 def _limit(what: int, most: int) -> None:
@@ -92,14 +69,60 @@ def _limit(what: int, most: int) -> None:
     resource.setrlimit(what, (most if allowed == resource.RLIM_INFINITY else min(most, allowed), allowed))
 
 
-def _take_log() -> TextIO:
-    """Standard error, moved to where nothing but a fault is told; what declarations print goes nowhere."""
-    log = os.fdopen(os.dup(2), "w")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    return log
+def try_in_fork(request: TrialRequest, limit_s: float) -> str:
+    """Runs a declaration in a fork, and returns why it may not be run in a process that is to go on."""
+    receiving, sending = os.pipe()
+    with tempfile.TemporaryFile("w+", errors="replace") as log:
+        fork = os.fork()
+        if not fork:
+            _be_fork(request, limit_s, log, sending)
+        os.close(sending)
+        code = _wait(fork, limit_s)
+        with suppress(ProcessLookupError):
+            os.killpg(fork, signal.SIGKILL)
+        if code is None:
+            os.waitpid(fork, 0)
+        os.set_blocking(receiving, False)
+        with os.fdopen(receiving, "rb", buffering=0) as pipe:
+            answer = pipe.read(_MOST_TEXT + 1) or b""
+        log.seek(0)
+        at = re.search(rf'File ".*{re.escape(request.path.name)}", line (\d+)', log.read())
+    place = f"{request.path.name}:{at[1]}" if at else request.path.name
+    if code is None:
+        return f"{place}: does not come to its end in {limit_s:g} s; mend it, or `touch` it to have it tried again"
+    if code or not answer:
+        return f"{place}: ends the process that runs it ({describe_exit(code)})"
+    return answer[1:].decode(errors="replace")
+
+
+def _wait(fork: int, limit_s: float) -> int | None:
+    """Returns how a fork ended, as `subprocess` has it; None at the limit."""
+    deadline, pause_s = time.monotonic() + limit_s, _FIRST_PAUSE_S
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(fork, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return None
+
+
+def _be_fork(request: TrialRequest, limit_s: float, log: TextIO, sending: int) -> None:
+    """Tries the declaration, sends what is wrong with it behind a byte that says that it came to its end, and ends."""
+    try:
+        os.setpgid(0, 0)
+        die_with_parent()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        faulthandler.enable(log)
+        faulthandler.dump_traceback_later(_DUMPED_AT * limit_s, file=log)
+        problem = find_problem(request, Forks())
+        faulthandler.cancel_dump_traceback_later()
+        os.write(sending, b"." + problem.encode(errors="replace")[:_MOST_TEXT])
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
 class Forks:
@@ -121,7 +144,7 @@ class Forks:
 
 def find_problem(request: TrialRequest, forks: Forks) -> str:
     """Runs a declaration; returns why it may not be run in a process that is to go on: an error is no such reason."""
-    threads, before, path = threading.active_count(), forks.count, Path(request.path)
+    threads, before, path = threading.active_count(), forks.count, request.path
     try:
         _call_functions(run_declaration(path, request.content), request)
     except MemoryError:
@@ -147,15 +170,16 @@ def _call_functions(module: ModuleType, request: TrialRequest) -> None:
     Raises what they raise but for errors; SystemExit as `_EndsError`.
     """
     calls: list[Callable[[Workload], object]] = []
-    path = Path(request.path)
+    path = request.path
     try:
         if path.name == "op.py":
             op = with_stored_suites(module.op, path.parent)
             calls += filter(None, [op.flops, op.least_bytes, op.copied_bytes, *op.derived.values()])
         else:
-            op = _op(path.parent.parent, request.op)
+            folder = path.parent.parent
+            op = with_stored_suites(run_declaration(folder / "op.py", request.op).op, folder)
             kernel = module.kernel
-            calls += [kernel.check, *(_at_defaults(each, kernel) for each in _launch_functions(kernel))]
+            calls += [kernel.check, *_launch_functions(kernel)]
         workloads = dict.fromkeys([op.default, *op.suite_workloads])
     except Exception:  # told by who loads it
         return
@@ -172,22 +196,14 @@ class _EndsError(BaseException):
     """A function of a declaration raised SystemExit."""
 
 
-@cache
-def _op(folder: Path, content: bytes) -> Op:
-    op = run_declaration(folder / "op.py", content).op
-    return with_stored_suites(op, folder)
-
-
-def _launch_functions(kernel: Kernel) -> list[PerCase | Grid]:
+def _launch_functions(kernel: Kernel) -> list[Callable[[Workload], object]]:
+    """The functions of its launches, with all params at their defaults."""
     launches = kernel.launches if isinstance(kernel, CudaKernel | TritonKernel) else ()
     names = ("grid", "block", "shared_bytes", "warps", "stages")
-    return [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
-
-
-def _at_defaults(function: PerCase | Grid, kernel: Kernel) -> Callable[[Workload], object]:
+    functions = [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]
     params = kernel.resolve({})
-    return lambda workload: function(workload, params)
+    return [lambda workload, function=function: function(workload, params) for function in functions]  # type: ignore[misc]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]), float(sys.argv[2]))

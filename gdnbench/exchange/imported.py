@@ -11,6 +11,7 @@ import importlib
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,11 +21,11 @@ from torch.overrides import TorchFunctionMode
 
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.errors import BuildError, DeclarationError
-from gdnbench.exchange.definition import axis_names
 from gdnbench.exchange.match import (
     BLOBS_FOLDER,
     REFERENCE_FILE,
     SOURCES_FOLDER,
+    axis_names,
     stored_definition,
     stored_solution,
     stored_workloads,
@@ -180,7 +181,7 @@ def solution_binder(
     def bind(tensors: Any, workload: Any, params: Any) -> Callable[[], tuple[torch.Tensor, ...]]:
         del workload, params
         spec = stored_solution(folder).spec
-        function = load_entry(folder, spec)
+        function = load_entry(folder)
         arguments = [getattr(tensors, name) for name in inputs]
         if not spec.passes_destinations:
             return lambda: as_outputs(function(*arguments), outputs)
@@ -195,27 +196,28 @@ def solution_binder(
     return bind
 
 
-_LOADED: dict[Path, Call] = {}
-
-
-def load_entry(folder: Path, spec: BuildSpec) -> Call:
+@cache
+def load_entry(folder: Path) -> Call:
     """Imports or builds the function that calls a Solution, once per process; raises BuildError."""
-    if folder not in _LOADED:
-        _LOADED[folder] = _load_python(folder, spec) if spec.language in {"python", "triton"} else _build(folder, spec)
-    return _LOADED[folder]
+    spec = stored_solution(folder).spec
+    module = _load_python(folder, spec) if spec.language in {"python", "triton"} else _build(folder, spec)
+    function = getattr(module, spec.entry_name, None)
+    if not callable(function):
+        raise BuildError(f"{spec.entry_file} defines no function {spec.entry_name}", "see entry_point in solution.json")
+    found: Call = function
+    return found
 
 
-def _load_python(folder: Path, spec: BuildSpec) -> Call:
+def _load_python(folder: Path, spec: BuildSpec) -> ModuleType:
     """Imports the sources as a package, as flashinfer-bench does, so that they find each other."""
     package = f"gdnbench_solution_{_digest(folder)}"
     parent = ModuleType(package)
     parent.__path__ = [str(folder / SOURCES_FOLDER)]
     sys.modules[package] = parent
-    module = importlib.import_module(".".join([package, *Path(spec.entry_file).with_suffix("").parts]))
-    return _entry_of(module, spec)
+    return importlib.import_module(".".join([package, *Path(spec.entry_file).with_suffix("").parts]))
 
 
-def _build(folder: Path, spec: BuildSpec) -> Call:
+def _build(folder: Path, spec: BuildSpec) -> Any:
     """Builds an extension with the machine's compiler, into the cache; raises BuildError."""
     sources = sorted(path for path in (folder / SOURCES_FOLDER).rglob("*") if path.is_file())
     cpp = [str(path) for path in sources if path.suffix in _CPP]
@@ -231,25 +233,15 @@ def _build(folder: Path, spec: BuildSpec) -> Call:
         if spec.binding == "torch":
             from torch.utils.cpp_extension import load
 
-            module = load(name, [*cpp, *cuda], extra_include_paths=include, build_directory=str(target))
-        else:
-            import tvm_ffi.cpp
+            return load(name, [*cpp, *cuda], extra_include_paths=include, build_directory=str(target))
+        import tvm_ffi.cpp
 
-            library = tvm_ffi.cpp.build(
-                name, cpp_files=cpp, cuda_files=cuda, extra_include_paths=include, build_directory=str(target)
-            )
-            module = tvm_ffi.load_module(library)
+        library = tvm_ffi.cpp.build(
+            name, cpp_files=cpp, cuda_files=cuda, extra_include_paths=include, build_directory=str(target)
+        )
+        return tvm_ffi.load_module(library)
     except (RuntimeError, OSError) as error:
         raise BuildError(f"the extension does not build: {error}") from error
-    return _entry_of(module, spec)
-
-
-def _entry_of(module: Any, spec: BuildSpec) -> Call:
-    function = getattr(module, spec.entry_name, None)
-    if not callable(function):
-        raise BuildError(f"{spec.entry_file} defines no function {spec.entry_name}", "see entry_point in solution.json")
-    found: Call = function
-    return found
 
 
 def _digest(folder: Path) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import UsageError
@@ -18,7 +21,7 @@ from gdnbench.exchange.schema import (
     Solution,
     Trace,
     TracedWorkload,
-    document_of,
+    encoded,
     parse_definition,
     parse_solution,
     parse_traces,
@@ -28,15 +31,15 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import DtypeOf, Params, TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.regular_file import read_regular
 
 
 @dataclass(frozen=True)
 class Match:
     """A Definition of an op.
 
-    Attributes:
-        fixed: sizes of the op's axes and derived sizes that the Definition makes constant.
-        names: the op's axis or derived size for each variable axis of the Definition.
+    `fixed` are sizes of the op's axes and derived sizes that the Definition makes constant, `names` has the op's axis
+    or derived size for each of its variable axes.
     """
 
     op: Op
@@ -130,21 +133,40 @@ def _match_tensor(matched: Match, spec: TensorSpec, defined: DefinedTensor) -> N
         raise UsageError(f"{matched.definition.name}: {spec.name}{reason}", "name another op")
 
 
+_SEPARATED = re.compile(r"[^A-Za-z0-9]+")
+
+
+def axis_names(definition: Definition) -> dict[str, str]:
+    """Returns a unique name for each axis, `batchSize` for `batch_size`; raises UsageError if it would be too long."""
+    taken, names = set(definition.tensors), dict[str, str]()
+    for name in definition.axes:
+        first, *rest = [part for part in _SEPARATED.split(name) if part] or [""]
+        ours = first + "".join(part[0].upper() + part[1:] for part in rest)
+        if not ours[:1].isalpha():
+            ours = f"axis{ours}"
+        while ours in taken:
+            ours += "Axis"
+        if len(ours) > 60:
+            raise UsageError(f"{definition.name[:80]}: the axis {name[:40]!r} has too long a name", "rename it")
+        taken.add(ours)
+        names[name] = ours
+    return names
+
+
 DEFINITION_FILE = "definition.json"
 REFERENCE_FILE = "reference.py"
 SOLUTION_FILE = "solution.json"
 SOURCES_FOLDER = "source"
 WORKLOADS_FILE = "workloads.jsonl"
 BLOBS_FOLDER = "blobs"
-MOST_BLOB_BYTES = 1 << 32
-"""Limit of one file of a data set's inputs."""
+_MOST_BLOB_BYTES = 1 << 32
 
 
 def definition_files(definition: Definition) -> dict[Path, bytes]:
     """Returns a Definition as files of an op's folder."""
-    document = document_of(definition)
+    document = msgspec.to_builtins(definition)
     reference = document.pop("reference")
-    return {Path(DEFINITION_FILE): _encoded(document), Path(REFERENCE_FILE): reference.encode()}
+    return {Path(DEFINITION_FILE): encoded(document), Path(REFERENCE_FILE): reference.encode()}
 
 
 def stored_definition(folder: Path) -> Definition:
@@ -157,10 +179,10 @@ def stored_definition(folder: Path) -> Definition:
 
 def solution_files(solution: Solution) -> dict[Path, bytes]:
     """Returns a Solution as files of a kernel's folder."""
-    document = document_of(solution)
+    document = msgspec.to_builtins(solution)
     document["sources"] = [source.path for source in solution.sources]
     files = {Path(SOURCES_FOLDER, source.path): source.content.encode() for source in solution.sources}
-    return {Path(SOLUTION_FILE): _encoded(document), **files}
+    return {Path(SOLUTION_FILE): encoded(document), **files}
 
 
 def stored_solution(folder: Path) -> Solution:
@@ -179,6 +201,14 @@ def stored_workloads(folder: Path) -> list[Trace]:
     return parse_traces(read_text(path), str(path)) if path.is_file() else []
 
 
+def read_blob(path: Path) -> bytes:
+    """Reads a file of a data set's inputs; raises UsageError if it cannot be read."""
+    try:
+        return read_regular(path, _MOST_BLOB_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "get the data set's blobs, too") from error
+
+
 def literal(text: str) -> str:
     """Returns a text as a Python string literal."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
@@ -188,10 +218,6 @@ def one_line(text: str) -> str:
     """Returns the first line of a text, at most 100 printable characters."""
     first = (text.strip().splitlines() or [""])[0]
     return "".join(each for each in first if each.isprintable())[:100]
-
-
-def _encoded(document: object) -> bytes:
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -226,20 +252,14 @@ class ExportedKernel:
         op, varying = self.match.op, list(self.unknown)
         return sizes_of(function, self.variant.params, self.known, varying, self.workloads, op.named_sizes)
 
-    def need_sizes(self, names: Sequence[str]) -> None:
-        """Raises UsageError for the first size that no input has."""
-        for name in names:
-            if name not in self.known and name not in self.unknown:
-                text = f"{self.variant.label} needs {name}, which no input's sizes tell"
-                raise UsageError(text, "export another kernel")
-
     def size_text(self, dim: str | int) -> str:
         """Returns a size as text: a number, or the name of a run-time size."""
         if isinstance(dim, int):
             return str(dim)
         if dim in self.known:
             return str(self.known[dim])
-        self.need_sizes([dim])
+        if dim not in self.unknown:
+            raise UsageError(f"{self.variant.label} needs {dim}, which no input's sizes tell", "export another kernel")
         return dim
 
     def scratch_dims(self, spec: TensorSpec) -> list[str]:

@@ -177,34 +177,18 @@ def sizes_of(
 ) -> tuple[LaunchSize, ...]:
     """Returns the results of a declared function, a grid or a block, as numbers or expressions.
 
-    Raises UsageError if the function depends on what no argument of a Solution gives.
-
-    Args:
-        known: the constant axes.
-        unknown: the axes and derived sizes that vary.
-        workloads: those to export, for a function without an expression.
-        named_sizes: the axes and derived sizes of a workload, by name.
+    `known` are the constant axes, `unknown` the axes and derived sizes that vary; `workloads` are those to export, for
+    a function without an expression, and `named_sizes` gives the axes and derived sizes of one, by name. Raises
+    UsageError if the function depends on what no argument of a Solution gives.
     """
     try:
         sizes = _as_tuple(function(_SymbolicWorkload(known, unknown), params))
         for size in sizes:
             _texts(size)
     except ValueNeededError:
-        return _tabled(function, params, unknown, workloads, named_sizes)
-    return sizes
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _tabled(
-    function: Callable[[Any, Params], Any],
-    params: Params,
-    unknown: Sequence[str],
-    workloads: Sequence[Workload],
-    named_sizes: Callable[[Workload], Mapping[str, int]],
-) -> tuple[LaunchSize, ...]:
+        pass
+    else:
+        return sizes
     rows: dict[tuple[int, ...], tuple[int, ...]] = {}
     for workload in workloads:
         sizes, named = _as_tuple(function(workload, params)), named_sizes(workload)
@@ -213,6 +197,10 @@ def _tabled(
             raise UsageError(f"the kernel's launch depends on the lists of {workload}", hint)
     columns = [{key: sizes[place] for key, sizes in rows.items()} for place in range(len(next(iter(rows.values()))))]
     return tuple(_column(column, unknown) for column in columns)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
 def _column(column: Mapping[tuple[int, ...], int], unknown: Sequence[str]) -> LaunchSize:

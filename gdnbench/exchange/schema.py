@@ -1,4 +1,4 @@
-"""The files of flashinfer-bench: a Definition, a Solution, and lines of workloads and traces; runs no code in them.
+"""The files of flashinfer-bench: a Definition, a Solution, and lines of workloads; runs no code in them.
 
 Fields are those of flashinfer-bench 0.1.2. As in its own files, unset fields are left out; unknown ones are ignored.
 """
@@ -9,7 +9,8 @@ import ast
 import json
 import keyword
 import re
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -38,8 +39,11 @@ DTYPE_NAMES: dict[Dtype, str] = {
 """The format's names of element types; it has none for the others."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DefinedAxis:
+class _Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a file."""
+
+
+class DefinedAxis(_Document, frozen=True):
     """An axis of a Definition: `const` with a value, or `var`."""
 
     type: Literal["const", "var"]
@@ -47,8 +51,7 @@ class DefinedAxis:
     description: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class DefinedTensor:
+class DefinedTensor(_Document, frozen=True):
     """A tensor of a Definition with its sizes by names of axes; a scalar if the shape is None."""
 
     shape: list[NonEmpty] | None
@@ -56,8 +59,7 @@ class DefinedTensor:
     description: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Definition:
+class Definition(_Document, frozen=True):
     """A computation: axes, tensors in the order of the arguments, and a torch reference with a function `run`."""
 
     name: NonEmpty
@@ -81,24 +83,19 @@ class Definition:
         return [name for name, axis in self.axes.items() if axis.value is None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SourceFile:
+class SourceFile(_Document, frozen=True):
     """A file of a Solution, by its path in the Solution's folder."""
 
     path: NonEmpty
     content: NonEmpty
 
 
-@dataclass(frozen=True, kw_only=True)
-class BuildSpec:
+class BuildSpec(_Document, frozen=True):
     """How a Solution is built and called.
 
-    Attributes:
-        target_hardware: `cuda`, `cpu`, or a GPU's name.
-        entry_point: `solution.py::run`.
-        dependencies: packages or libraries that it needs.
-        destination_passing_style: whether outputs are its last arguments, the default; else it returns them.
-        binding: from C++ to Python, `tvm-ffi` by default.
+    `target_hardware` is `cuda`, `cpu`, or a GPU's name; `entry_point` is as `solution.py::run`. In
+    `destination_passing_style`, the default, outputs are its last arguments, else it returns them. `binding` is from
+    C++ to Python, `tvm-ffi` by default.
     """
 
     language: Language
@@ -124,8 +121,7 @@ class BuildSpec:
         return self.destination_passing_style is not False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Solution:
+class Solution(_Document, frozen=True):
     """An implementation of a Definition: sources, and how they are built and called."""
 
     name: NonEmpty
@@ -136,8 +132,7 @@ class Solution:
     description: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedInput:
+class TracedInput(_Document, frozen=True):
     """An input of a workload: random, a scalar's value, or from a file of safetensors."""
 
     type: Literal["random", "scalar", "safetensors"]
@@ -146,8 +141,7 @@ class TracedInput:
     tensor_key: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedWorkload:
+class TracedWorkload(_Document, frozen=True):
     """The values of a Definition's variable axes, and its inputs."""
 
     axes: dict[str, Size]
@@ -155,92 +149,28 @@ class TracedWorkload:
     uuid: NonEmpty
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedPerformance:
-    """Latencies in milliseconds; 0 if not measured."""
-
-    latency_ms: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    reference_latency_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    speedup_factor: Annotated[float, msgspec.Meta(ge=0)] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TracedEnvironment:
-    """The machine that evaluated a Solution."""
-
-    hardware: NonEmpty
-    libs: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TracedCorrectness:
-    """Errors against the reference, which may be the text `NaN`, and whatever else the author recorded."""
-
-    max_relative_error: float | str | None = None
-    max_absolute_error: float | str | None = None
-    extra: dict[str, Any] | None = None
-
-
-TraceStatus = Literal[
-    "PASSED",
-    "INCORRECT_SHAPE",
-    "INCORRECT_NUMERICAL",
-    "INCORRECT_DTYPE",
-    "RUNTIME_ERROR",
-    "COMPILE_ERROR",
-    "TIMEOUT",
-]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """The result of a Solution at a workload.
-
-    Attributes:
-        status: `PASSED` has correctness and performance, `INCORRECT_NUMERICAL` correctness only, the others neither.
-        timestamp: ISO 8601.
-        log: the output, or the reason of a failure.
-    """
-
-    status: TraceStatus
-    environment: TracedEnvironment
-    timestamp: NonEmpty
-    log: str | None = None
-    correctness: TracedCorrectness | None = None
-    performance: TracedPerformance | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trace:
-    """A workload of a Definition, and a Solution's evaluation there; without these two it is a workload alone."""
+class Trace(_Document, frozen=True):
+    """A line of workloads; one with an evaluation, a Solution's result there, is of no use here."""
 
     definition: NonEmpty
     workload: TracedWorkload
-    solution: str | None = None
-    evaluation: Evaluation | None = None
+    evaluation: dict[str, Any] | None = None
 
 
-def document_of(value: Any) -> Any:
-    """Returns a Definition, Solution or Trace as JSON; None fields are left out, except a scalar's shape."""
-    if is_dataclass(value) and not isinstance(value, type):
-        items = ((each.name, getattr(value, each.name)) for each in fields(value))
-        keeps_shape = isinstance(value, DefinedTensor)
-        return {n: document_of(item) for n, item in items if item is not None or (n == "shape" and keeps_shape)}
-    if isinstance(value, dict):
-        return {key: document_of(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [document_of(item) for item in value]
-    return value
+def as_file(value: Definition | Solution) -> bytes:
+    """Returns a Definition or Solution as the content of its file."""
+    return encoded(msgspec.to_builtins(value))
 
 
-def as_file(value: Any) -> str:
-    """Returns a Definition or Solution as the text of its file."""
-    return json.dumps(document_of(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def encoded(document: Any) -> bytes:
+    """Returns a document as the content of a file in JSON."""
+    return (json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def as_lines(traces: list[Trace]) -> str:
-    """Returns traces as the text of their file, a line each."""
-    return "".join(json.dumps(document_of(each), ensure_ascii=False, allow_nan=False) + "\n" for each in traces)
+def as_lines(traces: Sequence[Trace]) -> bytes:
+    """Returns traces as the content of their file, a line each."""
+    lines = (json.dumps(msgspec.to_builtins(each), ensure_ascii=False, allow_nan=False) for each in traces)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 T = TypeVar("T")
@@ -294,7 +224,7 @@ def check_path(path: str, where: str) -> PurePosixPath:
 
 
 def parse_traces(text: str, where: str) -> list[Trace]:
-    """Parses the lines of a file of workloads or traces, without blank ones; raises UsageError, naming the line."""
+    """Parses the lines of a file of workloads, without blank ones; raises UsageError, naming the line."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     return [_decode(line, Trace, f"{where} line {number}") for number, line in lines]
 
@@ -315,43 +245,22 @@ def _decode(text: str, schema: type[T], where: str) -> T:
         raise UsageError(f"{where}: no {schema.__name__}: {error}", _MEND) from error
 
 
-_FOLDERS = ("definitions", "solutions", "workloads", "traces")
+_FOLDERS = ("definitions", "solutions", "workloads")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
 
 @dataclass
 class DataSetFiles:
-    """The contents of files, Definitions by name.
-
-    `workloads` are lines without an evaluation, each with the folder that its paths are relative to; `traces` lines
-    with one.
-    """
+    """The contents of files, Definitions by name; `workloads` have the folder that their paths are relative to."""
 
     definitions: dict[str, Definition] = field(default_factory=dict)
     solutions: list[Solution] = field(default_factory=list)
     workloads: list[tuple[Trace, Path]] = field(default_factory=list)
-    traces: list[Trace] = field(default_factory=list)
 
 
 def safe_name(name: str) -> str:
     """Returns a name from a file as the name of a file or folder; unusual characters become dashes."""
     return _UNSAFE.sub("-", name).lstrip(".-_+")[:80].rstrip(".-")
-
-
-def definition_path(definition: Definition) -> Path:
-    """Returns a Definition's path in a data set."""
-    return Path("definitions", safe_name(definition.op_type), f"{safe_name(definition.name)}.json")
-
-
-def solution_path(definition: Definition, solution: Solution) -> Path:
-    """Returns a Solution's path in a data set."""
-    folder = Path("solutions", safe_name(definition.op_type), safe_name(definition.name))
-    return folder / f"{safe_name(solution.name)}.json"
-
-
-def lines_path(kind: str, definition: Definition) -> Path:
-    """Returns the path of a Definition's workloads or traces in a data set."""
-    return Path(kind, safe_name(definition.op_type), f"{safe_name(definition.name)}.jsonl")
 
 
 def read_files(paths: list[Path]) -> DataSetFiles:
@@ -374,16 +283,12 @@ def read_files(paths: list[Path]) -> DataSetFiles:
 def _read(files: DataSetFiles, path: Path, root: Path) -> None:
     text, where = read_text(path), str(path)
     if path.suffix == ".jsonl":
-        for trace in parse_traces(text, where):
-            if trace.evaluation is None:
-                files.workloads.append((trace, root))
-            else:
-                files.traces.append(trace)
+        files.workloads += [(trace, root) for trace in parse_traces(text, where) if trace.evaluation is None]
         return
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}", "workloads and traces are lines, in a file .jsonl") from error
+        raise UsageError(f"{path} is not JSON: {error}", "workloads are lines, in a file .jsonl") from error
     if isinstance(document, dict) and "spec" in document:
         files.solutions.append(parse_solution(text, where))
         return

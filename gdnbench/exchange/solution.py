@@ -1,44 +1,34 @@
-"""A kernel with its params fixed as a Solution, and a run as traces with intervals."""
+"""A kernel with its params fixed as a Solution: its own files, and a binding that calls it.
+
+In Triton and Python the binding is `solution.py`; in CUDA C++ `solution.cu`, which nvcc builds, with params as macros.
+"""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gdnbench import trace
+from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
-from gdnbench.exchange.cuda_source import cuda_sources
-from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, Match, stored_solution
-from gdnbench.exchange.reference import as_python
+from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
+from gdnbench.exchange.reference import as_cpp, as_python
 from gdnbench.exchange.schema import (
     BuildSpec,
-    Evaluation,
     ExtensionBinding,
     Language,
     Solution,
     SourceFile,
-    Trace,
-    TracedCorrectness,
-    TracedEnvironment,
-    TracedPerformance,
-    TracedWorkload,
-    TraceStatus,
     read_text,
 )
+from gdnbench.model.case import argument_names
 from gdnbench.model.declaration import FACTS, TensorSpec
-from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
-from gdnbench.model.measurement import Measurement
-from gdnbench.model.status import Role, Status
-from gdnbench.model.workload import Workload
-from gdnbench.store.info import RunInfo
-from gdnbench.store.measurements import measurement_row
+from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 
 
-def solution_of(subject: ExportedKernel, *, author: str, binding: ExtensionBinding) -> Solution:
+def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
     """Returns a variant's Solution, unchanged if imported; `binding` is for kernels in CUDA C++.
 
     Raises UsageError if the kernel needs code outside its sources, or was imported for another Definition.
@@ -86,83 +76,6 @@ def _sources(subject: ExportedKernel, binding: ExtensionBinding) -> tuple[Langua
             raise UsageError(f"{other.name} has no code of its own", "export the kernels that it picks")
 
 
-OWN_KEY = "gdnbench"
-"""The key in `correctness.extra` of the case's rows of `measurements.csv`."""
-
-_STATUSES: Mapping[Status, TraceStatus] = {
-    Status.OK: "PASSED",
-    Status.WRONG_NUMBERS: "INCORRECT_NUMERICAL",
-    Status.UNWRITTEN: "INCORRECT_NUMERICAL",
-    Status.CHANGED_INPUT: "INCORRECT_NUMERICAL",
-    Status.WRONG_WHEN_TIMED: "INCORRECT_NUMERICAL",
-    Status.BROKEN: "COMPILE_ERROR",
-    Status.BUILD_FAILED: "COMPILE_ERROR",
-    Status.TIMED_OUT: "TIMEOUT",
-}
-_NOT_EVALUATED = {Status.MISSING, Status.UNSUPPORTED, Status.NOT_RUN}
-_ROLES = {Role.KERNEL, Role.BASELINE}  # floors compute nothing, and the control is the baseline again
-
-
-def run_traces(
-    match: Match,
-    info: RunInfo,
-    measured: Sequence[Measurement],
-    lines: Mapping[Workload, TracedWorkload],
-    labels: Collection[str],
-) -> list[Trace]:
-    """Returns a trace for each evaluated case of a run, of the variants in `labels`, or of all if that is empty.
-
-    `measured` are the run's rows of all clocks, `lines` those of the workloads to keep; a run from before an axis was
-    added has its default. The latency is gdnbench's time by the run's own timer. `reference_latency_ms` and
-    `speedup_factor` stay unset, as no run times the float64 reference; so do the errors, as no run keeps them in the
-    format's units. The interval, the speedup over the baseline and the run's other columns are in `correctness.extra`,
-    and in `log` if a failure may have no correctness.
-    """
-    complete = match.op.workloads.completed
-    cases: dict[tuple[str, Workload], list[Measurement]] = {}
-    for row in measured:
-        label, workload = row.case.label, complete(row.case.workload)
-        is_wanted = workload in lines and (not labels or label in labels)
-        if is_wanted and row.role in _ROLES and row.status not in _NOT_EVALUATED:
-            cases.setdefault((label, workload), []).append(row)
-    return [_trace(match, info, rows, lines[workload]) for (_, workload), rows in cases.items()]
-
-
-def _trace(match: Match, info: RunInfo, rows: Sequence[Measurement], workload: TracedWorkload) -> Trace:
-    own = next((row for row in rows if row.clock is None), rows[0])
-    status = _STATUSES.get(own.status, "RUNTIME_ERROR")
-    gpu = info.machine.get("gpu") or {}
-    libs = {name: version for name, version in info.machine.get("versions", {}).items() if version}
-    columns = (measurement_row(info, row) for row in rows)
-    extra = {
-        OWN_KEY: {
-            "run_id": info.run_id,
-            "confidence": info.settings.get("confidence"),
-            "margin": info.settings.get("margin"),
-            "source_hash": info.sources.get(rows[0].case.variant.kernel),
-            "rows": [{name: value for name, value in row.items() if _is_known(value)} for row in columns],
-        }
-    }
-    return Trace(
-        definition=match.definition.name,
-        workload=workload,
-        solution=solution_name(own.case.label),
-        evaluation=Evaluation(
-            status=status,
-            environment=TracedEnvironment(hardware=str(gpu.get("name") or info.gpu), libs=libs or None),
-            timestamp=str(info.timestamp),
-            log=f"{own.status.value}: {own.reason}" if own.status is not Status.OK else None,
-            correctness=TracedCorrectness(extra=extra) if status in {"PASSED", "INCORRECT_NUMERICAL"} else None,
-            performance=TracedPerformance(latency_ms=own.timing.time_us / 1000) if own.timing else None,
-        ),
-    )
-
-
-def _is_known(value: Any) -> bool:
-    return value not in {None, ""} and not (isinstance(value, float) and not math.isfinite(value))
-
-
-BINDING_FILE = "solution.py"
 _KERNEL_FILE = "kernel.py"
 _TRACE_FILE = "trace.py"
 _STAND_ALONE = "a Solution stands alone: it has only what Triton, torch and its own files give"
@@ -188,7 +101,7 @@ def triton_sources(subject: ExportedKernel) -> list[SourceFile]:
 def run({arguments}):
 {_indented(lines)}
 '''
-    return [SourceFile(path=BINDING_FILE, content=text), *files]
+    return [SourceFile(path="solution.py", content=text), *files]
 
 
 def _triton_launches(subject: ExportedKernel, kernel: TritonKernel, source: str) -> Iterator[str]:
@@ -253,7 +166,7 @@ PARAMS = Named({dict(subject.variant.params)!r})
 def run({", ".join(subject.match.definition.inputs)}):
 {_indented(lines)}
 '''
-    return [SourceFile(path=BINDING_FILE, content=text), *_kernel_files(subject.entry.source)]
+    return [SourceFile(path="solution.py", content=text), *_kernel_files(subject.entry.source)]
 
 
 def _sizes(subject: ExportedKernel) -> Iterator[str]:
@@ -306,3 +219,156 @@ def _run_time_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]
             yield node
         else:
             waiting += ast.iter_child_nodes(node)
+
+
+_FRAMEWORKS: dict[ExtensionBinding, dict[str, str]] = {
+    "tvm-ffi": {
+        "headers": "#include <tvm/ffi/container/tensor.h>\n#include <tvm/ffi/extra/c_env_api.h>\n"
+        "#include <tvm/ffi/function.h>",
+        "tensor": "tvm::ffi::TensorView",
+        "device": "const int device = {first}.device().device_id;",
+        "stream": "static_cast<cudaStream_t>(TVMFFIEnvGetStream(kDLCUDA, device))",
+        "export": "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, gdnbench_solution::run)",
+    },
+    "torch": {
+        "headers": "#include <c10/cuda/CUDAStream.h>\n#include <torch/extension.h>",
+        "tensor": "const torch::Tensor&",
+        "device": "const int device = {first}.get_device();",
+        "stream": "c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream()",
+        "export": 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("run", &gdnbench_solution::run); }',
+    },
+}
+
+DIVISION = """\
+// Divide as Python does: towards minus infinity.
+inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+inline int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+"""
+"""C++ functions that expressions of sizes call."""
+
+_LAUNCH = """\
+inline void check(cudaError_t status) {
+  if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
+}
+
+inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shared, void** arguments, cudaStream_t on) {
+  if (shared > 48 << 10)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+  check(cudaLaunchKernel(kernel, grid, dim3(threads), arguments, static_cast<size_t>(shared), on));
+}
+"""
+
+
+def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[SourceFile]:
+    """Returns the binding, the kernel, and the headers of the kernel's or gdnbench's folders that they include.
+
+    Raises UsageError if an include leads elsewhere, or the launch depends on what no argument gives.
+    """
+    entry = subject.entry
+    headers = _headers(entry)
+    kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)
+    return [
+        SourceFile(path="solution.cu", content=_binding(subject, binding, kernel)),
+        SourceFile(path=kernel, content=read_text(entry.source)),  # a header, so that it is not compiled by itself
+        *(SourceFile(path=name, content=text) for name, text in sorted(headers.items())),
+    ]
+
+
+def _headers(entry: CatalogEntry) -> dict[str, str]:
+    """Returns the text of each header on the kernel's include path by the name that includes it."""
+    paths: dict[str, Path] = {}
+    for name, path in included_headers(entry.source, entry.include_path):
+        home = next((each for each in entry.include_path if path.resolve().is_relative_to(each.resolve())), path)
+        is_home = (home / name).resolve() == path.resolve() and ".." not in Path(name).parts
+        if not is_home or paths.setdefault(name, path) != path:
+            text = f"{entry.source} includes {name}, which a Solution cannot hold"
+            raise UsageError(text, "put it beside the kernel")
+    return {name: read_text(path) for name, path in paths.items()}
+
+
+def _binding(subject: ExportedKernel, binding: ExtensionBinding, kernel: str) -> str:
+    framework = _FRAMEWORKS[binding]
+    declared = subject.entry.kernel
+    assert isinstance(declared, CudaKernel)
+    op, params = subject.match.op, subject.variant.params
+    tensor, scalars = framework["tensor"], set(op.scalars)
+    arguments = ", ".join(
+        f"double {name}" if name in scalars else f"{tensor} {name}" for name in subject.match.definition.tensors
+    )
+    axes = {name: size for name, size in subject.known.items() if name in subject.workloads[0].compile_time}
+    macros = [f"#define {op.macro_prefix}{name} {size}" for name, size in axes.items()]
+    macros += [f"#define {name} {value}" for name, value in params.items()]
+    body = "\n".join(f"  {line}" for line in _body(subject, declared, framework))
+    return f"""\
+// {subject.title}: params and constant axes as macros, and the host's side.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
+
+{framework["headers"]}
+
+{chr(10).join(macros)}
+
+#include "{kernel}"
+
+namespace gdnbench_solution {{
+
+{DIVISION}
+{_LAUNCH}
+void run({arguments}) {{
+{body}
+}}
+
+}}  // namespace gdnbench_solution
+
+{framework["export"]}
+"""
+
+
+def _body(subject: ExportedKernel, kernel: CudaKernel, framework: dict[str, str]) -> Iterator[str]:
+    op = subject.match.op
+    yield framework["device"].format(first=op.inputs[0].name)
+    yield "check(cudaSetDevice(device));"
+    yield f"const cudaStream_t on = {framework['stream']};"
+    for name, (tensor, place) in subject.unknown.items():
+        yield f"const int64_t {name} = {tensor}.size({place});"
+    for spec in (*op.inputs, *op.outputs):
+        yield f"void* {spec.name}_data = {spec.name}.data_ptr();"
+    for name in op.scalars:
+        yield f"float {name}_value = static_cast<float>({name});"
+    for target, source in kernel.in_place.items():
+        size = _bytes(subject, next(spec for spec in op.outputs if spec.name == target))
+        yield f"check(cudaMemcpyAsync({target}_data, {source}_data, {size}, cudaMemcpyDeviceToDevice, on));"
+    for spec in kernel.scratch:
+        yield f"void* {spec.name}_data = nullptr;"
+        yield f"check(cudaMallocAsync(&{spec.name}_data, {_bytes(subject, spec)}, on));"
+    for launch in kernel.launches:
+        yield from _launch(subject, kernel, launch)
+    for spec in kernel.scratch:
+        yield f"check(cudaFreeAsync({spec.name}_data, on));"
+
+
+def _bytes(subject: ExportedKernel, spec: TensorSpec) -> str:
+    dims = (f"INT64_C({dim})" if dim.isdigit() else dim for dim in subject.scratch_dims(spec))
+    return " * ".join([str(FACTS[spec.settled].nbytes), *dims])
+
+
+def _launch(subject: ExportedKernel, kernel: CudaKernel, launch: CudaLaunch) -> Iterator[str]:
+    op = subject.match.op
+    grid, block, shared = (subject.sizes_of(each) for each in (launch.grid, launch.block, launch.shared_bytes))
+    tensors = {spec.name for spec in (*op.tensors, *kernel.scratch)}
+    names = argument_names(op, kernel, launch)
+    yield "{"
+    for name in names:
+        if name not in tensors and name not in op.scalars:
+            kind = "long long" if name in op.derived else "int"
+            yield f"  {kind} {name}_value = static_cast<{kind}>({subject.size_text(name)});"
+    values = ", ".join(f"&{name}_{'data' if name in tensors else 'value'}" for name in names)
+    yield f"  void* arguments[] = {{{values}}};"
+    blocks = ", ".join(f"static_cast<unsigned>({as_cpp(size)})" for size in grid)
+    yield f"  const dim3 grid({blocks});"
+    yield f"  const unsigned threads = static_cast<unsigned>({as_cpp(block[0])});"
+    kernel_address = f"reinterpret_cast<const void*>(&::{launch.entry})"
+    yield f"  launch({kernel_address}, grid, threads, {as_cpp(shared[0])}, arguments, on);"
+    yield "}"

@@ -6,9 +6,8 @@ import hashlib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import gdnbench
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.process.events import NoteMade, Observer, StepChanged
-from gdnbench.remote.host import Host, LocalHost, ModalHost, Packages, SshHost, last_line, run_on_host, shell
+from gdnbench.remote.host import Host, LocalHost, ModalHost, Requirements, SshHost, last_line, shell
 from gdnbench.remote.targets import ModalTarget, NamedTarget
 from gdnbench.remote.transfer import files_under, hash_of, pack
 
@@ -39,30 +38,17 @@ mv -T "$new" "$2" 2>/dev/null || test -e "$2/{WHOLE}"
 """Puts a tree from stdin into folder $1 under the name $2, in one step; of two that do so at once one does."""
 
 
-@dataclass(frozen=True)
-class SourceTree:
-    """Files of sources by their path in the tree, and the hash of their content."""
+def _trees() -> list[dict[str, Path]]:
+    """Returns the files of gdnbench, without the kernels that a wheel brings, and of each folder of kernels, in order.
 
-    files: Mapping[str, Path]
-
-    @cached_property
-    def hash(self) -> str:
-        """The hash of the content, the folder's name on the target."""
-        return hash_of(self.files)
-
-
-def package_tree() -> SourceTree:
-    """Returns this gdnbench, without the kernels that a wheel brings."""
-    files = files_under(Path(gdnbench.__file__).resolve().parent)
-    return SourceTree({f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")})
-
-
-def kernel_trees() -> list[SourceTree]:
-    """Returns the bundled kernels and the user's, in order; raises UsageError for a missing or too large folder."""
+    Raises UsageError for a missing or too large folder.
+    """
     for root in default_roots():
         if not root.is_dir():
             raise UsageError(f"{root} is no folder of kernels", "correct GDNBENCH_KERNELS")
-    return [SourceTree(files_under(root)) for root in default_roots()]
+    files = files_under(Path(gdnbench.__file__).resolve().parent)
+    own = {f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")}
+    return [own, *map(files_under, default_roots())]
 
 
 def put_files(host: Host, folder: str, name: str, files: Mapping[str, Path]) -> None:
@@ -70,11 +56,10 @@ def put_files(host: Host, folder: str, name: str, files: Mapping[str, Path]) -> 
     with tempfile.TemporaryFile() as stream:
         pack(files, stream)
         stream.seek(0)
-        done = run_on_host(host, shell(_PUT, folder, name, str(len(files))), stream)
+        done = host.run(shell(_PUT, folder, name, str(len(files))), stream)
     if done.returncode:
-        raise MachineError(
-            f"{name} could not be sent to {host.name}: {last_line(done.errors)}", f"look at {folder} there"
-        )
+        message = f"{name} could not be sent to {host.name}: {last_line(done.errors)}"
+        raise MachineError(message, f"look at {folder} there")
 
 
 EXTRAS = ("cupti", "fla", "plot")
@@ -141,67 +126,41 @@ def open_host(named: NamedTarget) -> Host:
     """
     target = named.target
     if isinstance(target, ModalTarget):
-        wanted = Requirements("", "") if target.python else requirements()
-        return ModalHost(target, Packages(wanted.packages.splitlines(), wanted.constraints))
+        return ModalHost(target, Requirements() if target.python else requirements())
     return SshHost(named.ssh_host) if named.ssh_host else LocalHost()
 
 
 def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
     """Connects, and sends and makes what does not exist there yet.
 
-    Raises MachineError if the target cannot be reached or made ready, UsageError as `kernel_trees`.
+    Raises MachineError if the target cannot be reached or made ready, UsageError for a folder that cannot be sent.
     """
     if isinstance(named.target, ModalTarget):
         note = "starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"
         observer(NoteMade(note))
     observer(StepChanged(f"connecting to {host.name}"))
-    package, kernels = package_tree(), kernel_trees()
+    trees = {hash_of(files): files for files in _trees()}
     wanted = requirements()
-    workdir, has_environment, present = _probe(named, host, wanted.hash, [package, *kernels])
-    sources = f"{workdir}/{FOLDER}"
+    environment = hashlib.sha256(repr(wanted).encode()).hexdigest()[:24]
+    done = host.connect(shell(_PROBE, named.target.workdir, environment, *trees))
+    # A login shell may print a greeting first.
+    words = [line.partition(" ")[::2] for line in done.output.splitlines()]
+    workdirs = [value for key, value in words if key == "workdir"]
+    if done.returncode or not workdirs:
+        message = f"{named.name} has no folder {named.target.workdir}: {last_line(done.errors)}"
+        raise MachineError(message, f"correct `workdir` in {named.file}")
+    workdir = workdirs[-1]
     observer(StepChanged(f"sending sources to {host.name}"))
-    for tree in (package, *kernels):
-        if tree.hash not in present:
-            put_files(host, sources, tree.hash, tree.files)
+    for name, files in trees.items():
+        if ("has", name) not in words:
+            put_files(host, f"{workdir}/{FOLDER}", name, files)
     python = named.target.python or host.python
     if not python:
-        python = f"{workdir}/env/{wanted.hash}/bin/python"
-        if not has_environment:
-            _make(named, host, workdir, wanted, observer)
-    return Prepared(
-        host, workdir, python, f"{sources}/{package.hash}", tuple(f"{sources}/{tree.hash}" for tree in kernels)
-    )
-
-
-def _probe(
-    named: NamedTarget, host: Host, environment: str, trees: Sequence[SourceTree]
-) -> tuple[str, bool, frozenset[str]]:
-    """Returns the target's folder, whether it has the environment, and the hashes of the sources that it has."""
-    hashes = dict.fromkeys(tree.hash for tree in trees)
-    done = host.connect(shell(_PROBE, named.target.workdir, environment, *hashes))
-    # A login shell may print a greeting first.
-    lines = [line.partition(" ") for line in done.output.splitlines()]
-    workdirs = [value for key, _, value in lines if key == "workdir"]
-    if done.returncode or not workdirs:
-        raise MachineError(
-            f"{named.name} has no folder {named.target.workdir}: {last_line(done.errors)}",
-            f"correct `workdir` in {named.file}",
-        )
-    has_environment = any(key == "env" for key, _, _ in lines)
-    return workdirs[-1], has_environment, frozenset(value for key, _, value in lines if key == "has")
-
-
-@dataclass(frozen=True)
-class Requirements:
-    """What an environment there is made of: a requirement a line, and pins, as pip takes them."""
-
-    packages: str
-    constraints: str
-
-    @property
-    def hash(self) -> str:
-        """The hash of both, shortened."""
-        return hashlib.sha256(f"{self.packages}\0{self.constraints}".encode()).hexdigest()[:24]
+        python = f"{workdir}/env/{environment}/bin/python"
+        if ("env", environment) not in words:
+            _make(named, host, workdir, environment, wanted, observer)
+    package, *roots = (f"{workdir}/{FOLDER}/{name}" for name in trees)
+    return Prepared(host, workdir, python, package, tuple(roots))
 
 
 def requirements() -> Requirements:
@@ -213,8 +172,8 @@ def requirements() -> Requirements:
         chosen = [table["dependencies"], *(table["optional-dependencies"][extra] for extra in EXTRAS)]
         constraints = checkout / "constraints.txt"
         pins = constraints.read_text(encoding="utf-8") if constraints.is_file() else ""
-        return Requirements("".join(f"{line}\n" for lines in chosen for line in lines), pins)
-    return Requirements("".join(f"{line}\n" for line in _installed()), "")
+        return Requirements(tuple(line for lines in chosen for line in lines), pins)
+    return Requirements(tuple(_installed()))
 
 
 def _installed() -> list[str]:
@@ -227,12 +186,11 @@ def _installed() -> list[str]:
     return [extra.sub("", line) for line, match in extras if not match or match["extra"] in EXTRAS]
 
 
-def _make(named: NamedTarget, host: Host, workdir: str, wanted: Requirements, observer: Observer) -> None:
+def _make(named: NamedTarget, host: Host, workdir: str, name: str, wanted: Requirements, observer: Observer) -> None:
     observer(NoteMade(f"making an environment on {named.name}, once: torch and its libraries, some gigabytes"))
     observer(StepChanged(f"making an environment on {host.name}"))
-    done = run_on_host(host, shell(_MAKE, workdir, wanted.hash, wanted.packages, wanted.constraints))
+    packages = "".join(f"{line}\n" for line in wanted.packages)
+    done = host.run(shell(_MAKE, workdir, name, packages, wanted.constraints))
     if done.returncode:
-        raise MachineError(
-            f"no environment could be made on {named.name}: {last_line(done.errors or done.output)}",
-            f"name an interpreter that has gdnbench's requirements: python = in {named.file}",
-        )
+        message = f"no environment could be made on {named.name}: {last_line(done.errors or done.output)}"
+        raise MachineError(message, f"name an interpreter that has gdnbench's requirements: python = in {named.file}")

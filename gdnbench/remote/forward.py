@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -43,15 +43,15 @@ from gdnbench.process.events import (
     TextPrinted,
 )
 from gdnbench.remote.environment import Prepared, prepare, put_files
-from gdnbench.remote.host import Host, last_line, run_on_host, shell
+from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
     NamedTarget,
     SlurmTarget,
-    check_trusted,
     format_targets,
     load_targets,
     targets_with,
+    user_config,
 )
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
 from gdnbench.render.console import without_commands
@@ -143,34 +143,26 @@ def run_job(
     finally:
         if launcher:
             with suppress(OSError):
-                run_on_host(ready.host, launcher.cancel)
+                ready.host.run(launcher.cancel)
     return JobOutcome(ended.code, tuple(ended.folders), relay.printed.getvalue())
 
 
+@dataclass
 class _Relay:
-    """Reads what a worker sends, and sends it the request to stop."""
+    """Reads what a worker sends, and sends it the request to stop; `errors` is the descriptor of its stderr's file."""
 
-    def __init__(
-        self,
-        process: Popen[bytes],
-        observer: Observer,
-        run_opened: Callable[[str], None],
-        errors: int,
-        host: str,
-    ) -> None:
-        self._process = process
-        self._observer = observer
-        self._run_opened = run_opened
-        self._errors = errors
-        self._errors_read = 0
-        self._host = host
-        self._is_queued = False
-        self._stops = 0
-        self._sent_stops = 0
-        self._beat_s = time.monotonic()
-        self._unread = b""
-        self.printed = io.StringIO()
-        self.has_received = False
+    process: Popen[bytes]
+    observer: Observer
+    run_opened: Callable[[str], None]
+    errors: int
+    host: str
+    errors_read: int = 0
+    is_queued: bool = False
+    stops: int = 0
+    sent_stops: int = 0
+    beat_s: float = field(default_factory=time.monotonic)
+    printed: io.StringIO = field(default_factory=io.StringIO)
+    has_received: bool = False
 
     def run(self) -> JobEnded | None:
         """Returns the last event, or None if it never arrives."""
@@ -181,27 +173,27 @@ class _Relay:
             signal.signal(signal.SIGINT, previous)
 
     def _count_stop(self, _number: int, _frame: FrameType | None) -> None:
-        self._stops += 1
+        self.stops += 1
 
     def _follow(self) -> JobEnded | None:
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
+        assert self.process.stdout is not None
+        output, unread = self.process.stdout.fileno(), b""
         while True:
             self._pass_on_stops()
             ready, _, _ = select.select([output], [], [], _POLL_S)
             if not self.has_received:
                 self._report_queue()
             if not ready:
-                if self._process.poll() is not None:
+                if self.process.poll() is not None:
                     return None
                 continue
             chunk = os.read(output, _CHUNK)
             if not chunk:
                 with suppress(TimeoutExpired):
-                    self._process.wait(GRACE_S)
+                    self.process.wait(GRACE_S)
                 return None
-            *lines, self._unread = (self._unread + chunk).split(b"\n")
-            _check_size(len(self._unread))
+            *lines, unread = (unread + chunk).split(b"\n")
+            _check_size(len(unread))
             for line in lines:
                 ended = self._take(line)
                 if ended:
@@ -209,28 +201,28 @@ class _Relay:
 
     def _report_queue(self) -> None:
         # By its own offset: the process writes at that of the file, which it shares.
-        text = os.pread(self._errors, _CHUNK, self._errors_read)
+        text = os.pread(self.errors, _CHUNK, self.errors_read)
         lines, line_feed, _ = text.rpartition(b"\n")
-        self._errors_read += len(lines) + len(line_feed)
+        self.errors_read += len(lines) + len(line_feed)
         for queued in _QUEUED.finditer(lines.decode(errors="replace")):
-            self._is_queued = True
-            self._observer(StepChanged(f"job {queued[1]} waits in the queue of {self._host}"))
+            self.is_queued = True
+            self.observer(StepChanged(f"job {queued[1]} waits in the queue of {self.host}"))
 
     def _pass_on_stops(self) -> None:
-        if self._stops > self._sent_stops:
-            if self._sent_stops or (self._is_queued and not self.has_received):
+        if self.stops > self.sent_stops:
+            if self.sent_stops or (self.is_queued and not self.has_received):
                 raise KeyboardInterrupt
-            self._sent_stops = self._stops
-            self._observer(NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
+            self.sent_stops = self.stops
+            self.observer(NoteMade("stopping; what is finished is copied back (Ctrl-C again leaves it there)"))
             self._send(b"stop\n")
-        elif time.monotonic() - self._beat_s > _BEAT_S:
+        elif time.monotonic() - self.beat_s > _BEAT_S:
             self._send(b"\n")
 
     def _send(self, line: bytes) -> None:
-        self._beat_s = time.monotonic()
-        assert self._process.stdin is not None
+        self.beat_s = time.monotonic()
+        assert self.process.stdin is not None
         with suppress(OSError):  # that it is gone shows on its stdout
-            self._process.stdin.write(line)
+            self.process.stdin.write(line)
 
     def _take(self, line: bytes) -> JobEnded | None:
         """Handles one line; other lines than events are a login shell's greeting."""
@@ -243,7 +235,7 @@ class _Relay:
             case JobEnded():
                 return event
             case RunOpened(run_id):
-                self._run_opened(run_id)
+                self.run_opened(run_id)
             case TextPrinted("stdout", text):
                 self.printed.write(text)
                 _check_size(self.printed.tell())
@@ -251,7 +243,7 @@ class _Relay:
                 sys.stderr.write(without_commands(text))
                 sys.stderr.flush()
             case _:
-                self._observer(event)
+                self.observer(event)
         return None
 
 
@@ -307,24 +299,21 @@ class Forwarded:
             if isinstance(error, ConnectionLostError) or self.runs:  # one of a worker that never began keeps its hint
                 raise type(error)(error.message, self.recovery_hint) from error
             raise
-        run_on_host(host, ["rm", "-rf", "--", folder])
+        host.run(["rm", "-rf", "--", folder])
         self.leftover = ""
         return outcome
 
     def _send(self, ready: Prepared, jobs: str, name: str) -> None:
         environment = dict(self.named.target.environment)
         job = replace(self.job, roots=list(ready.roots), environment=environment, patience_s=SILENCE_TIMEOUT_S)
+        files = {f"{INPUTS}/{file.name}": file for file in self.inputs}
+        if self.unfinished:
+            there = f"{OUT}/{RESULTS}/{self.unfinished.name}"
+            files |= {f"{there}/{name}": path for name, path in files_under(self.unfinished).items()}
         with tempfile.TemporaryDirectory(prefix="gdnbench-") as folder:
-            inputs = {f"{INPUTS}/{file.name}": file for file in self.inputs}
             path = Path(folder) / JOB
             path.write_text(job.to_json(), encoding="utf-8")
-            put_files(ready.host, jobs, name, {JOB: path, **self._unfinished_files(), **inputs})
-
-    def _unfinished_files(self) -> Mapping[str, Path]:
-        if self.unfinished is None:
-            return {}
-        folder = f"{OUT}/{RESULTS}/{self.unfinished.name}"
-        return {f"{folder}/{name}": path for name, path in files_under(self.unfinished).items()}
+            put_files(ready.host, jobs, name, {JOB: path, **files})
 
     def _note_run(self, run: str) -> None:
         if run not in self.runs:
@@ -344,10 +333,10 @@ class Forwarded:
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """Returns the target for `--gpu` where `--on` names none: the one that has the model, or None to run here.
+    """Returns the target for `--gpu` where `--on` names none: the user's own that has the model, or None to run here.
 
     A GPU of this machine comes first. Raises GpuNotFoundError if no target has the model; UsageError if several have
-    it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
+    it, or one of a project's file, or a `gdnbench.toml` is wrong.
     """
     if not names_model(gpu):
         return None
@@ -355,11 +344,12 @@ def choose_target(gpu: str) -> NamedTarget | None:
         gpus.select_gpu(gpu, gpus.list_gpus())
     except GpuNotFoundError as error:
         having = targets_with(gpu)
-        if len(having) == 1:
-            check_trusted(having[0], gpu)
-            return having[0]
+        own = [each for each in having if each.file == user_config()]
+        if len(own) == 1:
+            return own[0]
         if having:
-            message = f"{len(having)} targets have a GPU {gpu!r}: {format_targets(having)}"
+            which = f"{len(own)} targets have" if own else f"targets of {having[0].file} alone, a project's, have"
+            message = f"{which} a GPU {gpu!r}: {format_targets(own or having)}"
             raise UsageError(message, f"name one: --on {having[0].name}") from error
         others = load_targets()
         reason = f"No target has one: {format_targets(others.values()) if others else 'none is known'}."

@@ -13,13 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import PIPE, Popen
-from typing import IO, Any, Protocol, Unpack
+from typing import IO, Any, Unpack
 
 from gdnbench.errors import MachineError
 from gdnbench.process.command import PYTHON, Completed, Streams, kill, run_tool, start
@@ -46,57 +47,57 @@ _UPGRADED = {"H100": "H100!"}
 """Models in whose place Modal may give a better one, and its spelling that forbids it."""
 
 
-class Host(Protocol):
+class Host(ABC):
     """A machine on which programs can be started.
 
     `name` is for messages; `python` an interpreter there that has gdnbench's requirements, or empty if unknown.
     """
 
     name: str
-    python: str
+    python = ""
+
+    @abstractmethod
+    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
+        """Starts a program in a session of its own; raises OSError if it cannot be started."""
+
+    def run(self, argv: Sequence[str], content: IO[bytes] | None = None) -> Completed:
+        """Runs a program to its end, with an open file as its stdin; raises OSError if it cannot be started."""
+        process = self.start(argv, stdin=content.fileno() if content else None, stdout=PIPE, stderr=PIPE)
+        try:
+            out, errors = process.communicate()
+        finally:
+            kill(process)
+        return Completed(process.returncode, out.decode(errors="replace"), errors.decode(errors="replace"))
 
     def connect(self, argv: Sequence[str]) -> Completed:
         """Runs a first, short program while the user can still enter a password.
 
         Raises MachineError if the host cannot be reached.
         """
+        return self.run(argv)
 
-    def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
-        """Starts a program in a session of its own; raises OSError if it cannot be started."""
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - of a host without a connection there is nothing to do
         """Ends the connection."""
 
 
-class LocalHost:
+class LocalHost(Host):
     """This machine."""
 
     name = "this machine"
     python = sys.executable
 
-    def connect(self, argv: Sequence[str]) -> Completed:
-        """Runs the program."""
-        return run_on_host(self, argv)
-
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts the program."""
         return start(argv, **streams)
 
-    def close(self) -> None:
-        """Does nothing."""
 
-
-class SshHost:
+class SshHost(Host):
     """A machine that the system's `ssh` reaches, by its name in the user's config, over one shared connection.
 
     Raises MachineError if there is no `ssh` here.
     """
 
-    python = ""
-
     def __init__(self, host: str) -> None:
-        if host.startswith("-"):
-            raise MachineError(f"{host!r} is no host: ssh would take it for an option", "correct gdnbench.toml")
         program = shutil.which("ssh")
         if program is None:
             raise MachineError("there is no ssh here", "install it: apt install openssh-client, say")
@@ -129,9 +130,8 @@ class SshHost:
             errors.seek(0)
             messages = errors.read().decode(errors="replace")
         if done.returncode == FAILED:
-            raise MachineError(
-                f"ssh does not reach {self.name}: {last_line(messages)}", f"try: ssh {shlex.quote(self.name)} true"
-            )
+            hint = f"try: ssh {shlex.quote(self.name)} true"
+            raise MachineError(f"ssh does not reach {self.name}: {last_line(messages)}", hint)
         return Completed(done.returncode, done.stdout.decode(errors="replace"), messages)
 
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
@@ -147,14 +147,14 @@ class SshHost:
 
 
 @dataclass(frozen=True)
-class Packages:
-    """The requirements of an image, and the text of a file of pins, as pip takes them; empty for none."""
+class Requirements:
+    """What an environment or an image is made of, as pip takes it: requirements, and the text of a file of pins."""
 
-    wanted: Sequence[str] = ()
+    packages: tuple[str, ...] = ()
     constraints: str = ""
 
 
-class ModalHost:
+class ModalHost(Host):
     """A sandbox, started when it is first connected to, and terminated at the end; its image has the packages.
 
     Raises MachineError if Modal's client is not installed here.
@@ -163,11 +163,11 @@ class ModalHost:
     name = "Modal"
     python = "python"
 
-    def __init__(self, target: ModalTarget, packages: Packages) -> None:
+    def __init__(self, target: ModalTarget, wanted: Requirements) -> None:
         if find_spec("modal") is None:
             raise MachineError("a target of kind modal needs the package modal", "pip install 'gdnbench[modal]'")
         self._target = target
-        self._packages = packages
+        self._wanted = wanted
         self._sandbox: Any = None
 
     def connect(self, argv: Sequence[str]) -> Completed:
@@ -177,7 +177,7 @@ class ModalHost:
         """
         if self._sandbox is None:
             self._create()
-        done = run_on_host(self, argv)
+        done = self.run(argv)
         if done.returncode == FAILED:
             raise MachineError(f"the sandbox is not reached: {last_line(done.errors)}", "run it again")
         return done
@@ -204,20 +204,20 @@ class ModalHost:
 
     def _image(self, modal: Any, folder: Path) -> Any:
         own = f"{sys.version_info.major}.{sys.version_info.minor}"
-        wanted = self._packages.wanted
+        packages = self._wanted.packages
         if self._target.image:
             # With an interpreter of its own choice it is taken as it is.
-            image = modal.Image.from_registry(self._target.image, **({"add_python": own} if wanted else {}))
+            image = modal.Image.from_registry(self._target.image, **({"add_python": own} if packages else {}))
         else:
             image = modal.Image.debian_slim(python_version=own)
-        if not wanted:
+        if not packages:
             return image
-        if not self._packages.constraints:
-            return image.pip_install(*wanted)
+        if not self._wanted.constraints:
+            return image.pip_install(*packages)
         pins = folder / "constraints.txt"
-        pins.write_text(self._packages.constraints, encoding="utf-8")
+        pins.write_text(self._wanted.constraints, encoding="utf-8")
         image = image.add_local_file(pins, _CONSTRAINTS, copy=True)
-        return image.pip_install(*wanted, extra_options=f"--constraint {_CONSTRAINTS}")
+        return image.pip_install(*packages, extra_options=f"--constraint {_CONSTRAINTS}")
 
     def start(self, argv: Sequence[str], **streams: Unpack[Streams]) -> Popen[bytes]:
         """Starts the program in the sandbox, by a process here."""
@@ -240,16 +240,6 @@ class ModalHost:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-
-
-def run_on_host(host: Host, argv: Sequence[str], content: IO[bytes] | None = None) -> Completed:
-    """Runs a program to its end, with an open file as its stdin; raises OSError if it cannot be started."""
-    process = host.start(argv, stdin=content.fileno() if content else None, stdout=PIPE, stderr=PIPE)
-    try:
-        out, errors = process.communicate()
-    finally:
-        kill(process)
-    return Completed(process.returncode, out.decode(errors="replace"), errors.decode(errors="replace"))
 
 
 def shell(script: str, *arguments: str) -> list[str]:

@@ -181,7 +181,10 @@ def take_up(out: Path, wanted: str) -> Path:
         with locked(job):
             left = _runs_called(job / OUT, wanted)
             if left and (not own or _reach(left[0]) > _reach(own[0])):
-                own = [_moved(left[0], out / RESULTS, replaced=own)]
+                for replaced in own:
+                    shutil.rmtree(replaced)
+                (out / RESULTS).mkdir(parents=True, exist_ok=True)
+                own = [left[0].rename(out / RESULTS / left[0].name)]
             elif left:
                 shutil.rmtree(left[0])
             is_empty = not list_runs(job / OUT / RESULTS, stopped=True)
@@ -209,10 +212,3 @@ def _reach(run: Path) -> tuple[bool, int]:
     """Returns how far a run got: whether it is whole, and its journal's length in bytes."""
     journal = run / JOURNAL
     return read_info(run).complete, journal.stat().st_size if journal.exists() else 0
-
-
-def _moved(run: Path, results: Path, *, replaced: list[Path]) -> Path:
-    for other in replaced:
-        shutil.rmtree(other)
-    results.mkdir(parents=True, exist_ok=True)
-    return run.rename(results / run.name)

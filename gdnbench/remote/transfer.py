@@ -31,6 +31,7 @@ from gdnbench.render.console import without_controls
 from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import INFO, read_info
 from gdnbench.verb_table import VERBS
+from gdnbench.wording import first_of
 
 MOST_FILES = 20_000
 MOST_BYTES = 4 << 30
@@ -106,29 +107,12 @@ def pack(files: Mapping[str, Path], stream: IO[bytes]) -> None:
                 archive.addfile(member, content)
 
 
-class Limits:
-    """How many files and folders, and how many bytes in all of them, may still be unpacked."""
-
-    def __init__(self, files: int = MOST_FILES, size_bytes: int = MOST_BYTES) -> None:
-        self._files = files
-        self._bytes = size_bytes
-
-    def count(self, member: tarfile.TarInfo) -> None:
-        """Counts a member; raises UsageError if it is one too many, or too large."""
-        self._files -= 1
-        self._bytes -= max(0, member.size)
-        if self._files < 0:
-            raise _refused(member, "there are too many files")
-        if self._bytes < 0:
-            raise _refused(member, "there is too much in it")
-
-
 class _Bounded:
     """The unpacked stream of an archive, which gives no more than is allowed: a header can claim any length."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._packed = gzip.GzipFile(fileobj=stream, mode="rb")
-        self._allowed = 0
+        self._allowed = MOST_HEADER_BYTES
 
     def allow(self, size_bytes: int) -> None:
         """Allows so many further bytes, and a header of the next member."""
@@ -161,19 +145,19 @@ class _Member(tarfile.TarInfo):
             raise tarfile.ReadError(str(error)) from error
 
 
-def unpack(stream: IO[bytes], folder: Path, limits: Limits | None = None) -> None:
+def unpack(stream: IO[bytes], folder: Path) -> None:
     """Unpacks a compressed tar into an empty folder: ordinary files and folders, all of them inside.
 
-    Raises UsageError for an absolute path, `..`, a link, a device, or more than the limits, and leaves what was
-    unpacked by then; MachineError for a stream that is damaged or cut off, or a disk that is full.
+    Raises UsageError for an absolute path, `..`, a link, a device, or more than `MOST_FILES` or `MOST_BYTES`, and
+    leaves what was unpacked by then; MachineError for a stream that is damaged or cut off, or a disk that is full.
     """
-    left = limits or Limits()
-    bounded = _Bounded(stream)
-    bounded.allow(0)
+    bounded, size = _Bounded(stream), 0
     try:
         with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|", tarinfo=_Member) as archive:
-            for member in archive:
-                left.count(member)
+            for number, member in enumerate(archive, start=1):
+                size += max(0, member.size)
+                if number > MOST_FILES or size > MOST_BYTES:
+                    raise _refused(member, "there are too many files" if number > MOST_FILES else "there is too much")
                 bounded.allow(member.size)
                 _unpack_member(archive, member, folder)
                 bounded.allow(0)
@@ -192,11 +176,6 @@ def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
         raise _refused(member, "it would lie elsewhere")
     if len(path.parts) > MOST_DEEP:
         raise _refused(member, "it lies too deep")
-    if filtered := getattr(tarfile, "data_filter", None):  # Python 3.11.4 and later
-        try:
-            filtered(member, str(folder))
-        except tarfile.FilterError as error:
-            raise _refused(member, str(error)) from error
     target = folder / path
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
@@ -255,7 +234,7 @@ def fetch(host: Host, folder: str, homes: OriginFolders, expected: ExpectedOutpu
         raise MachineError(f"cannot write to {homes.results}: {error}", "choose another folder with --out") from error
     try:
         _receive(host, folder, Path(arrived))
-        return _Placement(homes, expected).place(Path(arrived))
+        return _place(Path(arrived), homes, expected)
     finally:
         shutil.rmtree(arrived, ignore_errors=True)
         if not existed:
@@ -279,50 +258,40 @@ def _receive(host: Host, folder: str, arrived: Path) -> None:
         raise MachineError(f"what {host.name} has could not be fetched: {reason}", "fetch it again")
 
 
-class _Placement:
-    """Moves what is expected to where it belongs, and warns of the rest."""
+def _place(arrived: Path, homes: OriginFolders, expected: ExpectedOutput) -> list[Path]:
+    """Moves what is expected to where it belongs, warns of the rest, and returns the runs that arrived."""
+    runs: list[Path] = []
+    left: list[str] = []
+    for path in _parts(arrived):
+        name = str(path.relative_to(arrived))
+        kind, *more = path.relative_to(arrived).parts
+        if kind == RESULTS.name and more and _is_run(path):
+            homes.results.mkdir(parents=True, exist_ok=True)
+            runs.append(_place_run(path, homes.results))
+        elif more == [CALIBRATIONS] and kind == RESULTS.name and path.is_dir() and expected.calibrates:
+            _place_new(path, homes.results / CALIBRATIONS)
+        elif kind == PROFILES.name and len(more) == 2 and path.is_dir() and expected.has_profile(*more):
+            _place_new(path, homes.profiles.joinpath(*more))
+        elif name in homes.files and path.is_file():
+            shutil.move(path, homes.files[name])
+        else:
+            left.append(name)
+    if left:
+        names = first_of([without_controls(name)[:100] for name in left], 3)
+        warnings.warn(f"what was not asked for is left out: {names}", LeftOutWarning, stacklevel=3)
+    return runs
 
-    def __init__(self, homes: OriginFolders, expected: ExpectedOutput) -> None:
-        self._homes, self._expected = homes, expected
-        self._left: list[str] = []
 
-    def place(self, arrived: Path) -> list[Path]:
-        """Returns the runs that arrived, in their places."""
-        runs: list[Path] = []
-        for path in sorted(arrived.iterdir()):
-            if path.name == RESULTS.name and path.is_dir():
-                runs = self._place_results(path)
-            elif path.name == PROFILES.name and path.is_dir():
-                self._place_profiles(path)
-            elif path.name in self._homes.files and path.is_file():
-                shutil.move(path, self._homes.files[path.name])
-            else:
-                self._left.append(path.name)
-        if self._left:
-            more = f" and {len(self._left) - 3} more" if len(self._left) > 3 else ""
-            names = ", ".join(without_controls(name)[:100] for name in self._left[:3])
-            warnings.warn(f"what was not asked for is left out: {names}{more}", LeftOutWarning, stacklevel=3)
-        return runs
-
-    def _place_results(self, arrived: Path) -> list[Path]:
-        runs = []
-        for path in sorted(arrived.iterdir()):
-            if _is_run(path):
-                self._homes.results.mkdir(parents=True, exist_ok=True)
-                runs.append(_place_run(path, self._homes.results))
-            elif path.name == CALIBRATIONS and path.is_dir() and self._expected.calibrates:
-                _place_new(path, self._homes.results / CALIBRATIONS)
-            else:
-                self._left.append(f"{RESULTS}/{path.name}")
-        return runs
-
-    def _place_profiles(self, arrived: Path) -> None:
-        for profiler in sorted(arrived.iterdir()):
-            for path in sorted(profiler.iterdir()) if profiler.is_dir() else [profiler]:
-                if path.is_dir() and self._expected.has_profile(profiler.name, path.name):
-                    _place_new(path, self._homes.profiles / profiler.name / path.name)
-                else:
-                    self._left.append(f"{PROFILES}/{path.relative_to(arrived)}")
+def _parts(arrived: Path) -> Iterator[Path]:
+    """Yields what arrived one by one: runs, profilers' folders of kernels, and all that lies beside them."""
+    depths = {RESULTS.name: 1, PROFILES.name: 2}
+    waiting = [(path, depths.get(path.name, 0)) for path in sorted(arrived.iterdir())]
+    while waiting:
+        path, depth = waiting.pop(0)
+        if depth and path.is_dir():
+            waiting = [*((each, depth - 1) for each in sorted(path.iterdir())), *waiting]
+        else:
+            yield path
 
 
 def _place_new(arrived: Path, home: Path) -> None:

@@ -32,11 +32,11 @@ _WRONG_GPU = "correct the GPUs of the target in gdnbench.toml, or name another w
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def work(path: Path, out: Path, events: int, stops: int | None) -> ExitCode:
+def work(path: Path, out: Path, events: int, stops: int) -> ExitCode:
     """Does a job, with `out` as the command's working folder; returns the exit code of its command.
 
-    `events` is the descriptor to write events to, `stops` that of requests to stop, or None where only a signal stops
-    it. Raises UsageError if the file is no job.
+    `events` is the descriptor to write events to, `stops` that of requests to stop. Raises UsageError if the file is no
+    job.
     """
     job = read_job(path)
     out = out.resolve()
@@ -93,13 +93,12 @@ def _check_gpu(job: RemoteJob) -> None:
 class _Command:
     """The command under way, and the requests to stop it."""
 
-    def __init__(self, job: RemoteJob, words: list[str], out: Path, events: EventWriter, stops: int | None) -> None:
+    def __init__(self, job: RemoteJob, words: list[str], out: Path, events: EventWriter, stops: int) -> None:
         self._job = job
         self._words = words
         self._out = out
         self._events = events
-        self._stops = stops
-        self._patience_s = 0.0 if stops is None else job.patience_s
+        self._stops: int | None = stops  # None at its end
         self._received_s = time.monotonic()
         self._opened = {run.name for run in _unfinished(out)} if not job.resume else set()
         self._unread = b""
@@ -147,21 +146,18 @@ class _Command:
                 self._opened.add(run.name)
                 self._events(RunOpened(run_id(run)))
         if self._stops is not None and select.select([self._stops], [], [], 0)[0]:
-            self._read_stops(self._stops, child)
-        is_silent = 0 < self._patience_s < time.monotonic() - self._received_s
+            content = os.read(self._stops, _CHUNK)
+            self._received_s = time.monotonic()
+            *lines, self._unread = (self._unread + content).split(b"\n")
+            if not content:
+                self._stops = None
+                child.interrupt()
+            if b"stop" in lines:
+                child.interrupt(again=True)
+        is_silent = 0 < self._job.patience_s < time.monotonic() - self._received_s
         had_client, self._had_client = self._had_client, self._events.is_read and not is_silent
         if had_client and not self._had_client:
             child.interrupt()
-
-    def _read_stops(self, stops: int, child: Child) -> None:
-        content = os.read(stops, _CHUNK)
-        self._received_s = time.monotonic()
-        *lines, self._unread = (self._unread + content).split(b"\n")
-        if not content:
-            self._stops = None
-            child.interrupt()
-        if b"stop" in lines:
-            child.interrupt(again=True)
 
 
 def _unfinished(out: Path) -> list[Path]:

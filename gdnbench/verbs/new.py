@@ -29,10 +29,10 @@ def new(
 ) -> None:
     """Make a new kernel out of another, ready to verify and run.
 
-    Copies the other's folder and renames what carries its name: the kernel, its
-    presets, its function. Params of a preset, or given after colons, become the
-    defaults. The copy goes beside the original, or where you may write: a folder
-    of `GDNBENCH_KERNELS`, or `kernels/` here.
+    Copies the other's folder and renames what carries its name: the kernel and its
+    function; presets are left out. Params of a preset, or given after colons,
+    become the defaults. The copy goes beside the original; where gdnbench is
+    installed, into a folder of `GDNBENCH_KERNELS`, or `kernels/` here.
     """
     from gdnbench.catalog.new_kernel import make_kernel
     from gdnbench.render.output import print_written
