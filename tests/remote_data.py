@@ -10,9 +10,12 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from faults import ADVERSARIAL, FORKING, LIMIT_S, REPOSITORY, Done, answer, finish, python_path, wait_for
+
+from gdnbench.remote.targets import trust
 
 WORKDIR = "it's the workdir"
 SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "2", "--margin", "0.9", "--shape", "B=1")
@@ -51,7 +54,7 @@ class Laptop:
 
     def __call__(self, *words: str, **environment: str) -> Done:
         """Runs a command in the process of the tests."""
-        return answer(*words, folder=self.home, COLUMNS="500", **{**self.environment, **environment})
+        return answer(*words, folder=self.home, COLUMNS="500", **{**self._state, **self.environment, **environment})
 
     def start(self, *words: str, **options) -> subprocess.Popen[str]:
         """Starts a command in a process of its own, for one that is stopped by a signal."""
@@ -62,6 +65,7 @@ class Laptop:
                 **os.environ,
                 "PYTHONPATH": python_path(REPOSITORY),
                 "COLUMNS": "500",
+                **self._state,
                 **self.environment,
             },
             stdout=subprocess.PIPE,
@@ -75,6 +79,12 @@ class Laptop:
 
     def configure(self, text: str) -> None:
         (self.home / "gdnbench.toml").write_text(text)
+        with mock.patch.dict(os.environ, self._state):
+            trust(self.home / "gdnbench.toml")
+
+    @property
+    def _state(self) -> dict[str, str]:
+        return {"XDG_STATE_HOME": str(self.home / "state")}
 
 
 def far_results(laptop: Laptop) -> Path | None:

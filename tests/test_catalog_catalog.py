@@ -94,7 +94,7 @@ BROKEN = {
     "in-place-no-mapping": (TORCH_KERNEL.format(", in_place='new_state'"), "in_place: a mapping"),
     "in-place-no-output": (TORCH_KERNEL.format(", in_place={'state': 'state'}"), "state is no output of decode"),
     "in-place-no-input": (TORCH_KERNEL.format(", in_place={'new_state': 'S'}"), "which is no input of decode"),
-    "in-place-no-text": (TORCH_KERNEL.format(", in_place={'new_state': ['S']}"), "expected Mapping[str, str]"),
+    "in-place-no-text": (TORCH_KERNEL.format(", in_place={'new_state': ['S']}"), "expected mapping from text to text"),
     "in-place-other-sizes": (TORCH_KERNEL.format(", in_place={'new_state': 'q'}"), "new_state and q differ in sizes"),
     "no-source": (TORCH_KERNEL.format(", source='elsewhere.py'"), "elsewhere.py"),
     "name-of-another": (PLAIN.replace("decode-mine", "decode-v4"), "decode-v4 is taken"),

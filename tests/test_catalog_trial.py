@@ -174,7 +174,7 @@ def test_a_content_is_tried_once_wherever_it_lies(tmp_path, kind):
         os.utime(folder / "variant.py", (1e9, 1e9))
         load_catalog([BUNDLED, tmp_path / root])
         trial._results.clear()  # as another process begins
-        load._run_once.cache_clear()
+        load._RUN.clear()
     assert _count(tried) == 1
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdnbench.errors import ExitCode, UsageError
+from gdnbench.remote.targets import trust
 
 pytestmark = pytest.mark.slow
 
@@ -77,8 +78,7 @@ def clone(tmp_path_factory):
     if done.returncode:
         pytest.skip("this is no git checkout")
     targets = '[targets.lab]\nkind = "local"\ngpus = ["h200"]\n[targets.cloud]\nkind = "local"\n'
-    (folder / "config" / "gdnbench").mkdir(parents=True)
-    (folder / "config" / "gdnbench" / "gdnbench.toml").write_text(targets)
+    (folder / "gdnbench.toml").write_text(targets)
     return folder
 
 
@@ -88,7 +88,7 @@ def call(command_line, clone, monkeypatch):
         raise UsageError(PLANNED)
 
     monkeypatch.chdir(clone)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(clone / "config"))
+    trust(clone / "gdnbench.toml")
     for name in ("gdnbench.machine.gpus.list_gpus", "gdnbench.machine.gpus.list_gpus"):
         monkeypatch.setattr(name, lambda *_: ())
     for module in ("gdnbench.profile.process", "gdnbench.diagnose.gather", "gdnbench.measure.start"):

@@ -172,7 +172,7 @@ def test_the_model_follows_from_modals_name(gpu, model):
 
 
 def test_init_writes_a_target_that_list_shows(tmp_path):
-    assert answer("targets", "init", "cloud", "--modal", "--gpu", "b200", "--project", folder=tmp_path).code == 0
+    assert answer("targets", "init", "cloud", "--modal", "--gpu", "b200", folder=tmp_path).code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)
     assert (row["kind"], row["host"], row["gpus"]) == ("modal", "B200", ["b200"])
     for words in ((), ("--gpu", "b200", "--gpu", "h200"), ("--gpu", "b200", "--ssh", "x"), ("--gpu", "a100")):

@@ -171,7 +171,7 @@ def test_a_word_that_srun_would_take_for_the_program_is_no_option(tmp_path, opti
 
 def test_init_writes_a_cluster(tmp_path):
     def init(words):
-        return answer("targets", "init", *words.split(), "--project", folder=tmp_path)
+        return answer("targets", "init", *words.split(), folder=tmp_path)
 
     assert init("farm --slurm --ssh login1 --option=--gres=gpu:b200:1 --gpu b200").code == 0
     (row,) = json.loads(answer("targets", "--json", folder=tmp_path).out)

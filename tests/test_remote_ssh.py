@@ -52,10 +52,11 @@ def test_a_run_elsewhere_is_as_one_here(laptop):
 
 
 def test_another_gpu_than_the_one_asked_for_is_refused_before_anything_is_measured(laptop):
-    done = laptop("run", "decode-reference", *SHORT[2:], "--on", "lab")
-    assert (done.code, done.out) == (5, "")
-    assert "lab is to have a GPU of model h200" in done.err
-    assert "no NVIDIA GPU" in done.err
+    for words in (("--gpu", "h200"), ("--on", "lab")):
+        done = laptop("run", "decode-reference", *SHORT[2:], *words)
+        assert (done.code, done.out) == (5, "")
+        assert "lab is to have a GPU of model h200" in done.err
+        assert "no NVIDIA GPU" in done.err
     assert laptop.runs == []
     assert laptop.jobs == []
 

@@ -7,7 +7,6 @@ edit within the same second that left the size alone would stand in for the file
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -15,9 +14,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
-from inspect import formatannotation
 from pathlib import Path, PurePath
-from types import CodeType, ModuleType, UnionType
+from types import CodeType, ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from gdnbench.errors import DeclarationError, raised_at
@@ -77,7 +75,6 @@ _Check = Callable[[Any, str], bool]
 """Whether a value is of a type; the text is the field, for messages about declarations in the value."""
 
 _SHOWN = 60  # characters of a value
-_PLACES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")  # of classes
 
 
 def check_fields(declared: Any, where: str = "") -> None:
@@ -92,7 +89,7 @@ def check_fields(declared: Any, where: str = "") -> None:
         if value is not default and not check(value, place):
             text = repr(value)
             text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-            raise DeclarationError(f"{place}: {text}, expected {_PLACES.sub('', formatannotation(hint))}")
+            raise DeclarationError(f"{place}: {text}, expected {_type_name(hint)}")
 
 
 def check_inside(path: str, what: str, below: int = 0) -> None:
@@ -158,3 +155,17 @@ def _check_of_class(kind: Any) -> _Check:
         return fits
 
     return check
+
+
+def _type_name(hint: Any) -> str:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_type_name, arguments)))
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, arguments))}"
+    if origin is tuple:
+        return f"tuple of {' and '.join(dict.fromkeys(_type_name(each) for each in arguments if each is not ...))}"
+    if origin is not None and issubclass(origin, Mapping):
+        return f"mapping from {_type_name(arguments[0])} to {_type_name(arguments[1])}"
+    plain = {str: "text", int: "whole number", float: "number", bool: "truth value", NoneType: "None"}
+    return "function" if origin is Callable else str(plain.get(hint) or getattr(hint, "__name__", hint))

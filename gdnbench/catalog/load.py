@@ -26,7 +26,6 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -145,27 +144,43 @@ def _check_against(kernel: Kernel, op: Op) -> None:
             raise DeclarationError(f"in_place: {target} and {source} differ in sizes or element type")
 
 
+_FileState = tuple[int, ...] | None
+"""By which a file is known not to have changed; None where it cannot be looked at."""
+
+_RUN: dict[Path, tuple[_FileState, ModuleType]] = {}
+_COMPLETED: dict[Path, tuple[Op, list[_FileState], Op]] = {}
+
+
+def _state_of(path: Path) -> _FileState:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ctime_ns, status.st_size, status.st_ino
+
+
 def try_ahead(paths: Iterable[Path]) -> None:
-    """Tries files together that will be run: a child for each would take ten times as long."""
+    """Tries those files together that will be run anew: a child for each would take ten times as long."""
     read: list[Declaration] = []
     for path in paths:
-        with suppress(OSError):  # reported when it is run
-            read.append(Declaration.read(path))
+        if _known_module(path) is None:
+            with suppress(OSError):  # reported when it is run
+                read.append(Declaration.read(path))
     try_all(read)
+
+
+def _known_module(path: Path) -> ModuleType | None:
+    known = _RUN.get(path)
+    return known[1] if known and known[0] and known[0] == _state_of(path) else None
 
 
 def _run_file(path: Path) -> ModuleType:
     """The module of a file, which is run once in a process while the file itself does not change."""
-    try:
-        status = path.stat()
-    except OSError:
-        return _run_anew(path)
-    return _run_once(path, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-@cache
-def _run_once(path: Path, *_state: int) -> ModuleType:
-    return _run_anew(path)
+    module = _known_module(path)
+    if module is None:
+        state, module = _state_of(path), _run_anew(path)
+        _RUN[path] = state, module
+    return module
 
 
 def _run_anew(path: Path) -> ModuleType:
@@ -195,7 +210,15 @@ def _declared(module: ModuleType, name: str, kind: type[T]) -> T:
 def with_stored_suites(op: Op, folder: Path) -> Op:
     """The op with each suite that names a file read from it; DeclarationError with file and line if that fails."""
     stored = {name: folder / declared for name, declared in op.suites.items() if isinstance(declared, str)}
-    return replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
+    if not stored:
+        return op
+    states = [_state_of(path) for path in stored.values()]
+    known = _COMPLETED.get(folder)
+    if known and known[0] is op and known[1] == states:
+        return known[2]
+    complete = replace(op, suites={**op.suites, **{name: _read_suite(path, op) for name, path in stored.items()}})
+    _COMPLETED[folder] = op, states, complete
+    return complete
 
 
 def _read_suite(path: Path, op: Op) -> dict[Shape, float]:

@@ -48,10 +48,10 @@ from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
     NamedTarget,
     SlurmTarget,
+    check_trusted,
     format_targets,
     load_targets,
     targets_with,
-    user_config,
 )
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
 from gdnbench.render.console import without_commands
@@ -333,10 +333,10 @@ class Forwarded:
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """Returns the target for `--gpu` where `--on` names none: the user's own that has the model, or None to run here.
+    """Returns the target for `--gpu` where `--on` names none: the one that has the model, or None to run here.
 
     A GPU of this machine comes first. Raises GpuNotFoundError if no target has the model; UsageError if several have
-    it, or one of a project's file, or a `gdnbench.toml` is wrong.
+    it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
     """
     if not names_model(gpu):
         return None
@@ -344,12 +344,11 @@ def choose_target(gpu: str) -> NamedTarget | None:
         gpus.select_gpu(gpu, gpus.list_gpus())
     except GpuNotFoundError as error:
         having = targets_with(gpu)
-        own = [each for each in having if each.file == user_config()]
-        if len(own) == 1:
-            return own[0]
+        if len(having) == 1:
+            check_trusted(having[0], gpu)
+            return having[0]
         if having:
-            which = f"{len(own)} targets have" if own else f"targets of {having[0].file} alone, a project's, have"
-            message = f"{which} a GPU {gpu!r}: {format_targets(own or having)}"
+            message = f"{len(having)} targets have a GPU {gpu!r}: {format_targets(having)}"
             raise UsageError(message, f"name one: --on {having[0].name}") from error
         others = load_targets()
         reason = f"No target has one: {format_targets(others.values()) if others else 'none is known'}."
