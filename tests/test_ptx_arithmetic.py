@@ -70,7 +70,7 @@ BODIES = {
     ),
     # of two integers
     "i_divide": ("int", "o[i] = x[i] / y[i] * 3 + x[i] % y[i];"),
-    "i_high": ("int", "o[i] = __mulhi(x[i], y[i]) ^ (int)__umulhi(x[i], y[i]);"),
+    "i_high": ("int", "o[i] = __mulhi(x[i], y[i]) ^ (int)__umulhi(x[i], y[i]) ^ __mul24(x[i], y[i]);"),
     "i_bits": ("int", "o[i] = __popc(x[i]) * 1000 + __clz(x[i]) * 10 + __ffs(x[i]);"),
     "i_reverse": ("int", "o[i] = __brev(x[i]) ^ (x[i] >> 3) ^ (int)((unsigned)x[i] >> 5);"),
     "i_funnel": ("int", "o[i] = __funnelshift_l(x[i], y[i], i) ^ __funnelshift_rc(x[i], y[i], i);"),
@@ -252,6 +252,10 @@ def signed_bytes(value):
     return [int.from_bytes(bytes([bits(value) >> 8 * n & 0xFF]), "little", signed=True) for n in range(4)]
 
 
+def signed_24(value):
+    return ((int(value) & 0xFFFFFF) ^ 0x800000) - 0x800000
+
+
 def funnel(p, q, i):
     joined = bits(q) << 32 | bits(p)
     return ((joined << (i & 31)) >> 32 ^ joined >> min(i, 32)) & 0xFFFFFFFF
@@ -280,7 +284,7 @@ def collatz(value):
 CASES = (lambda p, q: p, lambda p, q: 3 * p, lambda p, q: 5, lambda p, q: p ^ q, lambda p, q: 77, lambda p, q: -p)
 INTEGERS = {
     "i_divide": lambda p, q, i: truncated(p, q) * 3 + p - truncated(p, q) * q,
-    "i_high": lambda p, q, i: p * q >> 32 ^ bits(p) * bits(q) >> 32,
+    "i_high": lambda p, q, i: p * q >> 32 ^ bits(p) * bits(q) >> 32 ^ signed_24(p) * signed_24(q),
     "i_bits": lambda p, q, i: bits(p).bit_count() * 1000 + (32 - bits(p).bit_length()) * 10 + (p & -p).bit_length(),
     "i_reverse": lambda p, q, i: int(f"{bits(p):032b}"[::-1], 2) ^ p >> 3 ^ bits(p) >> 5,
     "i_funnel": funnel,
@@ -393,3 +397,33 @@ def test_ptx_without_the_kernel_says_what_it_has():
 
     with pytest.raises(NotInterpretedError, match="no kernel other"):
         read_program(compiled(SOURCE), "other")
+
+
+def nth_bit(mask, base, n):
+    """As the PTX ISA writes `fns` down."""
+    if n == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    place, count = base, abs(n) - 1
+    while 0 <= place < 32:
+        if mask >> place & 1:
+            if count == 0:
+                return place
+            count -= 1
+        place += 1 if n > 0 else -1
+    return 0xFFFFFFFF
+
+
+def test_the_nth_bit_that_is_set_is_found_from_any_place_up_and_down():
+    random = np.random.default_rng(5)
+    masks = np.concatenate([random.integers(0, 2**32, 200), [0, 1, 2**31, 2**32 - 1]]).astype(np.uint32)
+    bases = random.integers(0, 32, len(masks)).astype(np.int32)
+    numbers = random.integers(-34, 35, len(masks)).astype(np.int32)
+    numbers[::8] = 0
+    found = np.zeros(len(masks), dtype=np.uint32)
+    run(
+        'extern "C" __global__ void k(const unsigned* m, const int* b, const int* n, unsigned* o) {\n'
+        "  const int i = threadIdx.x;\n"
+        '  asm("fns.b32 %0, %1, %2, %3;" : "=r"(o[i]) : "r"(m[i]), "r"(b[i]), "r"(n[i]));\n}',
+        masks, bases, numbers, found, threads=len(masks),
+    )  # fmt: skip
+    assert found.tolist() == [nth_bit(*map(int, each)) for each in zip(masks, bases, numbers, strict=True)]

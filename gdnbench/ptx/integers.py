@@ -33,6 +33,13 @@ def _product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]
     return np.asarray(product + operands[2].astype(product.dtype) if instruction.name == "mad" else product)
 
 
+def _short_product(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Executes `mul24` and `mad24`, which multiply the low 24 bits of two operands."""
+    a, b = ((each << 8 >> 8).astype(_wide(kind)) for each in operands[:2])
+    product = (a * b >> 16 if instruction.has("hi") else a * b).astype(DTYPES[kind])
+    return np.asarray(product + operands[2] if instruction.name == "mad24" else product)
+
+
 def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Divides, rounding to zero; a division by zero gives all ones, as on a GPU."""
     a, b = np.broadcast_arrays(*operands)
@@ -46,6 +53,7 @@ def _integer_quotient(instruction: PtxInstruction, kind: str, operands: tuple[Ar
 
 
 def _shift(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
+    """Shifts; counts beyond the width shift everything out."""
     a, count, bits = operands[0], operands[1].astype(np.uint32), 8 * WIDTHS[kind]
     amount = np.minimum(count, bits - 1).astype(a.dtype)
     if instruction.name == "shr" and kind.startswith("s"):
@@ -116,6 +124,22 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
     return bit.astype(np.int32).view(np.uint32)
 
 
+def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
+    """Executes `fns`: the n-th set bit from `base` up, for a negative n down, or all ones if there is none.
+
+    For n = 0 it is `base`, if that bit is set.
+    """
+    mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
+    left, bit = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
+    for distance in range(32):
+        place = np.where(n < 0, base - distance, base + distance)
+        is_place = (place >= 0) & (place < 32) & ((n != 0) | (distance == 0))
+        is_set = is_place & (mask >> np.clip(place, 0, 31).astype(np.uint32) & np.uint32(1) != 0)
+        left = left - is_set
+        bit = np.where(is_set & (left == 0), place, bit)
+    return bit.astype(np.uint32)
+
+
 def _reverse_bits(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     value, result = operands[0].copy(), np.zeros_like(operands[0])
     one = value.dtype.type(1)
@@ -171,6 +195,8 @@ INTEGER: dict[str, Operation] = {
     }.items()},
     "mul": _product,
     "mad": _product,
+    "mul24": _short_product,
+    "mad24": _short_product,
     "div": _integer_quotient,
     "rem": _integer_quotient,
     "cnot": lambda _i, _k, x: (x[0] == 0).astype(x[0].dtype),
@@ -183,6 +209,7 @@ INTEGER: dict[str, Operation] = {
     "popc": lambda _i, _k, x: np.bitwise_count(x[0]).astype(np.uint32),
     "clz": _leading_zeros,
     "bfind": _find_bit,
+    "fns": _find_nth_bit,
     "brev": _reverse_bits,
     "bfe": _extract,
     "bfi": _insert,
