@@ -48,43 +48,49 @@ def make_plan(kernels=KERNELS, axes="B=1", paths=tuple(Way), conditions=(L2.RESI
     return StepPlan(catalog, catalog.ops["decode"], GPU, cases, settings)
 
 
-def simulate(task, folder, name, on_event, *, broken=(), dies_on=""):
-    """A worker whose chains take what `STEP_US` says, with the noise of a round; some cases fail or take it down."""
-    task.write(folder / f"{name}.json")
-    assert StepTask.read(folder / f"{name}.json") == task
-    for case in task.cases:
-        on_event(Examined(case.id, *((Status.WRONG_NUMBERS, "far off") if case.id in broken else (Status.OK,))))
-    random = np.random.default_rng(task.first_round)
-    by_id = {case.id: case for case in task.cases if case.id not in broken}
-    for position, ids in enumerate(task.order):
-        number = 0 if position == 0 else task.first_round + position - 1
-        for id_ in ids:
-            if id_ == dies_on:
-                return WorkerOutcome(WorkerEnd.DIED, id_, "it died", "measure")
-            if id_ in by_id:
-                base = STEP_US[by_id[id_].path] * random.normal(1, 0.002)
-                for quantity, factor in zip(Quantity, (1.0, 0.8, 0.5, 0.6), strict=True):
-                    times = tuple(base * factor * random.normal(1, 0.002, size=4))
-                    on_event(Sampled(number, by_id[id_].of(quantity), times))
-    return WorkerOutcome(WorkerEnd.FINISHED)
+class SimulatedChains:
+    """Stands in for `supervise`: chains take what `STEP_US` says, with the noise of a round; some fail, or kill it."""
+
+    def __init__(self, broken=(), dies_on=""):
+        self.broken, self.dies_on = broken, dies_on
+
+    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+        task.write(folder / f"{name}.json")
+        assert StepTask.read(folder / f"{name}.json") == task
+        for id_ in self.broken:
+            on_event(Examined(id_, Status.WRONG_NUMBERS, "far off"))
+        random = np.random.default_rng(task.first_round)
+        by_id = {case.id: case for case in task.cases if case.id not in self.broken}
+        for position, ids in enumerate(task.order):
+            for id_ in ids:
+                if id_ == self.dies_on:
+                    return WorkerOutcome(WorkerEnd.DIED, id_, "it died", "measure")
+                if id_ in by_id:
+                    base = STEP_US[by_id[id_].path] * random.normal(1, 0.002)
+                    for quantity, factor in zip(Quantity, (1.0, 0.8, 0.5, 0.6), strict=True):
+                        times = tuple(base * factor * random.normal(1, 0.002, size=4))
+                        on_event(Sampled(task.round_number(position), by_id[id_].of(quantity), times))
+        return WorkerOutcome(WorkerEnd.FINISHED)
 
 
-def measured(tmp_path, run_worker=simulate, **asked):
-    finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore, run_worker)
+def measured(tmp_path, chains=None, **asked):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.measure.timing.supervise", chains or SimulatedChains())
+        finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore)
     return finished, read_steps(finished.path)
 
 
 def test_every_kernel_is_measured_by_every_path_that_it_has_and_the_first_twice():
     cases = make_plan().cases
     assert len(cases) == 3 * 5 + 1
-    refused = {(each.case.label, each.path) for each in cases if each.refusal}
+    refused = {(each.variant.label, each.path) for each in cases if each.refusal}
     assert refused == {
         ("decode-v9", Way.GRAPH_PDL),
         ("decode-v9", Way.PERSISTENT),
         ("decode-v9-pdl", Way.PERSISTENT),
         ("decode-v9-layers", Way.GRAPH_PDL),
     }
-    assert [each.case.label for each in cases if each.is_again] == ["decode-v9"]
+    assert [each.variant.label for each in cases if each.is_again] == ["decode-v9"]
     assert len({each.id for each in cases}) == len(cases)
 
 
@@ -144,7 +150,7 @@ def test_rows_have_what_the_workers_measured(tmp_path):
 
 def test_a_wrong_case_has_a_reason_and_no_time(tmp_path):
     broken = {each.id for each in make_plan().cases if each.path is Way.GRAPH}
-    finished, rows = measured(tmp_path, lambda *given: simulate(*given, broken=broken))
+    finished, rows = measured(tmp_path, SimulatedChains(broken=broken))
     wrong = [row for row in rows if row.path == "graph"]
     assert {(row.status, row.reason, row.step_us) for row in wrong} == {(Status.WRONG_NUMBERS, "far off", None)}
     assert all(row.step_us for row in rows if row.path in {"python", "c-loop"})
@@ -153,14 +159,14 @@ def test_a_wrong_case_has_a_reason_and_no_time(tmp_path):
 
 def test_a_case_that_takes_its_worker_down_loses_its_time_alone(tmp_path):
     lost = next(each.id for each in make_plan().cases if each.path is Way.C_LOOP)
-    _, rows = measured(tmp_path, lambda *given: simulate(*given, dies_on=lost))
+    _, rows = measured(tmp_path, SimulatedChains(dies_on=lost))
     assert {row.status for row in rows if row.path == "c-loop" and row.label == "decode-v9"} == {Status.CRASHED}
     assert all(row.rounds == 9 for row in rows if row.status is Status.OK)
 
 
 def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_path):
     with pytest.raises(MachineError):
-        measured(tmp_path, lambda *_: WorkerOutcome(WorkerEnd.FINISHED))
+        measured(tmp_path, lambda *_, **__: WorkerOutcome(WorkerEnd.FINISHED))
     assert not any((tmp_path / "results").iterdir())
 
 

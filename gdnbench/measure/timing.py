@@ -72,8 +72,8 @@ def file_of(record: Path, number: int, kind: str) -> Path:
 class TimingWorkers:
     """Measures rounds in worker processes until all rounds are done or no case is left.
 
-    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers are forked
-    from `warm`, or started as new processes if it is None.
+    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers, which run the
+    module `worker`, are forked from `warm`, or started as new processes if it is None.
     """
 
     folder: Path
@@ -81,6 +81,7 @@ class TimingWorkers:
     observer: Observer
     record: Callable[[Event], None]
     warm: WarmParent | None = None
+    worker: str = WORKER
 
     def measure(
         self,
@@ -130,7 +131,7 @@ class TimingWorkers:
             for each in _blamed(event, task.cases, bridge):
                 self._keep(each, task.clock, collected)
             match event:
-                case Sampled():
+                case Sampled(case=case_id) if case_id in by_id:
                     self.observer(UnitDone())
                 case StepBegun(case=case_id, step=step):
                     where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
@@ -140,7 +141,7 @@ class TimingWorkers:
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
-        outcome = supervise(WORKER, recorded, self.folder, name, self.environment, take, warm=self.warm)
+        outcome = supervise(self.worker, recorded, self.folder, name, self.environment, take, warm=self.warm)
         for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
             self._keep(each, task.clock, collected)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from msgspec import to_builtins
 
@@ -109,6 +109,7 @@ class Task:
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
+    case_kind: ClassVar[type[Case]] = Case
 
     @property
     def warm_ups(self) -> int:
@@ -133,7 +134,7 @@ class Task:
         path.write_text(json.dumps(document, indent=1))
 
     @classmethod
-    def take(cls, path: Path) -> Task:
+    def take(cls, path: Path) -> Self:
         """Reads a task, and removes from the file what kernels must not read."""
         task = cls.read(path)
         if task.draw_key:
@@ -141,14 +142,14 @@ class Task:
         return task
 
     @classmethod
-    def read(cls, path: Path) -> Task:
+    def read(cls, path: Path) -> Self:
         """Reads a task."""
         document = json.loads(path.read_text())
         spec, cases = document.pop("workloads"), document.pop("cases")
         axes = convert(spec, WorkloadSpec) if spec else None
         fields = {name: _with_tuples(value) for name, value in document.items()}
         fields["phase"] = Phase(fields["phase"])
-        return cls(cases=tuple(Case.from_dict(case, axes) for case in cases if axes), **fields)
+        return cls(cases=tuple(cls.case_kind.from_dict(case, axes) for case in cases if axes), **fields)
 
 
 def _with_tuples(value: Any) -> Any:

@@ -20,32 +20,19 @@ _LIMIT_S = 60
 
 
 class Launch(ctypes.Structure):
-    """One launch, in the layout of `chain.c`.
-
-    Attributes:
-        function: handle of a `CUfunction`, or of a `CUkernel`.
-        arguments: address of the list of the arguments' addresses.
-        window_base: begin of the access policy window, an address.
-        window_bytes: its size; 0 for none.
-        grid: blocks per axis.
-        block: threads per axis.
-        shared_bytes: dynamic shared memory of a block.
-        hit_ratio: share of the window's accesses that persist.
-        programmatic: whether it may begin before the previous launch has ended.
-        cooperative: whether all of its blocks must be resident at once.
-    """
+    """One launch, in the layout of `chain.c`."""
 
     _fields_ = (
-        ("function", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("window_base", ctypes.c_void_p),
-        ("window_bytes", ctypes.c_uint64),
+        ("function", ctypes.c_void_p),  # a `CUfunction`, or a `CUkernel`
+        ("arguments", ctypes.c_void_p),  # address of the list of the arguments' addresses
+        ("window_base", ctypes.c_void_p),  # of the access policy window
+        ("window_bytes", ctypes.c_uint64),  # 0 for no window
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
-        ("shared_bytes", ctypes.c_uint32),
-        ("hit_ratio", ctypes.c_float),
-        ("programmatic", ctypes.c_int32),
-        ("cooperative", ctypes.c_int32),
+        ("shared_bytes", ctypes.c_uint32),  # dynamic
+        ("hit_ratio", ctypes.c_float),  # share of the window's accesses that persist
+        ("programmatic", ctypes.c_int32),  # it may begin before the previous launch has ended
+        ("cooperative", ctypes.c_int32),  # all of its blocks must be resident at once
     )
 
 
