@@ -4,7 +4,6 @@ import ctypes
 import shutil
 import subprocess
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.measure import start
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
@@ -227,14 +225,6 @@ def test_a_step_of_nothing_that_can_be_measured_leaves_no_run(tmp_path):
     with pytest.raises(UsageError, match="nothing of this can be measured: it has no function that goes over all"):
         measured(tmp_path, kernels="decode-v9", paths=(Way.PERSISTENT,))
     assert not (tmp_path / "results").exists()
-
-
-def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkeypatch):
-    measured(tmp_path)
-    begun = []
-    monkeypatch.setattr(start, "begin_session", lambda *_: begun.append(True))
-    start.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", ignore)
-    assert begun
 
 
 def test_what_is_told_of_differences_was_measured(tmp_path):

@@ -95,7 +95,7 @@ def run(
     them into one table whose intervals hold what cards differ by; `gdnbench show`
     with these runs prints it again.
     """
-    from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
+    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.request import device_of, make_request
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
@@ -105,6 +105,7 @@ def run(
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.run_tables import print_run
+    from gdnbench.verbs.show_sweep import print_sweep
 
     catalog = load_catalog()
     if resume:
@@ -155,6 +156,10 @@ def run(
         open_session = partial(begin_session, catalog, plan, results)
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()
+    if finished.info.swept:
+        print_sweep(finished.path, json=json, csv=csv, dispatch=False)
+        rows = finished.analysis.measurements
+        raise typer.Exit(exit_code_of_sweep(rows, finished.info.swept, interrupted=finished.interrupted))
     print_run(finished.path, json=json, csv=csv)
     # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named
