@@ -92,7 +92,7 @@ def test_settings_that_cannot_be_measured_with_are_usage_errors(bad):
 
 
 def chosen(**more):
-    not_asked = {"confidence", "budget_s", "looks", "clocks", "trim"}  # fixed; of sweeps; of scores; text; the device's
+    not_asked = {"confidence", "budget_s", "looks", "clocks", "trim", "cold_tlb"}  # fixed, or set by another verb
     defaults = {field.name: field.default for field in fields(Settings) if field.name not in not_asked}
     values = {**defaults, "quick": False, "rounds": None, "samples": None, "processes": None, "seed": None}
     return choose_settings(more.pop("device", "cuda"), **{**values, **more})
@@ -130,12 +130,6 @@ def test_few_rounds_are_shared_by_as_few_processes():
 def test_a_further_clock_takes_half_of_the_rounds_and_one_in_each_process_at_least():
     assert chosen().clock_rounds == 21
     assert chosen(rounds=4, processes=4).clock_rounds == 4
-
-
-def test_cold_translations_need_several_placements():
-    assert chosen(cold_tlb=True).cold_tlb
-    with pytest.raises(UsageError, match="--cold-tlb"):
-        chosen(cold_tlb=True, plain=True)
 
 
 def test_a_seed_is_fresh_unless_it_is_given():

@@ -143,7 +143,7 @@ def worker(monkeypatch):
     monkeypatch.setattr(
         cupti, "EmptyKernel", lambda name: SimpleNamespace(launch=lambda: gpu.do(f"gdnbench_{name}", 600))
     )
-    monkeypatch.setattr(cupti, "choose_recorder", lambda: recorder)
+    monkeypatch.setattr(cupti, "ActivityRecorder", lambda: recorder)
     monkeypatch.setattr(cupti, "BlockingKernel", lambda: BlockingKernel(gpu))
     _fake_graphs(monkeypatch, gpu)
 

@@ -182,18 +182,6 @@ def test_a_case_that_allocates_its_outputs_is_launched_until_no_launch_needs_new
     assert len(calls) == 3
 
 
-def test_with_cold_translations_no_sample_comes_back_to_a_placement_of_its_round(workspace, bind):
-    task = replace(TASK, cold_tlb=True)
-    placements = place(workspace, task)
-    rotation = Rotation(bind, placements, warm_ups=2)
-    for position in range(3):
-        rotation.open(position)
-        inputs, _ = launch(rotation, 2 + 6)
-        warm, timed = set(inputs[:2]), inputs[2:]
-        assert len(set(timed)) == 6
-        assert not warm & set(timed)
-
-
 def test_the_oracle_is_consulted_on_inputs_drawn_anew(workspaces, workspace):
     before = workspaces.expected(CASE.workload, workspaces.kinds(CASE.workload)[0])
     expected = {name: tensor.clone() for name, tensor in before.outputs.items()}

@@ -287,7 +287,6 @@ class Session:
             samples=samples,
             launched={case.id: self.checked[case.id].launched for case in cases},
             plain=self.settings.plain,
-            cold_tlb=self.settings.cold_tlb,
             placed_bytes=self._placed_bytes,
             draw_key=self.draw_key,
         )

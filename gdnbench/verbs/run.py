@@ -64,9 +64,6 @@ def run(
         typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
-    cold_tlb: Annotated[
-        bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
-    ] = False,
     profile: ProfileOption = None,
     inputs: InputsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
@@ -125,7 +122,6 @@ def run(
             margin=margin,
             step_limit_s=step_limit,
             plain=plain,
-            cold_tlb=cold_tlb,
             timers=joined(timer),
         )
         names = terms(kernels, kernel)

@@ -92,10 +92,7 @@ def place(workspace: Workspace, task: Task) -> Placements:
         return Placements(workspace, 1, 1)
     nbytes = workspace.op.tensor_bytes(workspace.workload)
     window = window_size(nbytes)
-    if task.cold_tlb:
-        window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))
-    windows = window_count(nbytes, window, len(task.order), task.placed_bytes)
-    return Placements(workspace, window, max(windows, 2) if task.cold_tlb else windows)
+    return Placements(workspace, window, window_count(nbytes, window, len(task.order), task.placed_bytes))
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

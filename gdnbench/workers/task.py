@@ -36,7 +36,6 @@ WARM_UPS = MOST_PLACEMENTS + 1
 The first launch of a measurement on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 %
 longer: docs/measuring.md), so samples begin with the second lap.
 """
-COLD_TLB_WARM_UPS = 10
 # Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
 CHECK_SHARE = 0.05
@@ -76,7 +75,6 @@ class Task:
         samples: per round, by case id.
         launched: on a GPU, names of the functions that one call launched when checked, by case id.
         plain: on a GPU, without rotation, scrubbing and dithering.
-        cold_tlb: on a GPU, each sample is the first launch of its round on its placement.
         draw_key: secret key of the draws of launches' inputs, the same in all processes of the run; a worker removes it
             from the file before it runs a kernel's code.
         placed_bytes: on a GPU, memory for the placements of one workload.
@@ -100,7 +98,6 @@ class Task:
     samples: dict[str, int] = field(default_factory=dict)
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     plain: bool = False
-    cold_tlb: bool = False
     draw_key: str = ""
     placed_bytes: int = 0
     left_alone: tuple[str, ...] = ()
@@ -110,11 +107,6 @@ class Task:
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
     case_kind: ClassVar[type[Case]] = Case
-
-    @property
-    def warm_ups(self) -> int:
-        """Untimed launches before the samples of a round."""
-        return COLD_TLB_WARM_UPS if self.cold_tlb else WARM_UPS
 
     def is_last(self, position: int) -> bool:
         """Whether the round at a position of `order` is the last of the process."""

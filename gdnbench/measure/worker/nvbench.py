@@ -33,7 +33,7 @@ from gdnbench.workers.device import (
     is_alive,
     report_failure,
 )
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import WARM_UPS, Task
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
 NOT_ENQUEUED = "Deadlock detected"
@@ -74,7 +74,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         raise_clock(SmClock(stack))
         gc.disable()
-        warm_ups = ("--cold-warmup-runs", str(task.warm_ups))
+        warm_ups = ("--cold-warmup-runs", str(WARM_UPS))
         nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
         channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
 

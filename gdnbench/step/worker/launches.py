@@ -23,7 +23,7 @@ from gdnbench.model.status import Status
 from gdnbench.step.plan import GAP, LAUNCHES, LaunchWay, StepTask
 from gdnbench.step.worker.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.workers.activities import COPY, FILL, Activity, choose_recorder
+from gdnbench.workers.activities import COPY, FILL, Activity, ActivityRecorder
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, raise_clock
 from gdnbench.workers.device import CudaDevice, capture
 
@@ -62,7 +62,7 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
             device.synchronize()
             channel.send(Sampled(number, id_, tuple(times_us)))
         # After all host times, since CUPTI may slow launches once it has been on.
-        recorder, blocking = choose_recorder(), BlockingKernel()
+        recorder, blocking = ActivityRecorder(), BlockingKernel()
         for number, id_ in _visits(task, ready):
             channel.send(StepBegun(id_, "record kernels", task.step_limit_s))
             recorder.start()

@@ -38,7 +38,6 @@ from gdnbench.workers.activities import (
     FILL,
     Activity,
     ActivityRecorder,
-    choose_recorder,
     split_cases,
 )
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
@@ -80,7 +79,7 @@ class _Steps:
         self._flush = L2Flush()
         self._blocking = BlockingKernel()
         self._case, self._checks = EmptyKernel(CASE), EmptyKernel(CHECKS)
-        self._recorder: ActivityRecorder = choose_recorder()
+        self._recorder = ActivityRecorder()
         self._sm_clock = SmClock(stack)
         self._ready: dict[str, _Ready] = {}
         self._start, self._end = (
