@@ -1,4 +1,5 @@
 import math
+import os
 import socket
 
 import pytest
@@ -6,7 +7,7 @@ from decode_workloads import decode_at
 from run_data import case
 
 from gdnbench.model.status import GateResult, Role, Status
-from gdnbench.process.channel import Seal, make_key
+from gdnbench.process.channel import KEY_BYTES, Seal
 from gdnbench.store.journal import (
     EventChannel,
     Examined,
@@ -81,7 +82,7 @@ def test_junk_is_no_event(line):
 
 
 def test_a_channel_delivers_whole_lines_however_long():
-    key = make_key()
+    key = os.urandom(KEY_BYTES)
     seal = Seal(key)
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -46,7 +46,8 @@ def test_with_every_case_lost_there_is_nothing_to_measure():
 
 @pytest.mark.parametrize(("budget_s", "kind"), [(None, FixedRounds), (60.0, Race)])
 def test_a_budget_makes_it_a_race(budget_s, kind):
-    assert isinstance(choose_schedule(Settings(budget_s=budget_s), "cpu", swept=["decode-x"]), kind)
+    chosen = choose_schedule(Settings(budget_s=budget_s), "cpu", swept=["decode-x"], weights={}, own_sds={})
+    assert isinstance(chosen, kind)
 
 
 def test_processes_share_the_rounds():

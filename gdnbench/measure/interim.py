@@ -105,16 +105,9 @@ class Race:
 
 def _more_rounds(field: BestComparison[Case], still: Sequence[Case]) -> int:
     """Rounds that would settle the survivors; 0 if they are settled."""
-    unclear = [field.others[case] for case in still if case != field.leader]
-    needs = [each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in unclear if each.verdict is Verdict.UNCLEAR]
+    others = [field.others[case] for case in still if case != field.leader]
+    needs = (each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in others if each.verdict is Verdict.UNCLEAR)
     return max(needs, default=0)
-
-
-def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
-    """Raises UsageError, with the least budget, if the given one is too small even for kernels without work."""
-    round_s = cases * round_cost_s(samples, 0.0, device)
-    if budget_s < _least_s(round_s):
-        raise _too_small(budget_s, cases, round_s)
 
 
 def _standing(
@@ -126,19 +119,22 @@ def _standing(
     one_kernel = len({kernel for kernel, _ in groups}) == 1
     best = []
     for group, field in fields.items():
-        label, time_us = field.leader.label, rounds.interval(field.leader.id).estimate
-        point = label.partition(":")[2] if one_kernel else label
-        left = f"{len(still[group])} of {len(groups[group])} left"
-        best.append(f"{field.leader.workload} {point} {time_us:.3f} µs, {left}")
+        leader = field.leader
+        point = leader.label.partition(":")[2] if one_kernel else leader.label
+        time_us, left = rounds.interval(leader.id).estimate, f"{len(still[group])} of {len(groups[group])} left"
+        best.append(f"{leader.workload} {point} {time_us:.3f} µs, {left}")
     return "best so far: " + "; ".join(best)
 
 
-def _least_s(round_s: float) -> float:
-    return WORKER_START_S + (FEWEST_ROUNDS + 1) * round_s
+def check_budget(budget_s: float, cases: int, samples: int, device: Device) -> None:
+    """Raises UsageError, with the least budget, if the given one is too small even for kernels without work."""
+    round_s = cases * round_cost_s(samples, 0.0, device)
+    if budget_s < WORKER_START_S + (FEWEST_ROUNDS + 1) * round_s:
+        raise _too_small(budget_s, cases, round_s)
 
 
 def _too_small(budget_s: float, cases: int, round_s: float) -> UsageError:
-    least_s = int(_least_s(round_s)) + 1
+    least_s = int(WORKER_START_S + (FEWEST_ROUNDS + 1) * round_s) + 1
     return UsageError(
         f"--budget {budget_s:g}s is too small: a burn-in and {FEWEST_ROUNDS} rounds of {cases} cases take {least_s} s",
         f"give --budget {least_s}s or more, or fewer points or workloads",
@@ -205,9 +201,9 @@ def choose_schedule(
     settings: Settings,
     device: Device,
     *,
-    swept: Collection[str] = (),
-    weights: Weights | None = None,
-    own_sds: Mapping[str, float] | None = None,
+    swept: Collection[str],
+    weights: Weights,
+    own_sds: Mapping[str, float],
     blocks: int = 1,
     groups: Sequence[Sequence[Case]] = (),
 ) -> Schedule:
@@ -217,7 +213,7 @@ def choose_schedule(
     measured together; empty for all.
     """
     if settings.looks:
-        return SequentialSchedule(settings, device, weights or {}, own_sds)
+        return SequentialSchedule(settings, device, weights, own_sds)
     if settings.budget_s is not None:
         return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)
     return FixedRounds(settings.rounds, settings.processes, groups)

@@ -57,7 +57,7 @@ def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -
 
 
 class Phase(StrEnum):
-    """The kinds of work of a worker."""
+    """A kind of a worker's work."""
 
     EXAMINE = "examine"  # import, build, verify, launch, capture
     INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
