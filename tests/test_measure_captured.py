@@ -65,14 +65,6 @@ def test_the_workload_follows_from_the_shapes_and_from_where_sequences_end(op, t
     assert spec.case_id.fullmatch(f"k:A=1/{file.workload.key}")["profile"] == file.profile
 
 
-def test_files_of_one_name_and_other_content_are_two_inputs(tmp_path):
-    (tmp_path / "a").mkdir()
-    one = read_captured(CATALOG.ops["decode"], written(tmp_path, "decode"), {})
-    other = read_captured(CATALOG.ops["decode"], written(tmp_path / "a", "decode", HV=8), {})
-    assert one[0].profile != other[0].profile
-    assert one[0].profile.startswith("file:layer-3-")
-
-
 def changed(**tensors):
     """Replaces tensors of the file; None leaves one out."""
 
@@ -173,12 +165,6 @@ def test_what_is_not_there_and_what_contradicts_the_file_is_refused(tmp_path):
     with pytest.raises(UsageError, match="captured inputs") as raised:
         parse_profiles(op, "file:layer-3-12345678")
     assert "--inputs FILE" in raised.value.hint
-
-
-def test_an_axis_that_no_tensor_shows_is_asked_for(tmp_path):
-    with pytest.raises(UsageError, match="mixed_qkv") as raised:
-        read_captured(CATALOG.ops["decode-pool"], written(tmp_path, "decode-pool"), {})
-    assert raised.value.hint == "no tensor shows HQ, BETA: --shape sets that"
 
 
 def test_each_file_of_a_folder_is_timed_and_profiles_that_are_named_beside_it(tmp_path):

@@ -122,11 +122,6 @@ def test_a_task_survives_its_file(tmp_path, phase):
     assert isinstance(read.phase, Phase)
 
 
-def test_a_task_without_measuring_survives_too(tmp_path):
-    task(cases=()).write(tmp_path / "task.json")
-    assert Task.read(tmp_path / "task.json") == task(cases=())
-
-
 def test_the_first_round_of_every_part_is_burn_in_and_the_others_count_on():
     assert [task().round_number(position) for position in range(4)] == [0, 1, 2, 3]
     assert [task(first_round=9).round_number(position) for position in range(4)] == [0, 9, 10, 11]

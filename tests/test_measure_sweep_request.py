@@ -87,18 +87,6 @@ def test_a_duration_that_is_none_is_answered_with_examples(text):
     assert caught.value.exit_code is ExitCode.USAGE
 
 
-def test_settings_are_those_of_a_race():
-    chosen = settings(budget="2m", samples=50, seed=3, margin=0.01, step_limit_s=9.0)
-    assert (chosen.budget_s, chosen.samples, chosen.seed, chosen.margin, chosen.step_limit_s) == (120, 50, 3, 0.01, 9.0)
-    assert len({settings().seed for _ in range(20)}) > 15
-
-
-@pytest.mark.parametrize("bad", [{"budget": "0"}, {"samples": 0}, {"margin": 1.0}, {"step_limit_s": 0.0}])
-def test_settings_that_cannot_be_raced_with_are_usage_errors(bad):
-    with pytest.raises(UsageError, match="--"):
-        settings(**bad)
-
-
 def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_baseline(catalog):
     request = ask(catalog, params=["WARPS", "BV=8"], axes="B=1,8")
     assert labels(request) == [f"decode-mine:BV=8:WARPS={warps}" for warps in (1, 2, 4)]
@@ -106,10 +94,6 @@ def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_b
     assert request.swept == {"decode-mine": ("BV", "WARPS")}
     assert (request.baseline, request.label) == ("decode-mine", "sweep")
     assert request.command
-
-
-def test_a_preset_is_its_own_baseline(catalog):
-    assert ask(catalog, ["decode-mine-wide"], ["WARPS"]).baseline == "decode-mine-wide"
 
 
 def test_a_kernel_that_cannot_run_here_is_no_baseline(catalog):

@@ -24,10 +24,6 @@ def test_an_environment_on_top_of_ones_own(monkeypatch):
     assert python(code, environment={"MORE": "2"}).output == "1 2\n"
 
 
-def test_stdin_is_empty():
-    assert python("import sys; print(repr(sys.stdin.read()))").output == "''\n"
-
-
 def test_a_limit_and_an_absent_program():
     with pytest.raises(TimeoutError, match=r"did not end within 0\.5 s"):
         python("import time; time.sleep(60)", limit_s=0.5)

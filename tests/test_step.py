@@ -1,6 +1,5 @@
 """Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
 
-import ctypes
 import shutil
 import subprocess
 from dataclasses import replace
@@ -29,7 +28,7 @@ from gdnbench.step.plan import (
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.store.tables import read_steps, write_steps
+from gdnbench.store.tables import read_steps
 from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
@@ -99,11 +98,6 @@ def test_windows_travel_with_launches_that_can_have_them():
     assert refused == {Way.PYTHON, Way.PERSISTENT}
 
 
-def test_nothing_is_read_between_the_layers_of_one_launch():
-    cases = make_plan(settings=replace(SETTINGS, between_mib=1.0)).cases
-    assert all(each.refusal for each in cases if each.path is Way.PERSISTENT)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -166,12 +160,6 @@ def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_pat
     with pytest.raises(MachineError):
         measured(tmp_path, lambda *_, **__: WorkerOutcome(WorkerEnd.FINISHED))
     assert not any((tmp_path / "results").iterdir())
-
-
-def test_stored_rows_are_read_as_they_were(tmp_path):
-    _, rows = measured(tmp_path)
-    write_steps(tmp_path, rows)
-    assert read_steps(tmp_path) == rows
 
 
 def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line):
@@ -333,8 +321,3 @@ def test_without_a_compiler_there_is_no_c_loop(tmp_path, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(NoCompilerError):
         build_loop()
-
-
-def test_the_structure_of_a_launch_is_that_of_c():
-    assert ctypes.sizeof(Launch) == 72
-    assert Launch.grid.offset == 32
