@@ -24,10 +24,7 @@ CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 CPU_ROUND_US = 60_000.0
 FEWEST_SAMPLES = {"cuda": 40, "cpu": 5}
 LONGEST_CALL_US = {"cuda": 50.0, "cpu": CPU_ROUND_US / (CPU_CALLS_PER_SAMPLE * FEWEST_SAMPLES["cpu"])}
-"""Longest call that a predicted time allows for.
-
-On a CPU longer calls make rounds longer; on a GPU most kernels here take less.
-"""
+"""Longest call that a predicted time allows for; on a GPU most kernels here take less."""
 WORKER_START_S = 6.0  # start of a worker: loading torch, binding every case
 OWN_OUTPUTS = 2  # factor on the tensors: kernels that allocate their outputs get as many placements for them
 ASIDE = 4  # further copies of the tensors: draws of the inputs, and the tensors of checked launches
@@ -36,8 +33,7 @@ ASIDE = 4  # further copies of the tensors: draws of the inputs, and the tensors
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
     """The ids of all cases for each round, by workload; workloads and their cases are shuffled anew in each round.
 
-    The cases of a workload are compared with each other: they stay together, so that drift affects both of a pair, and
-    are shuffled, so that none always follows another.
+    The cases of a workload stay together, so that drift affects both of a pair, and none always follows another.
     """
     generator = random.Random(seed)
     groups: dict[Workload, list[str]] = {}
@@ -57,9 +53,9 @@ def memory_blocks(
 ) -> tuple[tuple[Case, ...], ...]:
     """Splits the cases into blocks measured one after the other, each of as many workloads as fit into memory.
 
-    The cases are ordered by workload, so that workloads that differ only in the profile, which share placements, are
-    adjacent. Each of a process's `rounds`, burn-in included, has a window of placements while memory lasts. The limits
-    are of a block's tensors at all of their placements (a workload that exceeds it is a block), and of one workload's.
+    The cases are ordered by workload, so that those which differ only in the profile, and share placements, are
+    adjacent. The limits are of a block's tensors at all of their placements in a process's `rounds`, burn-in included
+    (a workload that exceeds it is a block), and of one workload's.
     """
     blocks: list[list[Case]] = []
     left = 0
@@ -76,7 +72,7 @@ def memory_blocks(
 def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
     """Memory of a workload's tensors at all placements, with the outputs that kernels allocate themselves.
 
-    The rounds include the process's burn-in; `most_bytes` limits the tensors without those outputs.
+    `most_bytes` limits the tensors without those outputs.
     """
     window = window_size(tensor_bytes)
     placements = window * window_count(tensor_bytes, window, rounds, most_bytes)

@@ -110,7 +110,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
-    """The last calibration of this machine, for the run's table; None if it cannot be read, which `doctor` reports."""
+    """The last calibration of this machine; None if it cannot be read, which `doctor` reports."""
     try:
         calibration = last_calibration(host_name(), gpu.slug) if gpu else None
     except RunFormatError:
@@ -140,11 +140,11 @@ class Resumed:
 
 
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
-    """Reads the journal of an unfinished run.
+    """Reads the journal of an unfinished run, without the warnings of its description that concern its times.
 
     Cases that killed their worker are tried again, except in a race, where the others are ahead of them, and except for
-    those that cheated. Warnings of the description that concern its earlier times are left out. Raises UnknownNameError
-    if there is no such run, and UsageError if it is complete, or a kernel or the op has changed since.
+    those that cheated. Raises UnknownNameError if there is no such run, and UsageError if it is complete, or a kernel
+    or the op has changed since.
     """
     named = name_runs(results, wanted, stopped=True)
     path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
@@ -152,8 +152,7 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
-    changed = source_change(info, catalog)
-    if changed:  # a run must not mix two versions of a kernel
+    if changed := source_change(info, catalog):  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
     settings = settings_of(info)
     try:

@@ -43,10 +43,9 @@ _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 
 
 def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns the samples of a round of a case, times in µs and SM clocks in MHz.
+    """Returns the samples of a round of a case, times in µs and SM clocks in MHz; MachineError if they are none.
 
-    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files. Raises MachineError if
-    there is no such file, it holds no times, or something else, as NaN.
+    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files.
     """
     times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
     try:
@@ -215,19 +214,20 @@ def read_clock(
 _BRIDGE = {Role.BASELINE, Role.CONTROL, Role.FLOOR}
 
 
-def runs_own_python(entry: CatalogEntry) -> bool:
+def _runs_own_python(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
     """Whether a kernel runs its own Python where it is timed and its op does not declare it as a baseline."""
+    entry = entries[case.variant.kernel]
     return isinstance(entry.kernel, TorchKernel) and entry.kernel.name not in entry.op.baselines
 
 
 def is_apart(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
     """Whether a case is timed in another process than the compiled kernels, if there are any."""
-    return case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])
+    return case.role not in _BRIDGE and _runs_own_python(case, entries)
 
 
 def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases of workloads measured together, as one group, or as two: compiled kernels, then those with Python."""
-    python = {case.id for case in cases if case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])}
+    python = {case.id for case in cases if is_apart(case, entries)}
     compiled = {case.id for case in cases if case.role not in _BRIDGE} - python
     if not python or not compiled:
         return (tuple(cases),) if cases else ()
@@ -236,9 +236,8 @@ def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) 
 
 def trusted_first(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases in the order of verification: those with their own Python in a second process."""
-    own = {case.id for case in cases if runs_own_python(entries[case.variant.kernel])}
-    parts = ([case for case in cases if (case.id in own) is is_own] for is_own in (False, True))
-    return tuple(tuple(part) for part in parts if part)
+    own = tuple(case for case in cases if _runs_own_python(case, entries))
+    return tuple(filter(None, (tuple(case for case in cases if case not in own), own)))
 
 
 Forms = Mapping[str, tuple[Variant, ...]]
@@ -250,12 +249,13 @@ def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured
 
     Cases in `measured` have samples and keep the form of a resumed run's first part.
     """
-    found = {}
+    found: dict[str, tuple[Variant, ...]] = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
         if device in entry.kernel.devices and case.role is not Role.CONTROL and case.id not in measured:
-            found[case.id] = entry.forms(case.variant, case.workload)
-    return {case_id: forms for case_id, forms in found.items() if len(forms) > 1}
+            forms = entry.forms(case.variant, case.workload)
+            found |= {case.id: forms} if len(forms) > 1 else {}
+    return found
 
 
 def in_every_form(cases: Sequence[Case], forms: Forms) -> list[Case]:
@@ -276,9 +276,9 @@ def forms_to_try(
 
 def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, ...]:
     """The cases, each in the form that the preflight chose if it has several."""
-    chosen = {case.id: Params(checked[case.id].params) for case in cases if case.id in checked}
+    chosen = {id_: Params(verdict.params) for id_, verdict in checked.items() if verdict.params}
     return tuple(
-        replace(case, variant=replace(case.variant, params=chosen[case.id])) if chosen.get(case.id) else case
+        replace(case, variant=replace(case.variant, params=chosen[case.id])) if case.id in chosen else case
         for case in cases
     )
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Self
 
@@ -120,12 +121,10 @@ class ThreadWatch:
     def _outermost(self, frame: FrameType) -> str:
         """A thread's outermost function in the kernel's files, with file and line; empty if there is none."""
         outermost = ""
-        at: FrameType | None = frame
-        while at:
+        for at, _ in walk_stack(frame):
             code = at.f_code
             if Path(code.co_filename).resolve().is_relative_to(self._folder):
                 outermost = f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
-            at = at.f_back
         return outermost
 
 
@@ -189,10 +188,7 @@ def is_alive(device: WorkerDevice) -> bool:
 
 @dataclass(frozen=True)
 class CapturedCall:
-    """A call captured into a CUDA graph: numbers of `kernels` and of all `operations`, copies and fills included.
-
-    A replay writes to `outputs`; `launched` has the names that `list_launched` gives.
-    """
+    """A call captured into a CUDA graph, whose replay writes to `outputs`; `operations` are kernels, copies, fills."""
 
     graph: torch.cuda.CUDAGraph
     outputs: tuple[torch.Tensor, ...]
@@ -204,9 +200,9 @@ class CapturedCall:
 def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
     """Captures one call on the current stream; if the capture breaks, raises what the call raised first.
 
-    `strict`: calls that may wait for the device, such as an allocation by the driver, break the capture wherever they
-    are made, otherwise only on the capturing stream. `pool` is a handle of memory that the graph shares with others,
-    which must not be replayed at the same time.
+    `strict`: calls that may wait for the device, such as an allocation by the driver, break the capture on any stream,
+    otherwise only on the capturing one. `pool` is memory that the graph shares with others that are never replayed at
+    once.
     """
     torch.cuda.synchronize()
     torch.cuda.empty_cache()  # a capture cannot use cached memory, and earlier graphs have left theirs
@@ -233,8 +229,8 @@ BeginStep = Callable[[StepBegun], None]
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
     """Reports a case that raises, tampers or is wrong to the parent, and swallows the exception; the worker must end.
 
-    Replaced functions are found when the next step begins, so no case is timed with what another has replaced. Files
-    and lines below `roots` are reported. Exceptions outside any case's step are raised.
+    Replaced functions are found when the next step begins. Files and lines below `roots` are reported. Exceptions
+    outside any case's step are raised.
     """
     case_id, watch = "", TamperWatch(device)
 
@@ -265,10 +261,7 @@ class TamperingError(Exception):
 
 
 class TamperWatch:
-    """Detects changes of the functions by which kernels are judged, and of the L2's settings.
-
-    To be made before any kernel is imported: the state at that time is the reference.
-    """
+    """Detects changes since its construction, before any kernel's import, of functions of the judge and of the L2."""
 
     def __init__(self, device: WorkerDevice) -> None:
         self._functions = FunctionSnapshot()
@@ -283,10 +276,9 @@ class TamperWatch:
 
 
 class TimeLimit:
-    """Raises TimeoutError within its `with`, once, after some seconds.
+    """Raises TimeoutError within its `with`, once, after some seconds, for Python code in a process's first thread.
 
-    It works for Python code in a process's first thread. Native code, and code that catches the error, is stopped by
-    the process that watches this one. `is_over`: the error was raised; it may have been caught and replaced.
+    Other code is stopped by the process that watches this one. `is_over`: the error was raised, and perhaps caught.
     """
 
     is_over = False

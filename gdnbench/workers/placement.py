@@ -67,10 +67,9 @@ class Placements:
         return self._ranges[key]
 
     def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs that the kernel allocated itself for as many launches as there are placements.
+        """Keeps outputs that the kernel allocated itself, so that torch does not reuse the same memory each time.
 
-        torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
-        for outputs that were there before.
+        Returns the number of their place, or None for outputs that were there before.
         """
         declared = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
         own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
@@ -132,10 +131,10 @@ class Draws:
     """Two draws of a workload's inputs, of which each launch gets a mixture.
 
     The mixture follows from the workload, its profile, the round and the placement, so that all processes and timers of
-    a run time the same inputs, on which a kernel's time may depend. If the op declares that it does, each round has its
-    own draws, and the noise of rounds includes the effect of draws; else the inputs of `first` are the first draw. All
-    integer tensors are of the same draw, since lengths and indices may depend on each other, and so are those that the
-    op declares as drawn together. Without the run's secret `key` a kernel cannot predict its inputs.
+    a run time the same inputs. If the op declares that times depend on them, each round has its own draws, and the
+    noise of rounds includes their effect; else the inputs of `first` are the first draw. All integer tensors are of the
+    same draw, since they may depend on each other, and so are those that the op declares as drawn together. Without the
+    run's secret `key` a kernel cannot predict its inputs.
     """
 
     _places: tuple[int, ...] = (0, 1)

@@ -33,8 +33,8 @@ MOST_PLACED_BYTES = 16 << 30  # all windows of a workload: from B=64 on, fresh w
 WARM_UPS = MOST_PLACEMENTS + 1
 """Untimed launches before the samples of a round: one more than a window has placements.
 
-The first launch of a measurement on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 %
-longer: docs/measuring.md), so samples begin with the second lap.
+The first launch on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 % longer:
+docs/measuring.md), so samples begin with the second lap.
 """
 # Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
@@ -49,10 +49,7 @@ def window_size(tensor_bytes: int) -> int:
 
 
 def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
-    """Number of windows of placements: one for each round while memory lasts.
-
-    The rounds include the process's burn-in; `most_bytes` limits the memory of all windows.
-    """
+    """Number of windows of placements: one for each round, burn-in included, while `most_bytes` hold them all."""
     return max(1, min(rounds, most_bytes // max(window * tensor_bytes, 1)))
 
 
@@ -145,7 +142,6 @@ class Task:
 
 
 def _with_tuples(value: Any) -> Any:
-    """A JSON value with tuples in place of arrays."""
     if isinstance(value, dict):
         return {key: _with_tuples(each) for key, each in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
@@ -175,9 +171,9 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
 
 
 def load_torch(device: Device) -> Started:
-    """Imports torch without garbage collection, and describes the device.
+    """Imports torch, and describes the device.
 
-    The import makes 180,000 lasting objects and would spend a fifth of its time on them; later collections skip them.
+    The import makes 180,000 lasting objects: collecting garbage would take a fifth of its time; later ones skip them.
     """
     gc.disable()
     try:

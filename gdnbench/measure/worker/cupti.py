@@ -109,7 +109,7 @@ class _Rounds:
             self.channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
-        """Enqueues a case's warm-ups and samples; returns the SM clock meanwhile and the number of checked launches."""
+        """Enqueues a case's round; returns the SM clock meanwhile and the number of checked launches."""
         rotation = self.rotations[case_id]
         self._case.launch()
         for _ in range(WARM_UPS + self.task.samples[case_id]):
