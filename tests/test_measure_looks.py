@@ -10,7 +10,7 @@ from decode_workloads import decode_at
 from gdnbench.analyse.conclude import overall_ratio
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import op_named
-from gdnbench.measure.interim import FORKED_WORKER_START_S, SequentialSchedule
+from gdnbench.measure.schedule import FORKED_WORKER_START_S, SequentialSchedule
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role, Status

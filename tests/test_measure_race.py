@@ -10,7 +10,7 @@ from simulated_gpu import SAMPLES, SimulatedGpu
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.measure.interim import COARSE_ROUNDS, MOST_RACE_ROUNDS, WORKER_START_S, check_budget
+from gdnbench.measure.schedule import COARSE_ROUNDS, MOST_RACE_ROUNDS, WORKER_START_S, check_budget
 from gdnbench.model.status import Role, Status
 from gdnbench.store.journal import Examined
 

@@ -26,8 +26,7 @@ from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.codegen.builds import archs_of, build_jobs
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
-from gdnbench.measure.interim import COARSE_ROUNDS, check_budget
-from gdnbench.measure.schedule import LONGEST_CALL_US, WORKER_START_S, longest_round_s
+from gdnbench.measure.schedule import COARSE_ROUNDS, LONGEST_CALL_US, WORKER_START_S, check_budget, longest_round_s
 from gdnbench.measure.timing import find_forms, in_every_form
 from gdnbench.model.case import Case, Part, Variant
 from gdnbench.model.declaration import Params

@@ -25,8 +25,15 @@ from gdnbench.codegen.builds import (
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import alone_on, spec_of
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measure.interim import MOST_ROUNDS_A_SEGMENT, choose_schedule
-from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
+from gdnbench.measure.schedule import (
+    MOST_ROUNDS_A_SEGMENT,
+    FixedRounds,
+    choose_schedule,
+    memory_blocks,
+    most_placed_bytes,
+    round_share,
+    sample_count,
+)
 from gdnbench.measure.timing import (
     Forms,
     TimingWorkers,

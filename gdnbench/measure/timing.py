@@ -36,7 +36,7 @@ from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged,
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
 from gdnbench.workers.supervision import supervise
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import Task, file_of
 
 WORKER = "gdnbench.measure.worker"
 _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
@@ -60,11 +60,6 @@ def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[flo
     sm_mhz = sm_mhz[np.isfinite(sm_mhz)]
     # Four digits are a tenth of a nanosecond: below every timer's tick, and a third of float64's text.
     return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
-
-
-def file_of(record: Path, number: int, kind: str) -> Path:
-    """The path of a round's file; `kind` is `bin` for times, `freqs-bin` for clocks."""
-    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
 
 
 @dataclass

@@ -36,6 +36,7 @@ WARM_UPS = MOST_PLACEMENTS + 1
 The first launch on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 % longer:
 docs/measuring.md), so samples begin with the second lap.
 """
+CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 # Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
 CHECK_SHARE = 0.05
@@ -51,6 +52,11 @@ def window_size(tensor_bytes: int) -> int:
 def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
     """Number of windows of placements: one for each round, burn-in included, while `most_bytes` hold them all."""
     return max(1, min(rounds, most_bytes // max(window * tensor_bytes, 1)))
+
+
+def file_of(record: Path, number: int, kind: str) -> Path:
+    """The path of a round's file beside NVBench's `record`; `kind` is `bin` for times, `freqs-bin` for clocks."""
+    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
 
 
 class Phase(StrEnum):

@@ -13,13 +13,12 @@ from timeit import Timer
 import torch
 
 from gdnbench.launch.bind import Launcher, bind
-from gdnbench.measure.schedule import CPU_CALLS_PER_SAMPLE
 from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, BURN_IN, EventChannel, Sampled, StepBegun
 from gdnbench.verify.rotation import CheckedPlacements, TimedChecks, Workspaces
 from gdnbench.workers.device import BeginStep, CpuDevice, report_failure
 from gdnbench.workers.placement import RenewedPlacements
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import CPU_CALLS_PER_SAMPLE, Task
 
 WARM_UPS = CPU_CALLS_PER_SAMPLE - 1
 PLACE = 0  # a single placement: a warm cache holds tensors at any address

@@ -22,7 +22,6 @@ from typing import Any, NoReturn
 import torch
 
 from gdnbench.errors import tell_raised
-from gdnbench.measure.timing import file_of
 from gdnbench.model.status import Status
 from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, Refused, Sampled, StepBegun, Tuned
 from gdnbench.verify.rotation import Rotation, bind_cases
@@ -35,7 +34,7 @@ from gdnbench.workers.device import (
     is_alive,
     report_failure,
 )
-from gdnbench.workers.task import WARM_UPS, Task
+from gdnbench.workers.task import WARM_UPS, Task, file_of
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
 NOT_ENQUEUED = "Deadlock detected"
