@@ -9,7 +9,8 @@ import pytest
 from committed import RESULTS
 from simulated_workers import GPU
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
@@ -33,6 +34,7 @@ from gdnbench.store.tables import read_launch_ways, read_steps
 from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
+CATALOG = load_catalog(default_roots()[:1])
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
 SETTINGS = StepSettings(rounds=9, samples=4, processes=3, seed=1)
@@ -40,10 +42,9 @@ STEP_US = {Way.PYTHON: 9.0, Way.C_LOOP: 5.0, Way.GRAPH: 4.0, Way.GRAPH_PDL: 3.0,
 
 
 def make_plan(kernels=KERNELS, axes="B=1", paths=tuple(Way), conditions=(L2.RESIDENT,), settings=SETTINGS):
-    catalog = load_catalog()
-    asked = requested_cases(catalog, "", kernels, axes)
-    cases = make_cases(asked, catalog.entries, paths, conditions, settings)
-    return StepPlan(catalog, catalog.ops["decode"], GPU, cases, settings)
+    asked = requested_cases(CATALOG, "", kernels, axes)
+    cases = make_cases(asked, CATALOG.entries, paths, conditions, settings)
+    return StepPlan(CATALOG, CATALOG.ops["decode"], GPU, cases, settings)
 
 
 class SimulatedChains:
@@ -74,6 +75,7 @@ class SimulatedChains:
 def measured(tmp_path, chains=None, **asked):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gdnbench.measure.timing.supervise", chains or SimulatedChains())
+        patch.setattr("gdnbench.step.measure.build_cases", lambda *_: Builds())
         finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore)
     return finished, read_steps(finished.path)
 

@@ -106,14 +106,12 @@ class TimingWorkers:
             first = max(taken, default=0) + 1
             order = round_order(cases, 1 + rounds - len(done), task.seed + first)
             part = replace(task, cases=tuple(cases), order=order, first_round=first)
-            self._run_worker(part, self._free_number(attempt), collected, bridge)
+            # Not that of an earlier process of the run, those before an interruption included.
+            number = next(each for each in count(attempt) if not (self.folder / f"measure-{each}.json").exists())
+            self._run_worker(part, number, collected, bridge)
             cases = [case for case in cases if case.id not in collected.lost]
             if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
                 raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
-
-    def _free_number(self, attempt: int) -> int:
-        """The first number that no earlier process of the run has, those before an interruption included; from 0."""
-        return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
 
     def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}

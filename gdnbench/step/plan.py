@@ -189,11 +189,6 @@ def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
     return tuple(each for each in kind if each.value in names)
 
 
-def opts_in(entry: CatalogEntry) -> bool:
-    """Whether a kernel's source opts in to programmatic dependent launch, by `WAITS`."""
-    return any(word in _source(entry) for word in WAITS)
-
-
 def walk_of(entry: CatalogEntry) -> str:
     """The name of a kernel's function that goes over all layers in one launch; empty if there is none."""
     if not isinstance(entry.kernel, CudaKernel) or len(entry.kernel.launches) != 1:
@@ -234,7 +229,7 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
         return "a window of its own for each layer is an attribute of a launch, which this path does not set"
-    if each.path is Way.GRAPH_PDL and not opts_in(entry):
+    if each.path is Way.GRAPH_PDL and not any(word in _source(entry) for word in WAITS):
         return "its source has no griddepcontrol.wait: begun early, it would read what is not written yet"
     if each.path is Way.PERSISTENT and not walk_of(entry):
         return f"it has no function that goes over all layers (…{WALK})"

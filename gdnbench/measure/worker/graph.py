@@ -36,11 +36,6 @@ def replays_of(samples: int) -> int:
     return max(FEWEST_REPLAYS, samples // SAMPLES_PER_REPLAY)
 
 
-def timed_launches(task: Task, case_id: str) -> tuple[int, int]:
-    """Number of untimed launches, none, and of launches that can be checked: one for each replay."""
-    return 0, replays_of(task.samples[case_id])
-
-
 def launches_per_graph(placements: int, *, is_in_place: bool) -> int:
     """Launches of a case in its graph; in place, one per placement, since the next would find its state."""
     return min(LAUNCHES_PER_GRAPH, placements) if is_in_place else LAUNCHES_PER_GRAPH
@@ -67,7 +62,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
     device = CudaDevice()
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device, timed_launches)
+        rotations = bind_cases(task, begin, device, lambda task, case_id: (0, replays_of(task.samples[case_id])))
         begin(StepBegun("", "capture the flush", task.step_limit_s))
         replays = _Replays(device, choose_between(task))
         for case_id, rotation in rotations.items():

@@ -6,12 +6,13 @@ import ctypes
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.errors import GdnbenchError, MachineError
+from gdnbench.process.command import describe_exit, run_tool
+from gdnbench.wording import first_line
 
 SOURCE = Path(__file__).with_name("chain.c")
 DRIVER = "libcuda.so.1"
@@ -56,11 +57,11 @@ def build_loop() -> Path:
     temporary = target.with_suffix(f".{os.getpid()}")
     command = [compiler, *_FLAGS, "-o", str(temporary), str(SOURCE), "-ldl"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_tool(command, limit_s=_LIMIT_S)
+    except OSError as error:  # a time limit among it
         raise NoCompilerError(f"{compiler} does not run: {error}", "name another compiler in CC") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+        said = first_line(done.errors) or describe_exit(done.returncode)
         raise NoCompilerError(f"{compiler} does not compile {SOURCE.name}: {said}", "name another compiler in CC")
     temporary.replace(target)
     return target
