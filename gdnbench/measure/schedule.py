@@ -345,25 +345,3 @@ class SequentialSchedule:
 
 
 Schedule = FixedRounds | SequentialSchedule | Race
-
-
-def choose_schedule(
-    settings: Settings,
-    device: Device,
-    *,
-    swept: Collection[str],
-    weights: Weights,
-    own_sds: Mapping[str, float],
-    blocks: int = 1,
-    groups: Sequence[Sequence[Case]] = (),
-) -> Schedule:
-    """Returns `SequentialSchedule` if interim analyses are set, `Race` if there is a budget, else `FixedRounds`.
-
-    The `blocks` of workloads, measured one after the other, share the budget equally. `groups` are the cases that are
-    measured together; empty for all.
-    """
-    if settings.looks:
-        return SequentialSchedule(settings, device, weights, own_sds)
-    if settings.budget_s is not None:
-        return Race(settings.budget_s / blocks, settings.margin, settings.confidence, device, swept)
-    return FixedRounds(settings.rounds, settings.processes, groups)
