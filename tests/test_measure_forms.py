@@ -90,12 +90,6 @@ def test_on_a_gpu_the_floor_of_each_workload_is_tried_in_the_same_forms():
     assert len(one) > 1
 
 
-def test_a_case_that_has_samples_is_not_tried_again():
-    every = find_forms(CATALOG, planned(), "cuda")
-    first, *rest = every
-    assert list(find_forms(CATALOG, planned(), "cuda", [first])) == rest
-
-
 def test_a_floor_as_baseline_is_tried_and_its_control_follows():
     cases = planned(baseline=COPY)
     tried = find_forms(CATALOG, cases, "cuda")

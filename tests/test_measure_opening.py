@@ -129,11 +129,6 @@ def test_points_that_left_a_race_keep_their_rounds_and_the_others_theirs(tmp_pat
     assert _rounds(collected) == {"a": [1, 2, 3, 4, 5, 6], "b": [1, 2, 3, 4, 5], "c": [1, 2, 3]}
 
 
-def test_a_round_that_was_torn_in_a_race_is_dropped_for_those_that_were_in_it(tmp_path):
-    collected = _replayed(tmp_path, [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")], **SWEPT)
-    assert _rounds(collected) == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "c": [1, 2, 3]}
-
-
 def test_a_round_that_was_torn_is_dropped_even_if_the_next_worker_died_in_its_burn_in(tmp_path):
     """Else the point that has one round less would seem to have left the race."""
     first = [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")]

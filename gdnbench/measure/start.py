@@ -120,11 +120,9 @@ def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
 
 def _other_processes(gpu: Gpu | None) -> list[str]:
     """A warning if other processes hold the GPU, since their work is in our times."""
-    others = read_state(gpu).processes if gpu else ()
-    if not others:
-        return []
+    others = (read_state(gpu).processes if gpu else None) or ()
     names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
-    return [f"other processes are on the GPU: {names}; times may be inflated"]
+    return [f"other processes are on the GPU: {names}; times may be inflated"] if names else []
 
 
 @dataclass(frozen=True)

@@ -63,13 +63,11 @@ def die_with_parent() -> None:
 class Worker(Generic[Message]):
     """A Python process that sends messages; leaving its `with` block kills it and all that it started.
 
-    Its temporary files lie in a folder that is removed with it: a process that is killed, or dies, removes none.
-
-    Runs `module` as `python -m` does, with `arguments` and the descriptor of its channel. `kinds` are the dataclasses
-    of its messages; `log` is open for writing and reading its output, and the caller closes it. `environment` is added
-    to this process's; `PYTHONPATH` leads to this gdnbench unless set there. With `takes_requests`, they follow on its
-    stdin, which is empty otherwise. A `warm` process forks it, with that process's environment, and takes no requests.
-    Raises OSError if it cannot be started.
+    Its temporary files lie in a folder that is removed with it. Runs `module` as `python -m` does, with `arguments` and
+    the descriptor of its channel. `kinds` are the dataclasses of its messages; `log` is open for writing and reading,
+    and the caller closes it. `environment` is added to this process's; `PYTHONPATH` leads to this gdnbench unless set
+    there. With `takes_requests`, they follow on its stdin, which is empty otherwise. A `warm` process forks it, with
+    that process's environment, and takes no requests. Raises OSError if it cannot be started.
     """
 
     def __init__(

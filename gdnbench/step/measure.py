@@ -205,9 +205,7 @@ class _Group:
         for quantity in Quantity:
             if ids := [each.of(quantity) for each in cases if each.of(quantity) in rounds.times]:
                 self.at[quantity] = rounds.workload(ids)
-
-    def has_step(self, case: StepCase) -> bool:
-        return Quantity.STEP in self.at and case.id in self.at[Quantity.STEP].times
+        self.measured = {each.id for each in cases} & rounds.times.keys()
 
     def times(self, case: StepCase, quantity: Quantity) -> FloatArray:
         return self.at[quantity].times[case.of(quantity)]
@@ -242,7 +240,7 @@ def _compare_paths(
     cases: Sequence[StepCase], groups: Mapping[tuple[Workload, L2], _Group], settings: StepSettings
 ) -> dict[str, dict[str, Any]]:
     """Compares each case with the first of the measured paths of the same kernel, by case id."""
-    measured = [each for each in cases if groups[each.group].has_step(each)]
+    measured = [each for each in cases if each.id in groups[each.group].measured]
     first: dict[tuple[Variant, Workload, L2], StepCase] = {}
     for case in measured:
         if not case.is_again:
