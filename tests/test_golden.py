@@ -138,6 +138,7 @@ def go_to(place, home, monkeypatch, command):
     if place in {"early", "later", "written"} or "--dry-run" in command:
         monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
         (home / "cache" / "fatbin").mkdir(parents=True)
+        monkeypatch.setattr("gdnbench.measure.plan.build_processes", lambda: 2)
     for module in ("machine.gpus", "diagnose.gather", "profile.process", "measure.start"):
         monkeypatch.setattr(f"gdnbench.{module}.list_gpus", tuple)
     if place == "simulated":
