@@ -7,8 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from gdnbench.analyse.rounds import Collected
-from gdnbench.measure.interim import WORKER_START_S, Race
-from gdnbench.measure.schedule import Segment, round_cost_s
+from gdnbench.measure.schedule import WORKER_START_S, Race, Segment, round_cost_s
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role
 from gdnbench.store.journal import BURN_IN, Sampled

@@ -144,7 +144,6 @@ def call(command_line, monkeypatch, tmp_path):
     monkeypatch.setattr("gdnbench.ledger.file._append", stop)
     monkeypatch.setattr("gdnbench.score.run.begin_session", stop)
     monkeypatch.setattr("gdnbench.measure.start.begin_session", stop)
-    monkeypatch.setattr("gdnbench.measure.start.open_sweep", stop)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", stop)
     monkeypatch.setattr("gdnbench.mcp.server.ToolsServer.serve", stop)
 

@@ -96,7 +96,6 @@ def call(command_line, clone, monkeypatch):
     monkeypatch.setattr("gdnbench.remote.forward.Forwarded.execute", plan)
     monkeypatch.setattr("gdnbench.score.run.begin_session", plan)
     monkeypatch.setattr("gdnbench.measure.start.begin_session", plan)
-    monkeypatch.setattr("gdnbench.measure.start.open_sweep", plan)
     monkeypatch.setattr("gdnbench.verify.preflight.verify_variants", plan)
     return command_line
 

@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from faults import ADVERSARIAL, CPU, SHORT, Gdnbench, failures
+from faults import ADVERSARIAL, CPU, SHORT, Gdnbench
 
 # Label: status, and a part of the reason.
 FAULTS = {
@@ -84,21 +84,6 @@ def test_the_run_is_complete_and_its_exit_code_says_wrong_numbers(done):
     assert done.code == 3
     assert done.info["complete"]
     assert done.err == ""
-
-
-@pytest.mark.slow
-def test_what_failed_has_no_time(done):
-    for row in failures(done.rows):
-        assert row.get("time_us") is None
-        assert row.get("verdict") is None
-
-
-@pytest.mark.slow
-def test_logs_are_kept_and_the_journal_is_not(done, bench):
-    folder = bench.only_run()
-    logs = "".join(log.read_text(errors="replace") for log in folder.glob("*.log"))
-    assert "thinking aloud" in logs
-    assert not (folder / "journal.jsonl").exists()
 
 
 @pytest.mark.slow

@@ -120,13 +120,6 @@ def test_results_that_cannot_be_written_are_the_environments_fault(command, tmp_
     assert "--out" in err
 
 
-def test_the_stored_run_is_shown(command, stored):
-    code, out, _ = command("show", stored.name)
-    assert code == 0
-    assert "decode-reference" in out
-    assert "SIGKILL" in out
-
-
 def test_an_unknown_run_is_answered_with_the_known_ones(command, stored):
     code, out, err = command("show", "20260101-000001-cpu")
     assert (code, out) == (2, "")

@@ -29,7 +29,7 @@ import simulated_workers
 from committed import EVIDENCE, ROOT
 from faults import ADVERSARIAL, python_path
 from golden import FORMS, TOOLS
-from test_step import simulate as simulate_step
+from test_step import SimulatedChains
 from warm_processes import end_warm_parents
 
 from gdnbench.analyse.runs import load_stored_runs
@@ -138,11 +138,13 @@ def go_to(place, home, monkeypatch, command):
     if place in {"early", "later", "written"} or "--dry-run" in command:
         monkeypatch.setenv("GDNBENCH_CACHE", str(home / "cache"))  # of which some commands tell what it holds
         (home / "cache" / "fatbin").mkdir(parents=True)
+        monkeypatch.setattr("gdnbench.measure.plan.build_processes", lambda: 2)
     for module in ("machine.gpus", "diagnose.gather", "profile.process", "measure.start"):
         monkeypatch.setattr(f"gdnbench.{module}.list_gpus", tuple)
     if place == "simulated":
         simulated_workers.install(monkeypatch.setattr)
-        monkeypatch.setattr("gdnbench.step.measure.on_gpu", lambda gpu: simulate_step)
+        if command.startswith("step "):
+            monkeypatch.setattr("gdnbench.measure.timing.supervise", SimulatedChains())
     elif place == "machine":
         monkeypatch.setattr("gdnbench.doctor.checks.run_checks", lambda *_: CHECKS)
     elif place == "checked":

@@ -72,16 +72,6 @@ def test_a_batch_size_that_is_compiled_otherwise_has_a_row_of_its_own():
     assert [builds.of(each, "sm_90").registers for each in cases] == [40, 24, 24]
 
 
-def test_head_layouts_are_builds_of_their_own():
-    cases = [case("decode-x", workload=workload, BV=8) for workload in (SMALL, decode_at(HQ=16, HV=32))]
-    assert len(rows_of(cases)) == 4
-
-
-def test_kernels_that_nothing_compiles_are_not_listed():
-    torch = case("decode-torch")
-    assert rows_of([torch], Builds()) == []
-
-
 def test_a_build_that_failed_is_listed_with_the_compilers_words():
     one = case("decode-x", BV=8)
     builds = Builds(failed={(one.variant, one.workload, "sm_90", "f"): BuildError("error: no such thing")})

@@ -72,11 +72,6 @@ def test_the_simplest_is_nearest_to_the_defaults_even_if_it_is_not_the_fastest()
     assert plateau.simplest == point(16).label  # one param away, as is BV=2, which is declared later
 
 
-def test_a_simple_point_that_is_slower_is_not_taken():
-    (plateau,) = sweep({point(16, 8): 4.0, point(8, 4): 4.2}).plateaus
-    assert plateau.simplest == point(16, 8).label
-
-
 def test_simplicity_counts_changes_first_and_then_follows_the_choices_as_declared():
     kernel = CATALOG.entries["decode-x"].kernel
     points = [Params({"BV": bv, "WARPS": warps}) for bv in (2, 4, 8, 16) for warps in (8, 4, 2, 1)]
@@ -92,13 +87,6 @@ def test_what_cannot_be_told_from_the_best_is_unclear():
     assert [each.place for each in found.points] == [Place.BEST, Place.UNCLEAR, Place.SLOWER]
     assert plateau.unclear == (point(4).label,)
     assert plateau.tied == (point(8).label,)
-
-
-def test_one_round_leaves_all_unclear_without_an_upper_end():
-    found = sweep({point(8): 4.0, point(4): 8.0}, rounds=1)
-    assert found.points[1].place is Place.UNCLEAR
-    assert found.points[1].slower_hi == float("inf")
-    assert found.points[1].slower_lo == -1.0
 
 
 def test_a_point_that_left_the_race_stays_slower_whatever_its_few_rounds_say_now():
@@ -151,26 +139,8 @@ def test_of_those_within_the_margin_the_simplest_is_the_one_for_all():
     assert found.one_for_all[0].label == point(8, 4).label
 
 
-def test_a_point_that_failed_at_one_workload_is_not_for_all():
-    found = regrets(((16, 8), (4.0, 6.0)), ((8, 4), (4.4, 6.6, 20.0)))
-    assert found.one_for_all[0].label == point(8, 4).label
-
-
 def test_where_no_point_works_everywhere_there_is_none_for_all():
     assert sweep({point(4, workload=SMALL): 4.0, point(8, workload=LARGE): 5.0}).one_for_all == ()
-
-
-def test_a_single_workload_needs_none_for_all():
-    assert sweep({point(4): 4.0, point(8): 5.0}).one_for_all == ()
-
-
-def test_kernels_have_plateaus_of_their_own():
-    found = sweep({point(4): 4.0, point(8): 8.0, point(4, kernel="decode-other"): 2.0})
-    assert {(each.kernel, each.best) for each in found.plateaus} == {
-        ("decode-x", point(4).label),
-        ("decode-other", point(4, kernel="decode-other").label),
-    }
-    assert [each.slower_by for each in found.points if each.kernel == "decode-other"] == [0.0]
 
 
 def test_the_values_tried_are_told_in_the_order_of_the_grid_even_if_they_failed():
@@ -179,12 +149,6 @@ def test_the_values_tried_are_told_in_the_order_of_the_grid_even_if_they_failed(
     assert found.axes == {"decode-x": {"BV": [16, 2, 4], "WARPS": [8, 1]}}
     assert list(found.axes["decode-x"]) == ["BV", "WARPS"]
     assert len(found.points) == 2
-
-
-def test_params_that_were_not_swept_are_no_axis():
-    found = sweep({point(4): 4.0, point(8): 5.0}, swept={"decode-x": ["BV"]})
-    assert found.axes == {"decode-x": {"BV": [4, 8]}}
-    assert dict(found.points[0].params) == {"BV": 4, "WARPS": 4}
 
 
 def test_baselines_controls_and_floors_are_no_points():
@@ -221,7 +185,7 @@ def simulated(seed, budget_s=600.0):
 
 
 def test_whole_sweeps_find_the_plateau_and_the_best():
-    for seed in range(15):
+    for seed in range(5):
         found, tied, best, collected = simulated(seed)
         small, large = found.plateaus
         assert set(small.tied) == tied
@@ -232,7 +196,7 @@ def test_whole_sweeps_find_the_plateau_and_the_best():
 
 
 def test_a_sweep_that_ran_out_of_budget_never_drops_the_best():
-    for seed in range(15):
+    for seed in range(5):
         found, tied, best, _ = simulated(seed, budget_s=11.0)
         small, large = found.plateaus
         assert tied <= {*small.tied, *small.unclear}
@@ -241,13 +205,6 @@ def test_a_sweep_that_ran_out_of_budget_never_drops_the_best():
 
 def floor(bv, workload=SMALL):
     return case(f"decode-floor:BV={bv}:WARPS=4", Role.FLOOR, workload, BV=bv, WARPS=4)
-
-
-def test_swept_floors_have_a_plateau():
-    found = sweep({floor(4): 4.0, floor(8): 4.4})
-    (plateau,) = found.plateaus
-    assert (plateau.kernel, plateau.best) == ("decode-floor", floor(4).label)
-    assert found.axes == {"decode-floor": {"BV": [4, 8], "WARPS": [4]}}
 
 
 def other(bv, workload=SMALL):
@@ -268,16 +225,6 @@ def test_at_each_workload_the_kernels_best_points_are_held_against_each_other():
     assert [each.label for each in found.final(LARGE)] == [other(8).label, point(4).label]
     assert found.final(SMALL)[1].slower_by == pytest.approx(0.1, abs=0.01)
     assert found.final(SMALL)[1].slower_lo < found.final(SMALL)[1].slower_by < found.final(SMALL)[1].slower_hi
-
-
-def test_it_is_the_simplest_point_of_a_plateau_that_stands_for_its_kernel():
-    found = sweep({point(4): 4.0, point(8): 4.001, other(16): 5.0}, margin=0.02)
-    assert found.final(SMALL)[0].label == point(8).label
-
-
-def test_kernels_that_tie_are_told_so():
-    found = sweep({point(4): 4.0, other(4): 4.001}, margin=0.01)
-    assert [each.place for each in found.final(SMALL)] == [Place.BEST, Place.TIED]
 
 
 def test_a_kernel_whose_race_ended_early_is_compared_in_the_rounds_that_both_had():

@@ -81,14 +81,6 @@ def test_nothing_measured_says_of_what_and_why():
     refuse_nothing_measured(ExitCode.BUILD, rows)
 
 
-def test_an_interruption_is_told_whatever_else_happened():
-    assert exit_code_of_rows([failure(Status.WRONG_NUMBERS)], interrupted=True) is ExitCode.INTERRUPTED
-
-
-def test_rows_may_come_from_a_generator():
-    assert exit_code_of_rows((row for row in [APART]), interrupted=False) is ExitCode.NOISY
-
-
 SWEPT = ["decode-v4", *(f"decode-{status}" for status in Status)]
 
 
@@ -107,16 +99,3 @@ SWEPT = ["decode-v4", *(f"decode-{status}" for status in Status)]
 def test_of_a_sweep_a_point_that_cannot_work_is_an_answer_unless_none_works(rows, code):
     for order in (rows, rows[::-1]):
         assert exit_code_of_sweep(order, SWEPT, interrupted=False) is code
-
-
-NO_FLOOR = failed(case("decode-floor-copy:WARPS=1", Role.FLOOR), Status.BUILD_FAILED)
-
-
-def test_a_swept_floor_is_a_point_and_one_beside_the_points_is_none():
-    assert exit_code_of_sweep([FLOOR, NO_FLOOR], ["decode-floor-copy"], interrupted=False) is ExitCode.OK
-    assert exit_code_of_sweep([NO_FLOOR], ["decode-floor-copy"], interrupted=False) is ExitCode.BUILD
-    assert exit_code_of_sweep([FLOOR, failure(Status.BUILD_FAILED)], SWEPT, interrupted=False) is ExitCode.BUILD
-
-
-def test_an_interrupted_sweep_says_so():
-    assert exit_code_of_sweep([BASELINE, KERNEL], SWEPT, interrupted=True) is ExitCode.INTERRUPTED

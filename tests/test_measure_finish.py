@@ -45,7 +45,7 @@ def finish(tmp_path):
         described = info(
             run_id="run", complete=complete, settings=SETTINGS, sources=SOURCES, cases=[c.to_dict() for c in CASES]
         )
-        return write_run(folder, described, found, collected, [])
+        return write_run(folder, described, found, collected, [], {})
 
     return run
 

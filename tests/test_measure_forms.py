@@ -90,16 +90,6 @@ def test_on_a_gpu_the_floor_of_each_workload_is_tried_in_the_same_forms():
     assert len(one) > 1
 
 
-def test_on_a_cpu_a_cuda_floor_is_not_tried():
-    assert not find_forms(CATALOG, planned(f"decode-v4,{COPY}", gpu=None), "cpu")
-
-
-def test_a_case_that_has_samples_is_not_tried_again():
-    every = find_forms(CATALOG, planned(), "cuda")
-    first, *rest = every
-    assert list(find_forms(CATALOG, planned(), "cuda", [first])) == rest
-
-
 def test_a_floor_as_baseline_is_tried_and_its_control_follows():
     cases = planned(baseline=COPY)
     tried = find_forms(CATALOG, cases, "cuda")
@@ -177,12 +167,6 @@ def test_the_declared_form_stays_unless_another_is_clearly_faster(declared, othe
         assert chosen == 0
 
 
-def test_single_late_launches_decide_nothing():
-    calm, disturbed = [5.0] * 64, [4.0] * 62 + [500.0] * 2
-    assert choose_form([calm, disturbed], GPU_TRIM) == 1
-    assert choose_form([disturbed, calm], GPU_TRIM) == 0
-
-
 def test_forms_take_turns_in_changing_order_and_warm_ups_are_no_samples():
     launched = []
 
@@ -243,8 +227,3 @@ def test_a_form_that_takes_the_process_down_ends_the_trial_and_is_named():
     assert asked == [2, 1]
     assert verdict.poisoned
     assert verdict.reason == "as ROWS=1: illegal address"
-
-
-def test_without_a_fit_form_the_declared_ones_failure_is_the_verdict():
-    verdict, _ = conducted({rows: Examined("x", Status.FAILED, f"no {rows}") for rows in (2, 1)})
-    assert (verdict.status, verdict.reason, verdict.params) == (Status.FAILED, "no 2", {})

@@ -9,7 +9,7 @@ from gdnbench.measure import timing as timing_module
 from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
-from gdnbench.store.journal import Examined, HostTimes, Sampled, StepBegun
+from gdnbench.store.journal import Examined, Sampled, StepBegun
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase, Task
 
@@ -31,23 +31,10 @@ def collect(*events):
     return collected
 
 
-def test_the_burn_in_is_dropped():
-    assert collect(sampled(0, A), sampled(1, A)).samples == {A: {1: sampled(1, A)}}
-
-
-def test_each_worker_that_measured_a_case_is_counted():
-    collected = collect(sampled(0, A), sampled(0, B), sampled(1, A), sampled(1, B), sampled(0, A), sampled(2, A))
-    assert collected.burn_ins == {A: 2, B: 1}
-
-
 def test_a_case_that_is_lost_takes_its_samples_with_it():
     collected = collect(sampled(1, A), sampled(1, B), Examined(A, Status.CRASHED, "SIGSEGV"))
     assert set(collected.samples) == {B}
     assert collected.lost[A].reason == "SIGSEGV"
-
-
-def test_host_times_of_several_workers_are_put_together():
-    assert collect(HostTimes({A: 1.0, B: 2.0}), HostTimes({B: 3.0})).cpu_us == {A: 1.0, B: 3.0}
 
 
 def test_a_round_counts_only_if_every_case_has_it():
@@ -114,21 +101,10 @@ def test_rounds_that_are_whole_are_not_measured_again(measure):
     assert tasks[1].round_number(len(tasks[1].order) - 1) == 5
 
 
-def test_every_worker_of_a_run_shuffles_in_its_own_way(measure):
-    tasks, _, _ = measure(((1, B), WorkerEnd.DIED), ((4, A), WorkerEnd.DIED), rounds=8)
-    assert len(tasks) == 3
-    assert len({task.record for task in tasks}) == 3
-
-
 def test_a_run_ends_when_no_case_is_left(measure):
     tasks, collected, _ = measure(((0, A), WorkerEnd.DIED), ((0, B), WorkerEnd.HUNG), ((0, C), WorkerEnd.DIED))
     assert len(tasks) == 3
     assert set(collected.lost) == {A, B, C}
-
-
-def test_a_run_that_is_whole_starts_no_worker(measure):
-    earlier = collect(*(sampled(number, case_id) for number in (1, 2) for case_id in (A, B, C)))
-    assert measure(rounds=2, collected=earlier)[0] == []
 
 
 def test_workers_that_end_without_measuring_are_the_machines_fault(measure):

@@ -129,26 +129,11 @@ def test_points_that_left_a_race_keep_their_rounds_and_the_others_theirs(tmp_pat
     assert _rounds(collected) == {"a": [1, 2, 3, 4, 5, 6], "b": [1, 2, 3, 4, 5], "c": [1, 2, 3]}
 
 
-def test_a_round_that_was_torn_in_a_race_is_dropped_for_those_that_were_in_it(tmp_path):
-    collected = _replayed(tmp_path, [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")], **SWEPT)
-    assert _rounds(collected) == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "c": [1, 2, 3]}
-
-
 def test_a_round_that_was_torn_is_dropped_even_if_the_next_worker_died_in_its_burn_in(tmp_path):
     """Else the point that has one round less would seem to have left the race."""
     first = [*_worker("abc", 1, 2, 3), *_worker("ab", 4, torn="b")]
     collected = _replayed(tmp_path, first, [_sampled(0, "a", 0)], **SWEPT)
     assert _rounds(collected) == {"a": [1, 2, 3, 4], "b": [1, 2, 3, 4], "c": [1, 2, 3]}
-
-
-def test_a_torn_round_is_measured_anew_and_not_made_of_two_halves(tmp_path):
-    collected = _replayed(tmp_path, _worker("ab", 1, torn="b"), [*_worker("ab"), _sampled(2, "a", 9)])
-    assert _rounds(collected) == {"a": [1], "b": [1]}
-
-
-def test_how_often_a_race_has_looked_is_known_again(tmp_path):
-    parts = [[*_worker("abc", 1, 2), *_worker("ab", 3)], _worker("ab", 4)]
-    assert _replayed(tmp_path, *parts, **SWEPT).burn_ins == {"a": 3, "b": 3, "c": 1}
 
 
 def test_a_point_that_was_lost_in_a_race_stays_lost(tmp_path):
@@ -157,16 +142,6 @@ def test_a_point_that_was_lost_in_a_race_stays_lost(tmp_path):
     collected = _replayed(tmp_path, [*_worker("ab", 1), lost, *_worker("a", 2)], **SWEPT)
     assert collected.lost == {"b": lost}
     assert _rounds(collected) == {"a": [1, 2]}
-
-
-def test_a_point_that_failed_before_anything_was_measured_is_tried_again(tmp_path):
-    failed = Examined("b", Status.TIMED_OUT, "step `load`")
-    assert _replayed(tmp_path, [failed], **SWEPT).lost == {}
-
-
-def test_a_race_goes_on_with_its_budget(tmp_path):
-    _describe(tmp_path, **SWEPT)
-    assert load_unfinished(tmp_path.parent, str(tmp_path), load_catalog([])).settings.budget_s == 60.0
 
 
 TABLE = '[h200.qk4_v8]\nsource = "r"\nB1 = {{ kernel = "decode-v4", WARPS = {warps} }}\n'
@@ -198,12 +173,6 @@ def test_a_run_knows_the_sources_of_what_a_dispatcher_picked_and_its_table(catal
 def test_a_table_that_has_changed_is_told(catalog_with, tmp_path):
     info = begin(catalog_with(warps=2), tmp_path / "results", "decode-mine")
     assert source_change(info, catalog_with(warps=4)) == "decode-mine has changed"
-
-
-def test_a_run_without_the_dispatcher_does_not_mind(catalog_with, tmp_path):
-    info = begin(catalog_with(warps=2), tmp_path / "results", "decode-v4,decode-v4b")
-    assert "decode-mine" not in info.sources
-    assert source_change(info, catalog_with(warps=4)) == ""
 
 
 def test_a_run_is_not_taken_up_with_another_definition_of_its_op_or_another_library(tmp_path):

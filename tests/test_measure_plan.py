@@ -8,7 +8,7 @@ from dispatch_data import H200_ROWS, write_dispatcher
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import make_request
-from gdnbench.errors import ExitCode, MachineError, UnknownNameError
+from gdnbench.errors import ExitCode, MachineError
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.schedule import memory_blocks, most_placed_bytes, placements_bytes, round_order, sample_count
 from gdnbench.model.case import Case, Variant
@@ -54,31 +54,6 @@ def test_a_run_gets_a_baseline_its_control_and_the_floor():
     }
 
 
-def test_every_workload_gets_every_case():
-    found = plan()
-    assert roles(found) == roles(found, decode_at(B=8))
-    assert len(found.cases) == 2 * len(roles(found))
-    assert len({case.id for case in found.cases}) == len(found.cases)
-
-
-def test_naming_the_baseline_or_the_floor_does_not_measure_it_again():
-    assert sorted(roles(plan("decode-floor-copy,decode-v4,decode-fla"))) == sorted(roles(plan()))
-
-
-def test_all_is_planned_with_floors_as_floors():
-    found = roles(plan("all"))
-    assert {label for label, role in found.items() if role is Role.FLOOR} == {"decode-floor-copy", "decode-floor-empty"}
-    assert found["decode-v4b"] is Role.KERNEL
-
-
-def test_a_baseline_can_be_chosen():
-    found = plan(baseline="decode-v4b")
-    assert found.baseline == "decode-v4b"
-    assert roles(found)["decode-v4b"] is Role.BASELINE
-    assert "decode-fla" not in roles(found)
-    assert found.notes == ()
-
-
 def test_without_fla_the_reference_stands_in_and_a_note_says_so(without_fla):
     found = plan()
     assert found.baseline == "decode-reference"
@@ -105,11 +80,6 @@ def test_a_chosen_baseline_that_cannot_be_had_is_an_error(without_fla):
 def test_a_chosen_baseline_for_another_device_is_an_error():
     with pytest.raises(MachineError, match="needs a GPU"):
         plan(gpu=None, baseline="decode-v4")
-
-
-def test_a_chosen_baseline_that_does_not_exist_is_an_error():
-    with pytest.raises(UnknownNameError):
-        plan(baseline="decode-v44")
 
 
 @pytest.mark.parametrize(
@@ -225,12 +195,6 @@ def test_a_kernel_by_its_bare_name_takes_its_defaults_for_each_workload(by_shape
     assert {case.variant.kernel for case in found.cases} == {"decode-mine"}
 
 
-def test_a_baseline_and_its_control_take_the_same_defaults(by_shape):
-    found = plan("decode-mine:BV=4", catalog=by_shape, baseline="decode-mine")
-    assert params(found, "decode-mine") == params(found, "decode-mine@again")
-    assert [each["BV"] for each in params(found, "decode-mine")] == [4, 8]
-
-
 @pytest.mark.parametrize(
     ("label", "wanted"), [("decode-mine:MODE=2", {"BV": 4, "MODE": 2}), ("decode-mine-wide", {"BV": 4, "MODE": 2})]
 )
@@ -259,16 +223,6 @@ def test_a_swept_floor_is_its_own_floor_and_has_no_baseline():
     found = swept_plan("decode-floor-copy", gpu=H200)
     assert (found.baseline, found.notes) == ("", ())
     assert roles(found) == {"decode-floor-copy:WARPS=2": Role.FLOOR, "decode-floor-copy:WARPS=4": Role.FLOOR}
-
-
-def test_the_empty_floor_is_swept_beside_the_copying_one():
-    assert roles(swept_plan("decode-floor-empty", gpu=H200))["decode-floor-copy"] is Role.FLOOR
-
-
-def test_a_baseline_that_is_named_is_measured_beside_a_swept_floor():
-    found = roles(swept_plan("decode-floor-copy", gpu=H200, baseline="decode-v4b"))
-    assert found["decode-v4b"] is Role.BASELINE
-    assert found["decode-v4b@again"] is Role.CONTROL
 
 
 def test_a_floor_swept_among_kernels_leaves_them_their_baseline():
@@ -303,12 +257,6 @@ def test_a_dispatcher_is_planned_as_the_kernel_that_it_picks_at_each_workload(wi
     assert found.notes == ()
 
 
-def test_a_dispatcher_picks_for_the_gpu_at_hand(with_dispatcher):
-    found = plan("decode-mine", gpu=B200, catalog=with_dispatcher)
-    assert picked(found) == ["decode-v6 WARPS=16"] * 2
-    assert found.notes == ()
-
-
 def test_a_gpu_that_the_table_does_not_have_is_told(with_dispatcher):
     rtx = Gpu(0, "NVIDIA GeForce RTX 3090", "GPU-0", (8, 6))
     found = plan("decode-mine", gpu=rtx, catalog=with_dispatcher)
@@ -328,15 +276,3 @@ def test_a_dispatcher_can_be_the_baseline(with_dispatcher):
     found = plan("decode-v4", catalog=with_dispatcher, baseline="decode-mine")
     assert found.baseline == "decode-mine"
     assert picked(found, "decode-mine@again") == picked(found) == ["decode-v4 WARPS=2", "decode-v6 WARPS=8"]
-
-
-def test_a_dispatcher_that_picks_what_cannot_run_here_is_no_baseline(with_dispatcher):
-    with pytest.raises(MachineError, match="decode-mine cannot run here: it needs a GPU"):
-        plan("decode-v4", gpu=None, catalog=with_dispatcher, baseline="decode-mine")
-
-
-def test_a_dispatcher_of_kernels_that_run_on_a_cpu_is_a_baseline_there(with_dispatcher):
-    table = with_dispatcher.entries["decode-mine"].folder / "dispatch.toml"
-    table.write_text(TABLE + '\n[cpu.qk4_v8]\nsource = "r"\nB1 = { kernel = "decode-reference" }\n')
-    found = plan("decode-v4", gpu=None, catalog=load_catalog(with_dispatcher.roots), baseline="decode-mine")
-    assert picked(found) == ["decode-reference"] * 2

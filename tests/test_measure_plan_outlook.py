@@ -62,11 +62,6 @@ def test_what_is_foreseen_holds_for_calls_up_to_the_one_that_is_told(device):
     assert max(rounds_s[:3]) <= longest_round_s(samples, device) < rounds_s[3]
 
 
-def test_each_head_layout_and_each_default_by_shape_is_a_build_of_its_own():
-    one = outlook_of("decode-v4", H200).builds
-    assert outlook_of("decode-v4", H200, axes="heads=qk4_v8,qk16_v32").builds > one
-
-
 def test_a_sweep_counts_its_points_and_takes_its_budget():
     settings = choose_sweep_settings("cuda", budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
     request = make_sweep_request(
@@ -94,16 +89,6 @@ def test_a_run_of_a_kernel_that_can_do_none_of_the_workloads_is_refused_with_one
     assert "verify-v3: tensor cores multiply bf16, and states have 32 bits" in err
     assert "verify-v3 can do --shape" in err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("words", [("run", "decode-v4"), ("sweep", "decode-v4")])
-def test_a_dry_run_foretells_that_it_will_be_refused(command_line, tmp_path, monkeypatch, words):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = command_line(*words, "--gpu", "cpu", "--dry-run", columns="200")
-    assert (code, err) == (ExitCode.OK, "")
-    assert "refused    nothing that was asked for can be measured here: decode-v4: needs a GPU" in out
-    assert "measuring" not in out
-    assert out.splitlines()[-1] == "next: gdnbench doctor"
 
 
 @pytest.mark.parametrize("verb", ["run", "sweep"])

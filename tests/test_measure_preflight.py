@@ -61,13 +61,6 @@ def statuses(checked):
     return {case_id: verdict.status for case_id, verdict in checked.items()}
 
 
-def test_healthy_cases_need_one_worker(judge):
-    workers, checked, events, _ = judge()
-    assert len(workers.tasks) == 1
-    assert statuses(checked) == {A: Status.OK, B: Status.OK, C: Status.OK}
-    assert events.count(UnitDone()) == 3
-
-
 @pytest.mark.parametrize(
     ("fate", "status"),
     [(WorkerEnd.DIED, Status.CRASHED), (WorkerEnd.HUNG, Status.TIMED_OUT), (Status.CRASHED, Status.CRASHED)],
@@ -101,13 +94,6 @@ def test_a_worker_that_is_lost_while_it_imports_costs_all_cases_of_the_kernel_on
     ]
     assert events.count(UnitDone()) == len(cases)
     assert sum(isinstance(event, Examined) and event.reason == "it was told to" for event in journal) == 3
-
-
-def test_what_is_judged_already_is_not_judged_again(judge):
-    before = Examined(B, Status.BUILD_FAILED, "error: expected ;")
-    workers, checked, _, _ = judge({B: before})
-    assert [each.id for each in workers.tasks[0].cases] == [A, C]
-    assert checked[B] is before
 
 
 def test_workers_that_end_without_a_verdict_are_the_machines_fault(judge):

@@ -10,7 +10,7 @@ from simulated_gpu import SAMPLES, SimulatedGpu
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.measure.interim import COARSE_ROUNDS, MOST_RACE_ROUNDS, WORKER_START_S, check_budget
+from gdnbench.measure.schedule import COARSE_ROUNDS, MOST_RACE_ROUNDS, WORKER_START_S, check_budget
 from gdnbench.model.status import Role, Status
 from gdnbench.store.journal import Examined
 
@@ -62,21 +62,6 @@ def test_then_only_those_that_may_be_the_best_and_what_they_are_measured_beside(
     assert [segment.rounds for segment in segments] == sorted({segment.rounds for segment in segments})
 
 
-def test_only_workloads_that_are_open_are_measured_again():
-    settled, still_open = points((4.0, 5.0), LARGE), points((4.0, 4.0), SMALL)
-    gpu = SimulatedGpu({**settled, **company(LARGE), **still_open, **company(SMALL)})
-    _, segments = gpu.run(gpu.race())
-    assert len(segments) > 1
-    assert {each.workload for segment in segments[1:] for each in segment.cases} == {SMALL}
-
-
-def test_a_race_that_is_settled_ends():
-    gpu = SimulatedGpu({**points((4.0, 5.0, 6.0)), **company()})
-    collected, segments = gpu.run(gpu.race())
-    assert len(segments) == 1
-    assert gpu.next_segment(gpu.race(), collected) is None
-
-
 def test_a_group_that_is_settled_stays_so_while_others_race_on():
     """Else later looks, being stricter, would take it up again, and the rounds that it missed would be lost to all."""
     quick = points((4.0, 4.5), LARGE)
@@ -98,14 +83,6 @@ def test_points_that_cannot_be_told_apart_cost_so_many_rounds_and_no_more():
     assert len(segments) > 5
 
 
-def test_points_of_different_kernels_do_not_race_each_other():
-    gpu = SimulatedGpu({**points((4.0, 4.0), kernel="slow"), **points((2.0, 2.0), kernel="fast")})
-    collected, segments = gpu.run(gpu.race())
-    assert labels(segments[1]) == {"slow:N=0", "slow:N=1", "fast:N=0", "fast:N=1"}
-    assert len(segments) < 20
-    assert min(rounds_of(collected).values()) > COARSE_ROUNDS
-
-
 @pytest.mark.parametrize("budget_s", [8.0, 9.0, 15.0, 21.0, 40.0])
 def test_no_more_is_asked_for_than_the_budget_pays(budget_s):
     gpu = SimulatedGpu({**points([4.0] * 20), **company()}, noise=0.02)
@@ -113,13 +90,6 @@ def test_no_more_is_asked_for_than_the_budget_pays(budget_s):
     assert gpu.now_s <= budget_s
     assert min(rounds_of(collected).values()) >= 2
     assert budget_s < 20 or (len(segments) > 1 and gpu.now_s > 0.6 * budget_s)
-
-
-def test_a_budget_for_few_rounds_cuts_the_coarse_pass():
-    gpu = SimulatedGpu(points([4.0] * 20))
-    collected, segments = gpu.run(gpu.race(WORKER_START_S + 1.3))
-    assert [segment.phase for segment in segments] == ["coarse"]
-    assert set(rounds_of(collected).values()) <= {2, 3, 4, 5, 6}
 
 
 def refused(action):
@@ -232,18 +202,6 @@ def test_floors_that_are_swept_race_as_kernels_do():
     for segment in segments[1:]:
         assert labels(segment) == {"floor:N=0", "floor:N=1"}
     assert min(rounds_of(collected).values()) == COARSE_ROUNDS
-
-
-def test_floors_race_beside_kernels_in_a_group_of_their_own():
-    gpu = SimulatedGpu({**swept_floors((3.0, 3.0, 3.5)), **points((4.0, 4.4))}, swept=["floor", "k"])
-    _, segments = gpu.run(gpu.race())
-    assert len(segments) > 1
-    assert labels(segments[1]) == {"floor:N=0", "floor:N=1"}
-
-
-def test_floors_beside_the_points_do_not_race():
-    gpu = SimulatedGpu({**points((4.0, 4.4)), **swept_floors((3.0, 3.0))}, swept=["k"])
-    assert len(gpu.run(gpu.race())[1]) == 1
 
 
 @pytest.mark.parametrize("own_sd", [0.001, 0.005])

@@ -13,10 +13,8 @@ from gdnbench.errors import ExitCode, MachineError, UsageError
 from gdnbench.measure.start import resume_session
 from gdnbench.model.status import Role, Status
 from gdnbench.process.events import NoteMade
-from gdnbench.store.info import read_info
 from gdnbench.store.journal import Sampled
 from gdnbench.store.measurements import read_clocks, read_measurements
-from gdnbench.store.samples import read_rounds, read_samples
 from gdnbench.store.settings import parse_clocks
 from gdnbench.workers.supervision import WorkerEnd
 from gdnbench.workers.task import Phase
@@ -122,14 +120,6 @@ def test_every_clock_has_its_own_comparison_floor_and_control(machine):
     assert {row.timing.cpu_time_us for row in read_measurements(finished.path)} == {2.5}
 
 
-def test_what_reads_a_run_sees_nvbench_alone(machine):
-    finished, _ = machine.run()
-    for row in read_measurements(finished.path):
-        found, samples = read_rounds(finished.path)[row.case.id], read_samples(finished.path)[row.case.id]
-        assert found == pytest.approx(np.full(5, TRUE_US[row.case.variant.label][None]), rel=0.005)
-        assert samples == pytest.approx(np.full(20, TRUE_US[row.case.variant.label][None]), rel=0.005)
-
-
 def test_rounds_and_samples_of_every_clock_are_stored(machine):
     finished, _ = machine.run()
     rounds = pd.read_csv(finished.path / "rounds.csv")
@@ -137,13 +127,6 @@ def test_rounds_and_samples_of_every_clock_are_stored(machine):
     for clock in ("cupti", "graph"):
         samples = pd.read_parquet(finished.path / f"samples-{clock}.parquet")
         assert len(samples) == 10 * 3 * 4
-
-
-def test_a_run_of_one_timer_reads_no_further_clock(machine):
-    finished, workers = machine.run(clocks=())
-    assert workers.clocks == [None]
-    assert read_clocks(finished.path) == {}
-    assert finished.analysis.rows == finished.analysis.measurements
 
 
 def test_a_case_that_a_clock_loses_keeps_its_other_times(machine):
@@ -213,15 +196,6 @@ def test_a_run_that_is_stopped_at_its_last_clock_goes_on_there(machine):
     after = read_clocks(second.path)
     assert times(before["cupti"]) == times(after["cupti"])
     assert {row.timing.rounds for row in after["graph"]} == {3}
-
-
-def test_a_run_that_is_stopped_before_its_clocks_says_that_they_were_not_reached(machine):
-    stopped, _ = machine.run({(None, "decode-v4", 3): KeyboardInterrupt()})
-    assert {row.status for rows in read_clocks(stopped.path).values() for row in rows} == {Status.NOT_RUN}
-    finished, workers = machine.resume(stopped.info.run_id)
-    assert workers.clocks == [None, "cupti", "graph"]
-    assert all(row.timing for row in finished.analysis.rows)
-    assert read_info(finished.path).settings["clocks"] == ["cupti", "graph"]
 
 
 def test_what_a_stopped_run_said_of_its_times_is_said_no_more(machine):

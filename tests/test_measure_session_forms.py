@@ -1,11 +1,10 @@
 """A run on a GPU whose workers are simulated: it measures the form that the preflight chose, and keeps to it."""
 
 import pytest
-from session_data import CATALOG, GPU, HealthyWorkers
+from session_data import CATALOG, HealthyWorkers
 from session_data import begin as begin_run
 
-from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request
-from gdnbench.measure.start import open_sweep, resume_session
+from gdnbench.measure.start import resume_session
 from gdnbench.process.events import ignore
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_clocks, read_measurements
@@ -113,19 +112,3 @@ def test_a_run_that_was_stopped_before_the_floor_was_timed_tries_anew(employ, tm
     assert second.tried == first.tried
     (forms,) = second.tried.values()
     assert second.measured == [forms[1]] * 4
-
-
-def test_a_sweep_that_was_stopped_goes_on_though_its_floor_has_another_form(employ, tmp_path):
-    settings = choose_sweep_settings("cuda", budget="90s", samples=100, seed=1, margin=0.005, step_limit_s=30.0)
-    request = make_sweep_request(
-        CATALOG, "decode", ["decode-v4"], ["WARPS=1,2"], axes="B=1", settings=settings, gpu=GPU,
-        baseline="decode-reference",
-    )  # fmt: skip
-    plan = make_plan(CATALOG, request, GPU)
-    first = employ(-1, stop_in=2)
-    stopped = open_sweep(CATALOG, plan, tmp_path, ignore).run()
-    chosen = of_floor(stopped.info.cases)
-    assert chosen != of_floor([case.to_dict() for case in plan.cases])
-    assert chosen == first.measured
-    employ(0)
-    assert open_sweep(CATALOG, plan, tmp_path, ignore).folder.run_id == stopped.info.run_id

@@ -1,7 +1,6 @@
 """What a user asks a sweep for, and which stopped sweep it goes on with."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +12,12 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.measure import run as run_module
 from gdnbench.measure.plan import choose_sweep_settings, make_plan, make_sweep_request, parse_duration
-from gdnbench.measure.start import open_sweep
+from gdnbench.measure.start import begin_session, resume_session
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Role, Status
-from gdnbench.process.events import NoteMade, ignore
+from gdnbench.process.events import ignore
 from gdnbench.store.files import Journal
-from gdnbench.store.info import read_info, write_info
+from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled, encode
 from gdnbench.store.tables import read_sweep
 
@@ -88,18 +87,6 @@ def test_a_duration_that_is_none_is_answered_with_examples(text):
     assert caught.value.exit_code is ExitCode.USAGE
 
 
-def test_settings_are_those_of_a_race():
-    chosen = settings(budget="2m", samples=50, seed=3, margin=0.01, step_limit_s=9.0)
-    assert (chosen.budget_s, chosen.samples, chosen.seed, chosen.margin, chosen.step_limit_s) == (120, 50, 3, 0.01, 9.0)
-    assert len({settings().seed for _ in range(20)}) > 15
-
-
-@pytest.mark.parametrize("bad", [{"budget": "0"}, {"samples": 0}, {"margin": 1.0}, {"step_limit_s": 0.0}])
-def test_settings_that_cannot_be_raced_with_are_usage_errors(bad):
-    with pytest.raises(UsageError, match="--"):
-        settings(**bad)
-
-
 def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_baseline(catalog):
     request = ask(catalog, params=["WARPS", "BV=8"], axes="B=1,8")
     assert labels(request) == [f"decode-mine:BV=8:WARPS={warps}" for warps in (1, 2, 4)]
@@ -107,10 +94,6 @@ def test_a_request_is_the_grid_at_every_workload_and_the_kernel_as_it_is_for_a_b
     assert request.swept == {"decode-mine": ("BV", "WARPS")}
     assert (request.baseline, request.label) == ("decode-mine", "sweep")
     assert request.command
-
-
-def test_a_preset_is_its_own_baseline(catalog):
-    assert ask(catalog, ["decode-mine-wide"], ["WARPS"]).baseline == "decode-mine-wide"
 
 
 def test_a_kernel_that_cannot_run_here_is_no_baseline(catalog):
@@ -146,129 +129,16 @@ def results(tmp_path):
     return tmp_path / "results"
 
 
-@pytest.fixture
-def begin(catalog, results):
-    """Opens the sweep that a request asks for; what is open elsewhere is let go, as if its process had ended."""
-
-    def open_it(request=None, of=catalog):
-        events = []
-        session = open_sweep(of, make_plan(of, request or ask(of), None), results, events.append)
-        return session, [each.text for each in events if isinstance(each, NoteMade)]
-
-    return open_it
-
-
 @pytest.fixture(autouse=True)
 def _no_locks(monkeypatch):
     """A folder is held for as long as a process lives, and here one process stands in for several."""
     monkeypatch.setattr("gdnbench.store.files._hold", lambda _path: None)
 
 
-def test_a_first_sweep_begins_anew(begin):
-    session, notes = begin()
-    assert notes == []
-    assert {case.role for case in session.cases} == {Role.KERNEL, Role.BASELINE, Role.CONTROL}
-    assert read_info(session.folder.path).swept == {"decode-mine": ["BV"]}
-
-
-def test_the_same_sweep_goes_on_with_what_was_measured(begin):
-    first, _ = begin()
-    ids = [case.id for case in first.cases]
-    with Journal(first.folder.path) as journal:
-        for number in (0, 1, 2):
-            for case_id in ids:
-                journal.append(encode(Sampled(number, case_id, (4.0,))))
-    again, notes = begin()
-    assert again.folder.run_id == first.folder.run_id
-    assert again.cases == first.cases
-    assert again.collected.complete_rounds(ids) == {1, 2}
-    assert first.folder.run_id in notes[0]
-
-
-def test_more_time_or_another_seed_is_the_same_sweep_with_the_new_budget(catalog, begin):
-    first, _ = begin(ask(catalog, chosen=settings(budget="60s", seed=1)))
-    again, _ = begin(ask(catalog, chosen=settings(budget="5m", seed=2)))
-    assert again.folder.run_id == first.folder.run_id
-    assert again.settings.budget_s == 300.0
-
-
-OTHERS = {
-    "params": {"params": ["WARPS"]},
-    "values": {"params": ["BV=4"]},
-    "order of values": {"params": ["BV=8,4"]},
-    "shapes": {"axes": "B=2"},
-    "heads": {"axes": "heads=qk2_v4"},
-    "baseline": {"baseline": "decode-mine-wide"},
-    "label": {"label": "another"},
-    "kernel": {"kernels": ["decode-mine-wide"], "params": ["WARPS"]},
-    "samples": {"chosen": settings(samples=7)},
-    "margin": {"chosen": settings(margin=0.01)},
-    "step limit": {"chosen": settings(step_limit_s=5.0)},
-}
-
-
-@pytest.mark.parametrize("what", OTHERS)
-def test_another_question_is_another_sweep(catalog, begin, what):
-    first, _ = begin()
-    other, notes = begin(ask(catalog, **OTHERS[what]))
-    assert other.folder.run_id != first.folder.run_id
-    assert notes == []
-
-
-def test_a_sweep_that_is_whole_is_not_taken_up(begin):
-    first, _ = begin()
-    write_info(first.folder.path, replace(first.info, complete=True))
-    first.folder.finish()
-    assert begin()[0].folder.run_id != first.folder.run_id
-
-
-def test_a_kernel_that_has_changed_makes_another_sweep(roots, begin):
-    first, _ = begin()
-    (roots[0] / "decode" / "mine" / "kernel.py").write_text("# changed\n")
-    other, notes = begin(of=load_catalog(roots))
-    assert other.folder.run_id != first.folder.run_id
-    assert notes == []
-
-
-def test_a_sweep_of_another_gpu_is_not_taken_up(begin):
-    first, _ = begin()
-    write_info(first.folder.path, replace(first.info, gpu="h200"))
-    assert begin()[0].folder.run_id != first.folder.run_id
-
-
-def test_a_stopped_run_of_the_same_cases_is_no_sweep(begin):
-    first, _ = begin()
-    write_info(first.folder.path, replace(first.info, swept={}))
-    assert begin()[0].folder.run_id != first.folder.run_id
-
-
-def test_of_several_that_were_stopped_the_latest_goes_on(results, begin):
-    first, _ = begin()
-    later = first.folder.path.with_name(".20990101-000000-cpu-decode-sweep.partial")
-    later.mkdir()
-    write_info(later, replace(first.info, run_id="20990101-000000-cpu-decode-sweep"))
-    assert begin()[0].folder.run_id == "20990101-000000-cpu-decode-sweep"
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}'])
-def test_a_damaged_run_beside_it_is_no_hindrance(results, begin, text):
-    folder = results / "20990101-000000-cpu-decode-sweep"
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(text)
-    assert begin()[1] == []
-
-
-def test_a_sweep_that_another_process_is_measuring_is_not_taken_up(catalog, results, monkeypatch):
-    monkeypatch.undo()  # with locks
-    request = ask(catalog)
-    open_sweep(catalog, make_plan(catalog, request, None), results, ignore)
-    with pytest.raises(UsageError, match="is being measured by another process"):
-        open_sweep(catalog, make_plan(catalog, request, None), results, ignore)
-
-
-def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(begin, monkeypatch):
-    """Another seed makes other inputs, and a kernel that was right on the first may be wrong on them."""
-    first, _ = begin()
+def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(catalog, results, monkeypatch):
+    first = begin_session(catalog, make_plan(catalog, ask(catalog), None), results, ignore)
+    assert {case.role for case in first.cases} == {Role.KERNEL, Role.BASELINE, Role.CONTROL}
+    assert read_info(first.folder.path).swept == {"decode-mine": ["BV"]}
     ids = {case.label: case.id for case in first.cases}
     with Journal(first.folder.path) as journal:
         for number in (0, 1, 2):
@@ -283,7 +153,9 @@ def test_a_point_that_the_check_now_refuses_is_no_answer_though_it_was_measured(
 
     monkeypatch.setattr(run_module, "alone_on", lambda *_: nullcontext())
     monkeypatch.setattr(run_module.Session, "_work", work)
-    finished = begin()[0].run()
+    again = resume_session(catalog, results, first.info.run_id, ignore)
+    assert again.collected.complete_rounds(ids.values()) == {1, 2}
+    finished = again.run()
     found = read_sweep(finished.path)
     assert [point.label for point in found.points] == ["decode-mine:BV=8"]
     assert found.plateaus[0].simplest == "decode-mine:BV=8"

@@ -18,16 +18,6 @@ def test_both_streams_apart_and_merged():
     assert (merged.returncode, merged.output, merged.errors) == (3, "one\ntwo\n", "")
 
 
-def test_an_environment_on_top_of_ones_own(monkeypatch):
-    monkeypatch.setenv("MINE", "1")
-    code = "import os; print(os.environ['MINE'], os.environ['MORE'])"
-    assert python(code, environment={"MORE": "2"}).output == "1 2\n"
-
-
-def test_stdin_is_empty():
-    assert python("import sys; print(repr(sys.stdin.read()))").output == "''\n"
-
-
 def test_a_limit_and_an_absent_program():
     with pytest.raises(TimeoutError, match=r"did not end within 0\.5 s"):
         python("import time; time.sleep(60)", limit_s=0.5)

@@ -65,12 +65,6 @@ def test_what_it_prints_is_no_message_and_its_last_lines_are_kept(start):
     assert worker.log_tail(3, since=worker.log_bytes()) == []
 
 
-def test_a_signal_is_told_by_its_name(start):
-    worker = start("os.kill(os.getpid(), signal.SIGSEGV)")
-    assert receive(worker) is None
-    assert (worker.end(), worker.describe_end()) == (-11, "SIGSEGV")
-
-
 def test_requests_reach_it_and_nothing_that_it_runs(start):
     worker = start(
         """
@@ -83,10 +77,6 @@ def test_requests_reach_it_and_nothing_that_it_runs(start):
     assert receive(worker) == Told(1)
     worker.request("2")
     assert receive(worker) == Told(2)
-
-
-def test_without_requests_its_stdin_is_empty(start):
-    assert receive(start("tell(1, sys.stdin.read())")) == Told(1)
 
 
 def test_a_dead_worker_takes_no_request(start):

@@ -1,23 +1,22 @@
 """Steps without a GPU: the plan, the C loop on a driver made up, workers made up, and what is stored and shown."""
 
-import ctypes
 import shutil
 import subprocess
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from committed import RESULTS
 from simulated_workers import GPU
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.measure import start
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
 from gdnbench.step.plan import (
+    GAP,
     L2,
     Quantity,
     StepPlan,
@@ -31,10 +30,11 @@ from gdnbench.step.plan import (
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.store.tables import read_steps, write_steps
+from gdnbench.store.tables import read_launch_ways, read_steps
 from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
+CATALOG = load_catalog(default_roots()[:1])
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
 KERNELS = "decode-v9,decode-v9-pdl,decode-v9-layers"
 SETTINGS = StepSettings(rounds=9, samples=4, processes=3, seed=1)
@@ -42,49 +42,55 @@ STEP_US = {Way.PYTHON: 9.0, Way.C_LOOP: 5.0, Way.GRAPH: 4.0, Way.GRAPH_PDL: 3.0,
 
 
 def make_plan(kernels=KERNELS, axes="B=1", paths=tuple(Way), conditions=(L2.RESIDENT,), settings=SETTINGS):
-    catalog = load_catalog()
-    asked = requested_cases(catalog, "", kernels, axes)
-    cases = make_cases(asked, catalog.entries, paths, conditions, settings)
-    return StepPlan(catalog, catalog.ops["decode"], GPU, cases, settings)
+    asked = requested_cases(CATALOG, "", kernels, axes)
+    cases = make_cases(asked, CATALOG.entries, paths, conditions, settings)
+    return StepPlan(CATALOG, CATALOG.ops["decode"], GPU, cases, settings)
 
 
-def simulate(task, folder, name, on_event, *, broken=(), dies_on=""):
-    """A worker whose chains take what `STEP_US` says, with the noise of a round; some cases fail or take it down."""
-    task.write(folder / f"{name}.json")
-    assert StepTask.read(folder / f"{name}.json") == task
-    for case in task.cases:
-        on_event(Examined(case.id, *((Status.WRONG_NUMBERS, "far off") if case.id in broken else (Status.OK,))))
-    random = np.random.default_rng(task.first_round)
-    by_id = {case.id: case for case in task.cases if case.id not in broken}
-    for position, ids in enumerate(task.order):
-        number = 0 if position == 0 else task.first_round + position - 1
-        for id_ in ids:
-            if id_ == dies_on:
-                return WorkerOutcome(WorkerEnd.DIED, id_, "it died", "measure")
-            if id_ in by_id:
-                base = STEP_US[by_id[id_].path] * random.normal(1, 0.002)
-                for quantity, factor in zip(Quantity, (1.0, 0.8, 0.5, 0.6), strict=True):
-                    times = tuple(base * factor * random.normal(1, 0.002, size=4))
-                    on_event(Sampled(number, by_id[id_].of(quantity), times))
-    return WorkerOutcome(WorkerEnd.FINISHED)
+class SimulatedChains:
+    """Stands in for `supervise`: chains take what `STEP_US` says, with the noise of a round; some fail, or kill it."""
+
+    def __init__(self, broken=(), dies_on=""):
+        self.broken, self.dies_on = broken, dies_on
+
+    def __call__(self, _module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+        task.write(folder / f"{name}.json")
+        assert StepTask.read(folder / f"{name}.json") == task
+        for id_ in self.broken:
+            on_event(Examined(id_, Status.WRONG_NUMBERS, "far off"))
+        random = np.random.default_rng(task.first_round)
+        by_id = {case.id: case for case in task.cases if case.id not in self.broken}
+        for position, ids in enumerate(task.order):
+            for id_ in ids:
+                if id_ == self.dies_on:
+                    return WorkerOutcome(WorkerEnd.DIED, id_, "it died", "measure")
+                if id_ in by_id:
+                    base = STEP_US[by_id[id_].path] * random.normal(1, 0.002)
+                    for quantity, factor in zip(Quantity, (1.0, 0.8, 0.5, 0.6), strict=True):
+                        times = tuple(base * factor * random.normal(1, 0.002, size=4))
+                        on_event(Sampled(task.round_number(position), by_id[id_].of(quantity), times))
+        return WorkerOutcome(WorkerEnd.FINISHED)
 
 
-def measured(tmp_path, run_worker=simulate, **asked):
-    finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore, run_worker)
+def measured(tmp_path, chains=None, **asked):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.measure.timing.supervise", chains or SimulatedChains())
+        patch.setattr("gdnbench.step.measure.build_cases", lambda *_: Builds())
+        finished = measure_plan(make_plan(**asked), tmp_path / "results", ignore)
     return finished, read_steps(finished.path)
 
 
 def test_every_kernel_is_measured_by_every_path_that_it_has_and_the_first_twice():
     cases = make_plan().cases
     assert len(cases) == 3 * 5 + 1
-    refused = {(each.case.label, each.path) for each in cases if each.refusal}
+    refused = {(each.variant.label, each.path) for each in cases if each.refusal}
     assert refused == {
         ("decode-v9", Way.GRAPH_PDL),
         ("decode-v9", Way.PERSISTENT),
         ("decode-v9-pdl", Way.PERSISTENT),
         ("decode-v9-layers", Way.GRAPH_PDL),
     }
-    assert [each.case.label for each in cases if each.is_again] == ["decode-v9"]
+    assert [each.variant.label for each in cases if each.is_again] == ["decode-v9"]
     assert len({each.id for each in cases}) == len(cases)
 
 
@@ -93,11 +99,6 @@ def test_windows_travel_with_launches_that_can_have_them():
         each.path for each in make_plan(conditions=(L2.PERSISTING,), kernels="decode-v9-pdl").cases if each.refusal
     }
     assert refused == {Way.PYTHON, Way.PERSISTENT}
-
-
-def test_nothing_is_read_between_the_layers_of_one_launch():
-    cases = make_plan(settings=replace(SETTINGS, between_mib=1.0)).cases
-    assert all(each.refusal for each in cases if each.path is Way.PERSISTENT)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_rows_have_what_the_workers_measured(tmp_path):
 
 def test_a_wrong_case_has_a_reason_and_no_time(tmp_path):
     broken = {each.id for each in make_plan().cases if each.path is Way.GRAPH}
-    finished, rows = measured(tmp_path, lambda *given: simulate(*given, broken=broken))
+    finished, rows = measured(tmp_path, SimulatedChains(broken=broken))
     wrong = [row for row in rows if row.path == "graph"]
     assert {(row.status, row.reason, row.step_us) for row in wrong} == {(Status.WRONG_NUMBERS, "far off", None)}
     assert all(row.step_us for row in rows if row.path in {"python", "c-loop"})
@@ -153,21 +154,15 @@ def test_a_wrong_case_has_a_reason_and_no_time(tmp_path):
 
 def test_a_case_that_takes_its_worker_down_loses_its_time_alone(tmp_path):
     lost = next(each.id for each in make_plan().cases if each.path is Way.C_LOOP)
-    _, rows = measured(tmp_path, lambda *given: simulate(*given, dies_on=lost))
+    _, rows = measured(tmp_path, SimulatedChains(dies_on=lost))
     assert {row.status for row in rows if row.path == "c-loop" and row.label == "decode-v9"} == {Status.CRASHED}
     assert all(row.rounds == 9 for row in rows if row.status is Status.OK)
 
 
 def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_path):
     with pytest.raises(MachineError):
-        measured(tmp_path, lambda *_: WorkerOutcome(WorkerEnd.FINISHED))
+        measured(tmp_path, lambda *_, **__: WorkerOutcome(WorkerEnd.FINISHED))
     assert not any((tmp_path / "results").iterdir())
-
-
-def test_stored_rows_are_read_as_they_were(tmp_path):
-    _, rows = measured(tmp_path)
-    write_steps(tmp_path, rows)
-    assert read_steps(tmp_path) == rows
 
 
 def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line):
@@ -183,6 +178,35 @@ def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line)
     assert code == 0
     assert "damaged" not in runs
     assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
+
+
+def simulate_launches(_module, task, folder, name, _environment, on_event, _stop=None, warm=None):
+    """A worker that finds no C compiler: each launch takes the host as many microseconds as it has arguments."""
+    task.write(folder / f"{name}.json")
+    assert StepTask.read(folder / f"{name}.json") == task
+    by_id = {case.id: case for case in task.cases if not case.label.startswith("c-loop")}
+    for case in task.cases:
+        if case.id not in by_id:
+            on_event(Examined(case.id, Status.UNSUPPORTED, "there is no C compiler here"))
+    for position, ids in enumerate(task.order):
+        for id_ in by_id.keys() & {*ids}:
+            on_event(Sampled(task.round_number(position), id_, (1.0 + by_id[id_].workload.arguments,) * 4))
+            on_event(Sampled(task.round_number(position), id_ + GAP, (1.5,)))
+    return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+def test_launches_of_an_empty_kernel_are_measured_by_every_way_that_there_is(tmp_path, command_line, monkeypatch):
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: (GPU,))
+    monkeypatch.setattr("gdnbench.measure.timing.supervise", simulate_launches)
+    code, shown, err = command_line("step", "--launches", "--rounds", "3", "--quiet", "--out", str(tmp_path))
+    assert (code, err) == (0, "")
+    assert "there is no C compiler here" in shown
+    (folder,) = tmp_path.iterdir()
+    rows = {(row.way, row.arguments): row for row in read_launch_ways(folder)}
+    assert len(rows) == 13
+    assert (rows["triton", 30].host_us, rows["triton", 30].gap_us) == (pytest.approx(31.0), pytest.approx(1.5))
+    assert (rows["torch", 0].host_us, rows["torch", 0].rounds) == (pytest.approx(1.0), 3)
+    assert rows["c-loop", 10].status is Status.UNSUPPORTED
 
 
 @pytest.fixture
@@ -221,14 +245,6 @@ def test_a_step_of_nothing_that_can_be_measured_leaves_no_run(tmp_path):
     with pytest.raises(UsageError, match="nothing of this can be measured: it has no function that goes over all"):
         measured(tmp_path, kernels="decode-v9", paths=(Way.PERSISTENT,))
     assert not (tmp_path / "results").exists()
-
-
-def test_a_sweep_that_looks_for_stopped_ones_passes_a_step_over(tmp_path, monkeypatch):
-    measured(tmp_path)
-    begun = []
-    monkeypatch.setattr(start, "begin_session", lambda *_: begun.append(True))
-    start.open_sweep(None, SimpleNamespace(request=SimpleNamespace(settings=None)), tmp_path / "results", ignore)
-    assert begun
 
 
 def test_what_is_told_of_differences_was_measured(tmp_path):
@@ -337,8 +353,3 @@ def test_without_a_compiler_there_is_no_c_loop(tmp_path, monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(NoCompilerError):
         build_loop()
-
-
-def test_the_structure_of_a_launch_is_that_of_c():
-    assert ctypes.sizeof(Launch) == 72
-    assert Launch.grid.offset == 32

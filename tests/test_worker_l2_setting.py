@@ -71,12 +71,6 @@ def test_a_window_is_told_and_put_back(driver, window):
     assert (driver.window, driver.resets) == ((4096, 1024, 1.0), 1)
 
 
-def test_both_are_told(driver):
-    l2 = PersistingL2(STREAM)
-    driver.limit, driver.window = 2048, (4096, 1024, 1.0)
-    assert [change.split()[0] for change in l2.changes()] == ["2,048", "an"]
-
-
 def test_a_driver_that_does_not_tell_is_no_change(driver):
     driver.status = REFUSED
     never = PersistingL2(STREAM)

@@ -54,10 +54,6 @@ def launches(*names, times=10):
     return [[Activity(name, place, place + 1) for place, name in enumerate(names)] for _ in range(times)]
 
 
-def test_the_same_launches_in_another_order_are_the_same():
-    assert deviation(launches("void b<int>(int)", "a(int)", "Memset (Device)"), ("a", "b", FILLED)) == ""
-
-
 @pytest.mark.parametrize(
     ("timed", "told"),
     [

@@ -64,53 +64,14 @@ def launch(rotation, count):
     return rotation.visited(count)
 
 
-def test_copies_hold_the_same_numbers_in_other_places(workspace):
-    copies = place(workspace, TASK).workspaces
-    assert len(copies) == 12
-    for name, tensor in workspace.inputs.items():
-        assert all(torch.equal(copy.inputs[name], tensor) for copy in copies)
-        assert len({copy.inputs[name].data_ptr() for copy in copies}) == 12
-    assert len({tensor.data_ptr() for copy in copies for tensor in copy.output_tensors}) == 24
-
-
 def test_every_round_has_placements_of_its_own(workspace):
     placements = place(workspace, TASK)
     windows = [placements.numbers(position) for position in range(4)]
     assert windows == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
 
 
-def test_where_memory_ends_the_first_window_comes_again(workspace):
-    nbytes = workspace.op.tensor_bytes(CASE.workload)
-    placements = place(workspace, replace(TASK, placed_bytes=7 * nbytes))
-    assert [placements.numbers(position) for position in range(3)] == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
-
-
-@pytest.mark.parametrize(("copies", "window"), [(2, 2), (0.5, 1)])
-def test_a_window_of_large_tensors_has_fewer_placements_and_always_one(workspace, monkeypatch, copies, window):
-    monkeypatch.setattr(task_module, "MOST_WINDOW_BYTES", int(copies * workspace.op.tensor_bytes(CASE.workload)))
-    assert len(place(workspace, TASK).numbers(0)) == window
-
-
 def test_a_plain_task_has_one_placement(workspace):
     assert len(place(workspace, replace(TASK, plain=True)).workspaces) == 1
-
-
-def test_turns_go_round_and_every_turn_computes_the_same(workspace, bind):
-    rotation = Rotation(bind, place(workspace, TASK))
-    for position in range(4):
-        rotation.open(position)
-        turns = [rotation.next_placement() for _ in range(6)]
-        assert [turn.number for turn in turns] == [3 * position, 3 * position + 1, 3 * position + 2] * 2
-        expected = turns[0].run()
-        assert all(torch.equal(a, b) for turn in turns for a, b in zip(turn.run(), expected, strict=True))
-
-
-def test_a_turn_comes_with_the_ranges_of_its_own_inputs(workspace, bind):
-    placements = place(workspace, TASK)
-    rotation = Rotation(bind, placements)
-    rotation.open(2)
-    for copy in placements.workspaces[6:9]:
-        assert rotation.next_placement().input_ranges == [tensor.data_ptr() for tensor in copy.inputs.values()]
 
 
 def test_a_turn_reads_its_own_copy(workspace, bind):
@@ -180,18 +141,6 @@ def test_a_case_that_allocates_its_outputs_is_launched_until_no_launch_needs_new
     calls.clear()
     Rotation(counting, placements)
     assert len(calls) == 3
-
-
-def test_with_cold_translations_no_sample_comes_back_to_a_placement_of_its_round(workspace, bind):
-    task = replace(TASK, cold_tlb=True)
-    placements = place(workspace, task)
-    rotation = Rotation(bind, placements, warm_ups=2)
-    for position in range(3):
-        rotation.open(position)
-        inputs, _ = launch(rotation, 2 + 6)
-        warm, timed = set(inputs[:2]), inputs[2:]
-        assert len(set(timed)) == 6
-        assert not warm & set(timed)
 
 
 def test_the_oracle_is_consulted_on_inputs_drawn_anew(workspaces, workspace):

@@ -32,15 +32,13 @@ ROUNDS = 8
 """Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""
 SAMPLES = 32
 
-_Group = tuple[Variant, Workload]
-"""A variant at a workload's sizes, for all profiles."""
+_Group = tuple[Variant, Workload]  # the workload for all of its profiles
 
 
 class InputsProbe:
-    """The cases of a run at the extremes of their op's profiles, where the run does not time them there itself.
+    """The run's cases that have a time, at the extremes of their op's profiles, unless it times them there itself.
 
-    Made from the cases that have a time. `cases` is empty for an op without extremes; `origins` has one of the run's
-    cases for each variant and sizes.
+    `origins` has one of the run's cases for each variant and sizes.
     """
 
     def __init__(self, op: Op, cases: Sequence[Case]) -> None:
@@ -82,9 +80,9 @@ class InputsProbe:
 def effects_of_inputs(
     op: Op, cases: Sequence[Case], collected: Collected, probed: Collected, settings: Settings
 ) -> dict[str, InputsEffect]:
-    """How far the time of each case depends on its inputs, by case id; cases not timed at the extremes are left out.
+    """How far the time of each case depends on its inputs, by case id, if it was timed at the extremes.
 
-    `probed` has the samples of an `InputsProbe`; the confidence is joint for the intervals of a workload.
+    The confidence is joint for the intervals of a workload.
     """
     own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
     times_by_group: dict[_Group, dict[str, FloatArray]] = {}

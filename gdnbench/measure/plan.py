@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, find_op
@@ -27,8 +26,7 @@ from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.codegen.builds import archs_of, build_jobs
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
-from gdnbench.measure.interim import COARSE_ROUNDS, check_budget
-from gdnbench.measure.schedule import LONGEST_CALL_US, WORKER_START_S, longest_round_s
+from gdnbench.measure.schedule import COARSE_ROUNDS, LONGEST_CALL_US, WORKER_START_S, check_budget, longest_round_s
 from gdnbench.measure.timing import find_forms, in_every_form
 from gdnbench.model.case import Case, Part, Variant
 from gdnbench.model.declaration import Params
@@ -44,9 +42,9 @@ _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures; `gpu` is None for the CPU, and `notes` are decisions made on the user's behalf.
+    """What a run measures, ordered by workload; `gpu` is None for the CPU, `baseline` a label, empty if there is none.
 
-    The cases are ordered by workload; the control is the baseline once more, whose label is empty if there is none.
+    `notes` are decisions made on the user's behalf.
     """
 
     request: Request
@@ -63,14 +61,14 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
     floor has no verdict. Raises UnknownNameError for a baseline that does not exist, and MachineError for a baseline
     that the user named and that cannot run here.
     """
-    device, slug = device_of(gpu), slug_of(gpu)
+    slug = slug_of(gpu)
     baseline, notes = _choose_baseline(catalog, request, gpu)
     if request.swept and not _needs_baseline(catalog, request, gpu):
         baseline, notes = None, ()
-    roles: dict[Variant, Role] = {}
-    if baseline:
-        roles[baseline] = Role.BASELINE
-    for variant in (*request.variants, *_floor(catalog, request, device)):
+    roles = {baseline: Role.BASELINE} if baseline else {}
+    floor = catalog.entries.get(request.op.floor)
+    floors = (floor.default,) if floor and gpu and request.op.floor not in request.swept else ()
+    for variant in (*request.variants, *floors):
         roles.setdefault(variant, _ROLES.get(catalog.entries[variant.kernel].kernel.floor, Role.FLOOR))
     cases = []
     for workload in request.workloads:
@@ -84,8 +82,7 @@ def make_plan(catalog: Catalog, request: Request, gpu: Gpu | None) -> Plan:
 
 def unavailable(entry: CatalogEntry, gpu: Gpu | None) -> str:
     """Returns why a kernel cannot run on a GPU (None: the CPU), empty if it can, without loading it."""
-    need = entry.missing()
-    if need:
+    if need := entry.missing():
         return f"it needs the module {need.module}: {need.remedy}"
     if device_of(gpu) not in entry.kernel.devices:
         return "it needs a GPU"
@@ -95,10 +92,7 @@ def unavailable(entry: CatalogEntry, gpu: Gpu | None) -> str:
 
 
 def refuse_impossible(catalog: Catalog, plan: Plan) -> None:
-    """Raises MachineError, before the first build, if nothing that the user asked for can run here.
-
-    The baseline and floors alone would be measured for minutes otherwise.
-    """
+    """Raises MachineError if nothing of the user's can run here: baseline and floors alone would take minutes."""
     if error := _impossible(catalog, plan):
         raise error
 
@@ -113,9 +107,8 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
             return None
         reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
     text = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
-    return MachineError(
-        f"nothing that was asked for can be measured here: {text}", _instead(catalog, requested, plan.gpu)
-    )
+    message = f"nothing that was asked for can be measured here: {text}"
+    return MachineError(message, _instead(catalog, requested, plan.gpu))
 
 
 def _refusal(entry: CatalogEntry, workload: Workload, gpu: Gpu | None) -> str:
@@ -128,10 +121,8 @@ def _instead(catalog: Catalog, refused: Sequence[Case], gpu: Gpu | None) -> str:
         able = ((name, entry.able_workload()) for name, entry in entries.items())
         hints = (f"{name} can do {' '.join(workload.options)}" for name, workload in able if workload)
         return next(hints, "`check` in their variant.py says what they can do")
-    compiled = (name for name, entry in entries.items() if not isinstance(entry.kernel, TorchKernel))
-    return "see `gdnbench doctor`" + "".join(
-        f"; `gdnbench inspect {name}` needs no GPU" for name in islice(compiled, 1)
-    )
+    compiled = next((name for name, entry in entries.items() if not isinstance(entry.kernel, TorchKernel)), "")
+    return "see `gdnbench doctor`" + (f"; `gdnbench inspect {compiled}` needs no GPU" if compiled else "")
 
 
 def _needs_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> bool:
@@ -158,12 +149,6 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
     return None, (f"no baseline: {'; '.join(passed)}",) if passed else ()
 
 
-def _floor(catalog: Catalog, request: Request, device: Device) -> tuple[Variant, ...]:
-    floor = catalog.entries.get(request.op.floor)
-    is_point = request.op.floor in request.swept
-    return (floor.default,) if floor and device == "cuda" and not is_point else ()
-
-
 def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
     """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
     if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
@@ -184,12 +169,11 @@ class Outlook:
     Attributes:
         kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
         points: for a sweep, combinations of params, over all kernels.
-        cases: number in each round.
         left_out: reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others.
-        builds: number of builds, the cached included.
-        rounds: of all cases, after the burn-ins; 0 for a race, which decides by itself.
+        builds: the cached included.
+        rounds: after the burn-ins; 0 for a race, which decides by itself.
         building_s: approximate time of the missing builds on this many cores.
-        measuring_s: upper limit, without checks, if no call is longer than `longest_call_us`; None in a race.
+        measuring_s: upper limit, without checks, if no call is longer than `longest_call_us`, which is None in a race.
         refused: why nothing is done; empty if something can be measured.
     """
 
@@ -332,24 +316,10 @@ def make_sweep_request(
     if settings.budget_s is not None:
         check_budget(settings.budget_s, len(points) * len(workloads), settings.samples, device_of(gpu))
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    baseline = baseline or _own_baseline(bases, gpu)
+    if not baseline:  # floors have none
+        first = next(((entry, base.label) for entry, base in bases if not entry.kernel.floor), None)
+        baseline = first[1] if first and not unavailable(first[0], gpu) else ""
+    variants = tuple(points.values())
     return Request(
-        declared,
-        tuple(points.values()),
-        workloads,
-        settings,
-        baseline,
-        label,
-        swept,
-        command,
-        part=part,
-        captured=captured,
+        declared, variants, workloads, settings, baseline, label, swept, command, part=part, captured=captured
     )
-
-
-def _own_baseline(bases: Sequence[tuple[CatalogEntry, Variant]], gpu: Gpu | None) -> str:
-    """The first kernel without the sweep; empty if it cannot run, or if only floors are swept."""
-    for entry, base in bases:
-        if not entry.kernel.floor:
-            return base.label if not unavailable(entry, gpu) else ""
-    return ""

@@ -24,22 +24,18 @@ from gdnbench.codegen.builds import (
 )
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import alone_on, spec_of
+from gdnbench.measure import timing
 from gdnbench.measure.inputs import InputsProbe, effects_of_inputs
-from gdnbench.measure.interim import MOST_ROUNDS_A_SEGMENT, choose_schedule
-from gdnbench.measure.schedule import FixedRounds, memory_blocks, most_placed_bytes, round_share, sample_count
-from gdnbench.measure.timing import (
-    Forms,
-    TimingWorkers,
-    as_chosen,
-    find_forms,
-    form_notes,
-    forms_to_try,
-    in_every_form,
-    is_apart,
-    isolated_groups,
-    measure_groups,
-    read_clock,
-    trusted_first,
+from gdnbench.measure.schedule import (
+    MOST_ROUNDS_A_SEGMENT,
+    FixedRounds,
+    Race,
+    Schedule,
+    SequentialSchedule,
+    memory_blocks,
+    most_placed_bytes,
+    round_share,
+    sample_count,
 )
 from gdnbench.measure.write import write_run
 from gdnbench.model.case import Case
@@ -107,7 +103,7 @@ class Session:
     probed: Collected = field(default_factory=Collected)
     checked: PreflightVerdicts = field(default_factory=dict)
     interpreted: PreflightVerdicts = field(default_factory=dict)
-    forms: Forms = field(default_factory=dict)
+    forms: timing.Forms = field(default_factory=dict)
     builds: Builds = field(default_factory=Builds)
     measured_all: bool = False
     warm: WarmParent | None = None
@@ -136,8 +132,8 @@ class Session:
         candidates = [case for case in self.cases if case.role is not Role.CONTROL]
         limit_s = self.settings.step_limit_s
         measured = [case_id for case_id, rounds in self.collected.samples.items() if rounds]
-        self.forms = find_forms(self.catalog, candidates, self._device, measured)
-        to_build = in_every_form(candidates, self.forms)
+        self.forms = timing.find_forms(self.catalog, candidates, self._device, measured)
+        to_build = timing.in_every_form(candidates, self.forms)
         self.builds = build_cases(self.catalog, to_build, archs_of(self.gpu), limit_s, self.observer)
         self._check(candidates, record)
         self._take_chosen()
@@ -148,7 +144,7 @@ class Session:
 
     def _check(self, candidates: list[Case], record: Record) -> None:
         """Checks every case; without a GPU, Triton and CUDA kernels also run in interpreters meanwhile."""
-        self.checked.update(self.builds.verdicts(in_every_form(candidates, self.forms), archs_of(self.gpu)))
+        self.checked.update(self.builds.verdicts(timing.in_every_form(candidates, self.forms), archs_of(self.gpu)))
         for case in candidates:
             if case.id in self.checked:
                 self.observer(checked_event(case, self.checked[case.id]))
@@ -167,10 +163,10 @@ class Session:
         preflight = Preflight(
             self.folder.path, worker_environment(self.gpu), self.observer, record, stop=stop, warm=self.warm
         )
-        tried = forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
+        tried = timing.forms_to_try(pending, self.forms, self.builds, archs_of(self.gpu))
         scenarios = scenarios_to_verify(self.op, self.cases)
         task = replace(self._task(Phase.EXAMINE, pending), forms=tried, scenarios=scenarios)
-        for cases in trusted_first(pending, self.catalog.entries):
+        for cases in timing.trusted_first(pending, self.catalog.entries):
             preflight.judge(replace(task, cases=cases), self.checked)
         share_with_controls(self.cases, self.checked)
         if preflight.started and self.gpu:
@@ -180,7 +176,7 @@ class Session:
 
     def _take_chosen(self) -> None:
         """Takes the forms that the preflight chose; `run.json` has them before the first sample is taken."""
-        chosen = as_chosen(self.cases, self.checked)
+        chosen = timing.as_chosen(self.cases, self.checked)
         if chosen != self.cases:
             self.cases, self.info = chosen, replace(self.info, cases=case_documents(chosen))
             write_info(self.folder.path, self.info)
@@ -192,30 +188,32 @@ class Session:
         blocks = self._blocks(healthy)
         for block in blocks:
             groups = self._groups(block)
-            schedule = choose_schedule(
-                self.settings,
-                self._device,
-                swept=self.info.swept,
-                weights=self.weights,
-                own_sds=self.own_sds,
-                blocks=len(blocks),
-                groups=groups,
-            )
+            schedule = self._schedule(groups, len(blocks))
             while segment := schedule.next_segment(block, self.collected, task.samples, warm_us):
                 self.observer(RaceStatus(segment.standing))
                 try:
                     part = replace(task, cases=segment.cases)
-                    measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
+                    timing.measure_groups(measuring, part, groups, segment.rounds, self.collected, segment.phase)
                 finally:
                     if self.info.swept:  # a point with fewer rounds would count as dropped by the race
                         left = [case.id for case in segment.cases if case.id not in self.collected.lost]
                         self.collected.drop_incomplete_rounds(left)
 
+    def _schedule(self, groups: Sequence[Sequence[Case]], blocks: int) -> Schedule:
+        """The schedule of a block of workloads, of which a race's `blocks` share the budget equally."""
+        settings = self.settings
+        if settings.looks:
+            return SequentialSchedule(settings, self._device, self.weights, self.own_sds)
+        if settings.budget_s is not None:
+            budget_s = settings.budget_s / blocks
+            return Race(budget_s, settings.margin, settings.confidence, self._device, self.info.swept)
+        return FixedRounds(settings.rounds, settings.processes, groups)
+
     def _groups(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         """The cases that are measured together: for a race and a score, all in one process."""
         if self.info.swept or self.settings.looks:
             return (tuple(cases),)
-        return isolated_groups(cases, self.catalog.entries)
+        return timing.isolated_groups(cases, self.catalog.entries)
 
     def _blocks(self, cases: Sequence[Case]) -> tuple[tuple[Case, ...], ...]:
         settings = self.settings
@@ -255,7 +253,7 @@ class Session:
                 task = replace(self._timing_task(block), clock=clock)
                 groups = self._groups(block)
                 schedule = FixedRounds(self.settings.clock_rounds, self.settings.processes, groups)
-                read_clock(self._measuring(record), task, schedule, collected, groups)
+                timing.read_clock(self._measuring(record), task, schedule, collected, groups)
             self._disqualify()
 
     def _probe_inputs(self) -> None:
@@ -268,7 +266,7 @@ class Session:
         task = probe.task(self._timing_task(tuple(probe.origins)))
         measuring = self._measuring(lambda _event: None)  # a resumed run measures them again
         for block in self._blocks(probe.cases):
-            for cases in trusted_first(block, self.catalog.entries):
+            for cases in timing.trusted_first(block, self.catalog.entries):
                 probe.measure(measuring, replace(task, cases=cases), self.probed)
         for lost in probe.losses(self.probed):
             self.collected.take(lost)
@@ -287,13 +285,12 @@ class Session:
             samples=samples,
             launched={case.id: self.checked[case.id].launched for case in cases},
             plain=self.settings.plain,
-            cold_tlb=self.settings.cold_tlb,
             placed_bytes=self._placed_bytes,
             draw_key=self.draw_key,
         )
 
-    def _measuring(self, record: Record) -> TimingWorkers:
-        return TimingWorkers(self.folder.path, worker_environment(self.gpu), self.observer, record, self.warm)
+    def _measuring(self, record: Record) -> timing.TimingWorkers:
+        return timing.TimingWorkers(self.folder.path, worker_environment(self.gpu), self.observer, record, self.warm)
 
     def _finish(self, interrupted: bool) -> Finished:
         analysis = self._analyse()
@@ -341,11 +338,11 @@ class Session:
     @property
     def _apart(self) -> set[str]:
         """Ids of the cases that run Python of their own and are timed in separate processes."""
-        return {case.id for case in self.cases if is_apart(case, self.catalog.entries)}
+        return {case.id for case in self.cases if timing.is_apart(case, self.catalog.entries)}
 
     def _analyse_clocks(self) -> Analysis:
         builds: dict[str, Build] = {}
-        warnings = [form_notes(self.catalog, self.cases)]
+        warnings = [timing.form_notes(self.catalog, self.cases)]
         if self.gpu:
             builds = {case.id: build for case in self.cases if (build := self.builds.of(case, self.gpu.arch))}
             warnings.append(serialized_warnings(self.builds, self.cases, self.gpu.arch))

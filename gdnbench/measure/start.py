@@ -1,4 +1,4 @@
-"""Opens a run: a new one, a stopped one, or a sweep that a stopped process left."""
+"""Opens a run: a new one, or a stopped one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from gdnbench.analyse.analysis import is_of_times
 from gdnbench.analyse.rounds import Collected
@@ -23,11 +22,11 @@ from gdnbench.measure.run import Session
 from gdnbench.model.case import Case, key_of, same_sources
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Clock
-from gdnbench.process.events import NoteMade, Observer
+from gdnbench.process.events import Observer
 from gdnbench.store.calibration import last_calibration
 from gdnbench.store.files import RunFolder, read_journal, run_id_of
-from gdnbench.store.find import find_newest, list_runs, name_runs, readable
-from gdnbench.store.info import RunInfo, case_documents, part_of, read_info, suite_document, write_info
+from gdnbench.store.find import find_newest, name_runs
+from gdnbench.store.info import RunInfo, case_documents, read_info, suite_document, write_info
 from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled, decode
 from gdnbench.store.schema import CalibrationDocument, GitDocument, MachineDocument
 from gdnbench.store.settings import Settings, settings_of
@@ -111,7 +110,7 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
-    """The last calibration of this machine, for the run's table; None if it cannot be read, which `doctor` reports."""
+    """The last calibration of this machine; None if it cannot be read, which `doctor` reports."""
     try:
         calibration = last_calibration(host_name(), gpu.slug) if gpu else None
     except RunFormatError:
@@ -121,11 +120,9 @@ def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
 
 def _other_processes(gpu: Gpu | None) -> list[str]:
     """A warning if other processes hold the GPU, since their work is in our times."""
-    others = read_state(gpu).processes if gpu else ()
-    if not others:
-        return []
+    others = (read_state(gpu).processes if gpu else None) or ()
     names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
-    return [f"other processes are on the GPU: {names}; times may be inflated"]
+    return [f"other processes are on the GPU: {names}; times may be inflated"] if names else []
 
 
 @dataclass(frozen=True)
@@ -141,11 +138,11 @@ class Resumed:
 
 
 def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
-    """Reads the journal of an unfinished run.
+    """Reads the journal of an unfinished run, without the warnings of its description that concern its times.
 
     Cases that killed their worker are tried again, except in a race, where the others are ahead of them, and except for
-    those that cheated. Warnings of the description that concern its earlier times are left out. Raises UnknownNameError
-    if there is no such run, and UsageError if it is complete, or a kernel or the op has changed since.
+    those that cheated. Raises UnknownNameError if there is no such run, and UsageError if it is complete, or a kernel
+    or the op has changed since.
     """
     named = name_runs(results, wanted, stopped=True)
     path = named.runs[0] if named.is_one else find_newest(named.runs, lambda folder: not read_info(folder).complete)
@@ -153,8 +150,7 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
     info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
-    changed = source_change(info, catalog)
-    if changed:  # a run must not mix two versions of a kernel
+    if changed := source_change(info, catalog):  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
     settings = settings_of(info)
     try:
@@ -217,37 +213,3 @@ def library_change(info: RunInfo) -> str:
         if name in now and now[name] != version:
             return f"{name} has changed from {version or 'none'} to {now[name] or 'none'}"
     return ""
-
-
-def open_sweep(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
-    """Resumes the latest stopped sweep with this request, or begins one, as `resume_session` and `begin_session`."""
-    infos = readable(list_runs(results, stopped=True)[::-1], read_info)
-    stopped = next((info for info in infos if _has_same_request(info, catalog, plan)), None)
-    if stopped is None:
-        return begin_session(catalog, plan, results, observer)
-    observer(NoteMade(f"going on with {stopped.run_id}, which was stopped"))
-    at = plan.request.captured[0].path if len(plan.request.captured) == 1 else None
-    session = resume_session(catalog, results, stopped.run_id, observer, at)
-    session.settings = plan.request.settings
-    return session
-
-
-def _has_same_request(info: RunInfo, catalog: Catalog, plan: Plan) -> bool:
-    if info.complete or not info.swept:  # only sweeps have these settings
-        return False
-    settings = plan.request.settings
-    # Seed and budget may differ.
-    before = replace(settings_of(info), seed=settings.seed, budget_s=settings.budget_s)
-    return (
-        (info.op, info.gpu, info.label) == (plan.request.op.name, slug_of(plan.gpu), plan.request.label)
-        and part_of(info) == plan.request.part
-        and _documents(Case.from_dict(case, info.workloads) for case in info.cases) == _documents(plan.cases)
-        and before == settings
-        and not source_change(info, catalog)
-        and not library_change(info)
-    )
-
-
-def _documents(cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Cases as documents, bare floors without params, since only the preflight decides their form."""
-    return [{**case.to_dict(), **({"params": {}} if case.is_bare_floor else {})} for case in cases]

@@ -36,17 +36,16 @@ from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged,
 from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
 from gdnbench.workers.supervision import supervise
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import Task, file_of
 
 WORKER = "gdnbench.measure.worker"
 _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 
 
 def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns the samples of a round of a case, times in µs and SM clocks in MHz.
+    """Returns the samples of a round of a case, times in µs and SM clocks in MHz; MachineError if they are none.
 
-    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files. Raises MachineError if
-    there is no such file, it holds no times, or something else, as NaN.
+    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files.
     """
     times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
     try:
@@ -63,17 +62,12 @@ def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[flo
     return tuple(np.round(times_us, 4).tolist()), tuple(np.round(sm_mhz, 1).tolist())
 
 
-def file_of(record: Path, number: int, kind: str) -> Path:
-    """The path of a round's file; `kind` is `bin` for times, `freqs-bin` for clocks."""
-    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
-
-
 @dataclass
 class TimingWorkers:
     """Measures rounds in worker processes until all rounds are done or no case is left.
 
-    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers are forked
-    from `warm`, or started as new processes if it is None.
+    Task files, logs and the timer's records go to `folder`. `record` is called with every event. Workers, which run the
+    module `worker`, are forked from `warm`, or started as new processes if it is None.
     """
 
     folder: Path
@@ -81,6 +75,7 @@ class TimingWorkers:
     observer: Observer
     record: Callable[[Event], None]
     warm: WarmParent | None = None
+    worker: str = WORKER
 
     def measure(
         self,
@@ -111,14 +106,12 @@ class TimingWorkers:
             first = max(taken, default=0) + 1
             order = round_order(cases, 1 + rounds - len(done), task.seed + first)
             part = replace(task, cases=tuple(cases), order=order, first_round=first)
-            self._run_worker(part, self._free_number(attempt), collected, bridge)
+            # Not that of an earlier process of the run, those before an interruption included.
+            number = next(each for each in count(attempt) if not (self.folder / f"measure-{each}.json").exists())
+            self._run_worker(part, number, collected, bridge)
             cases = [case for case in cases if case.id not in collected.lost]
             if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
                 raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
-
-    def _free_number(self, attempt: int) -> int:
-        """The first number that no earlier process of the run has, those before an interruption included; from 0."""
-        return next(number for number in count(attempt) if not (self.folder / f"measure-{number}.json").exists())
 
     def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}
@@ -130,7 +123,7 @@ class TimingWorkers:
             for each in _blamed(event, task.cases, bridge):
                 self._keep(each, task.clock, collected)
             match event:
-                case Sampled():
+                case Sampled(case=case_id) if case_id in by_id:
                     self.observer(UnitDone())
                 case StepBegun(case=case_id, step=step):
                     where = f"{by_id[case_id].label} {by_id[case_id].workload}: " if case_id else ""
@@ -140,7 +133,7 @@ class TimingWorkers:
 
         recorded = replace(task, record=str(self.folder / "nvbench" / f"{name}.json"))
         (self.folder / "nvbench").mkdir(exist_ok=True)
-        outcome = supervise(WORKER, recorded, self.folder, name, self.environment, take, warm=self.warm)
+        outcome = supervise(self.worker, recorded, self.folder, name, self.environment, take, warm=self.warm)
         for each in _blamed(outcome.loss, task.cases, bridge) if outcome.loss else ():
             self._keep(each, task.clock, collected)
 
@@ -214,19 +207,20 @@ def read_clock(
 _BRIDGE = {Role.BASELINE, Role.CONTROL, Role.FLOOR}
 
 
-def runs_own_python(entry: CatalogEntry) -> bool:
+def _runs_own_python(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
     """Whether a kernel runs its own Python where it is timed and its op does not declare it as a baseline."""
+    entry = entries[case.variant.kernel]
     return isinstance(entry.kernel, TorchKernel) and entry.kernel.name not in entry.op.baselines
 
 
 def is_apart(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
     """Whether a case is timed in another process than the compiled kernels, if there are any."""
-    return case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])
+    return case.role not in _BRIDGE and _runs_own_python(case, entries)
 
 
 def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases of workloads measured together, as one group, or as two: compiled kernels, then those with Python."""
-    python = {case.id for case in cases if case.role not in _BRIDGE and runs_own_python(entries[case.variant.kernel])}
+    python = {case.id for case in cases if is_apart(case, entries)}
     compiled = {case.id for case in cases if case.role not in _BRIDGE} - python
     if not python or not compiled:
         return (tuple(cases),) if cases else ()
@@ -235,9 +229,8 @@ def isolated_groups(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) 
 
 def trusted_first(cases: Sequence[Case], entries: Mapping[str, CatalogEntry]) -> tuple[tuple[Case, ...], ...]:
     """The cases in the order of verification: those with their own Python in a second process."""
-    own = {case.id for case in cases if runs_own_python(entries[case.variant.kernel])}
-    parts = ([case for case in cases if (case.id in own) is is_own] for is_own in (False, True))
-    return tuple(tuple(part) for part in parts if part)
+    own = tuple(case for case in cases if _runs_own_python(case, entries))
+    return tuple(filter(None, (tuple(case for case in cases if case not in own), own)))
 
 
 Forms = Mapping[str, tuple[Variant, ...]]
@@ -249,12 +242,13 @@ def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured
 
     Cases in `measured` have samples and keep the form of a resumed run's first part.
     """
-    found = {}
+    found: dict[str, tuple[Variant, ...]] = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]
         if device in entry.kernel.devices and case.role is not Role.CONTROL and case.id not in measured:
-            found[case.id] = entry.forms(case.variant, case.workload)
-    return {case_id: forms for case_id, forms in found.items() if len(forms) > 1}
+            forms = entry.forms(case.variant, case.workload)
+            found |= {case.id: forms} if len(forms) > 1 else {}
+    return found
 
 
 def in_every_form(cases: Sequence[Case], forms: Forms) -> list[Case]:
@@ -275,9 +269,9 @@ def forms_to_try(
 
 def as_chosen(cases: Sequence[Case], checked: PreflightVerdicts) -> tuple[Case, ...]:
     """The cases, each in the form that the preflight chose if it has several."""
-    chosen = {case.id: Params(checked[case.id].params) for case in cases if case.id in checked}
+    chosen = {id_: Params(verdict.params) for id_, verdict in checked.items() if verdict.params}
     return tuple(
-        replace(case, variant=replace(case.variant, params=chosen[case.id])) if chosen.get(case.id) else case
+        replace(case, variant=replace(case.variant, params=chosen[case.id])) if case.id in chosen else case
         for case in cases
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -26,7 +27,7 @@ def write_run(
     analysis: Analysis,
     collected: Collected,
     builds: Sequence[BuildRow],
-    clocked: Mapping[Clock, Collected] | None = None,
+    clocked: Mapping[Clock, Collected],
 ) -> Path:
     """Writes all files of a run; returns the folder under its final name.
 
@@ -35,9 +36,9 @@ def write_run(
     write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)
-    write_launches(folder.path, list(_launches((clocked or {}).get("cupti", Collected()))))
+    write_launches(folder.path, list(_launches(clocked.get("cupti", Collected()))))
     write_samples(folder.path, _samples(collected))
-    for clock, of_clock in (clocked or {}).items():
+    for clock, of_clock in clocked.items():
         write_samples(folder.path, _samples(of_clock), clock)
     _pack_timer_records(folder.path / "nvbench")
     write_info(folder.path, info)
@@ -64,20 +65,12 @@ def _launches(collected: Collected) -> Iterator[LaunchRow]:
 def _samples(collected: Collected) -> Iterator[RoundSamples]:
     for case_id, rounds in collected.samples.items():
         for number, sampled in sorted(rounds.items()):
-            yield RoundSamples(
-                case_id,
-                number,
-                np.asarray(sampled.times_us),
-                sampled.sm_mhz,
-                sampled.placements,
-                sampled.output_placements,
-            )
+            times_us, places = np.asarray(sampled.times_us), (sampled.placements, sampled.output_placements)
+            yield RoundSamples(case_id, number, times_us, sampled.sm_mhz, *places)
 
 
 def _pack_timer_records(folder: Path) -> None:
     """Compresses NVBench's JSON (13 KB a state, to a thirtieth); its sample files are in the parquet file already."""
-    if not folder.is_dir():
-        return
     for record in folder.glob("*.json"):
         if record.stat().st_size:
             with record.open("rb") as source, gzip.open(f"{record}.gz", "wb") as target:
@@ -85,5 +78,5 @@ def _pack_timer_records(folder: Path) -> None:
         record.unlink()
     for samples in folder.glob("*-bin"):
         shutil.rmtree(samples)
-    if not any(folder.iterdir()):
+    with suppress(OSError):  # it is not there, or not empty
         folder.rmdir()

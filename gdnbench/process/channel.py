@@ -26,13 +26,8 @@ if TYPE_CHECKING:
 
 Message = TypeVar("Message", bound="DataclassInstance")
 
-_KEY_BYTES = 32
+KEY_BYTES = 32
 _HASH_BYTES = 16
-
-
-def make_key() -> bytes:
-    """Returns a random key for one worker."""
-    return os.urandom(_KEY_BYTES)
 
 
 def encode(message: DataclassInstance) -> str:
@@ -89,7 +84,7 @@ class Channel(Generic[Message]):
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._seal = Seal(os.read(descriptor, _KEY_BYTES))
+        self._seal = Seal(os.read(descriptor, KEY_BYTES))
 
     def send(self, message: Message) -> None:
         """Writes the whole message."""

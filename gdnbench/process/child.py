@@ -48,9 +48,9 @@ def child_command(arguments: Iterable[str], *, folder: Path | None = None, ignor
 class Child:
     """A running command; `observer` gets the lines that it prints and, with `sends_events`, its progress.
 
-    It dies with the thread that started it. `environment` is added to this process's, `folder` its working folder,
-    `cores` the logical cores of it and of all that it starts. With `ignores_sigterm` SIGTERM does not stop it: a queue
-    that ends a job sends it to every process, and this one passes it on. Raises OSError if it cannot be started.
+    It dies with the thread that started it. `environment` is added to this process's; `cores` are the logical cores of
+    it and of all that it starts. With `ignores_sigterm` SIGTERM does not stop it: a queue that ends a job sends it to
+    every process, and this one passes it on. Raises OSError if it cannot be started.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
 """Runs a command in a process group of its own, which can be killed as a whole; SIGTERM and SIGHUP act as Ctrl-C.
 
-Treats SIGTERM and SIGHUP as Ctrl-C: `timeout`, `kill`, a queue's time limit and a closed terminal end a command.
-
-Nothing is left behind then: temporary folders go, workers are killed, and what a run has finished is kept.
+`timeout`, `kill`, a queue's time limit and a closed terminal end a command so. Nothing is left behind then: temporary
+folders go, workers are killed, and what a run has finished is kept.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Protocol, TypedDict, Unpack
+from typing import IO, TYPE_CHECKING, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
+    from gdnbench.process.warm import ForkedProcess
 
 PYTHON = (sys.executable, "-P")
 """This Python, without imports from the current folder, where a file may be called `json.py`."""
@@ -28,28 +28,6 @@ LONGEST_LIMIT_S = 1e6
 """The longest time limit, twelve days: the system counts the milliseconds of a wait in 31 bits."""
 
 GRACE_S = 30.0  # for the driver to end a process with a running kernel
-
-
-class Process(Protocol):
-    """A started process with the interface of `subprocess.Popen`; it leads its own process group."""
-
-    @property
-    def pid(self) -> int:
-        """Number of the process and of its group."""
-
-    @property
-    def returncode(self) -> int | None:
-        """Exit code, negative for a signal; None until the process is known to have ended."""
-
-    @property
-    def stdin(self) -> IO[bytes] | None:
-        """Pipe to the process's input, if requested."""
-
-    def poll(self) -> int | None:
-        """Returns the exit code, or None if the process runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Waits for the end; raises `subprocess.TimeoutExpired` after so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -120,22 +98,18 @@ def start(
     )
 
 
-def kill(process: Process) -> None:
+def kill(process: Popen[bytes] | ForkedProcess) -> None:
     """Kills a process of `start` and its group; returns when it has ended, or after `GRACE_S` seconds."""
-    import contextlib
-    import signal
     from subprocess import TimeoutExpired
 
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutExpired):
+    with suppress(TimeoutExpired):
         process.wait(GRACE_S)
 
 
 def describe_exit(returncode: int) -> str:
     """Describes the end of a process: `SIGSEGV`, or `exit code 3`."""
-    import signal
-
     try:
         return signal.Signals(-returncode).name
     except ValueError:
@@ -144,6 +118,9 @@ def describe_exit(returncode: int) -> str:
 
 def _text(content: bytes | None) -> str:
     return (content or b"").decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -163,9 +140,6 @@ def termination_as_interrupt() -> Iterator[None]:
         for each in taken:
             if signal.getsignal(each) is _interrupt:  # the second may be yet to come
                 signal.signal(each, signal.SIG_DFL)
-
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def _interrupt(_number: int, frame: FrameType | None) -> None:

@@ -116,10 +116,7 @@ def ignore(_event: CommandEvent) -> None:
 
 
 class EventWriter:
-    """An observer that writes each event in one line; once nobody reads them, it writes no more.
-
-    The lines need no seal: no kernel runs in a process that has the descriptor.
-    """
+    """An observer that writes each event in one line, unsealed as no kernel runs here; once nobody reads, no more."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -17,7 +17,7 @@ from subprocess import TimeoutExpired
 from typing import IO, BinaryIO
 
 from gdnbench.process import warm_parent
-from gdnbench.process.command import PYTHON, Process, start
+from gdnbench.process.command import PYTHON, start
 
 IDLE_S = 600.0
 """Idle time after which the process ends and frees torch's 300 MB."""
@@ -29,7 +29,7 @@ _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "LD_", "MKL", "NVIDIA", "OMP", "OPENB
 
 
 class ForkedProcess:
-    """A worker that another process forked, with the interface of a `subprocess` one.
+    """A worker that another process forked, with the part of `subprocess.Popen` that `Worker` needs.
 
     `connection` leads to the forking process, which reports the worker's end; closing it kills the worker. Raises
     OSError if that process does not answer.
@@ -89,7 +89,7 @@ class WarmParent:
 
     def start(
         self, module: str, arguments: Sequence[str], channel: int, log: BinaryIO, own: Mapping[str, str]
-    ) -> Process:
+    ) -> ForkedProcess:
         """Forks a worker that runs a module as `python -m` does and prints to `log`; raises OSError if it cannot.
 
         The number of `channel`, the worker's end, is appended to its arguments. `own` has variables of this worker

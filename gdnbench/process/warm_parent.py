@@ -152,13 +152,15 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         log, channel = descriptors
         os.dup2(log, 1)
         os.dup2(log, 2)
-        _close_all_but(channel)
+        # Kernels must not reach this process's sockets.
+        os.closerange(3, channel)
+        os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
         os.environ.update(request["environment"])
         tempfile.tempdir = None  # it may have been looked up here
         os.chdir(request["folder"])
         sys.argv = [request["module"], *request["arguments"], str(channel)]
-        _take_path()
+        sys.path[:] = [*_python_path(), *_OWN_PATH]
         # Import the current gdnbench: this process may be older than its sources.
         for name in [name for name in sys.modules if name.partition(".")[0] == "gdnbench"]:
             del sys.modules[name]
@@ -175,23 +177,12 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         os._exit(code)
 
 
-def _close_all_but(descriptor: int) -> None:
-    """Closes every descriptor but the standard ones and `descriptor`: kernels must not reach this process's sockets."""
-    os.closerange(3, descriptor)
-    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
-
-
 def _draw_seeds() -> None:
     """Reseeds libraries, so that forks draw different numbers; Python's own `random` reseeds by itself."""
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-
-
-def _take_path() -> None:
-    """Sets the module path of this environment, without the current folder."""
-    sys.path[:] = [*_python_path(), *_OWN_PATH]
 
 
 def _python_path() -> list[str]:

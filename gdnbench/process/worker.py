@@ -9,8 +9,10 @@ its group.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
+import signal
 import socket
 import threading
 import time
@@ -18,16 +20,16 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
-from subprocess import PIPE, TimeoutExpired
+from subprocess import PIPE, Popen, TimeoutExpired
 from tempfile import TemporaryDirectory, gettempdir
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Generic, TextIO
 
-from gdnbench.process.channel import Message, Seal, decode, make_key
-from gdnbench.process.command import GRACE_S, PYTHON, Process, describe_exit, kill, start
+from gdnbench.process.channel import KEY_BYTES, Message, Seal, decode
+from gdnbench.process.command import GRACE_S, PYTHON, describe_exit, kill, start
 
 if TYPE_CHECKING:
-    from gdnbench.process.warm import WarmParent
+    from gdnbench.process.warm import ForkedProcess, WarmParent
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _TORCH_CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -55,22 +57,17 @@ def die_with_parent() -> None:
 
     A killed parent cannot stop its worker, and a GPU kernel that hangs would keep the GPU for ever.
     """
-    import ctypes
-    import signal
-
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Worker(Generic[Message]):
     """A Python process that sends messages; leaving its `with` block kills it and all that it started.
 
-    Its temporary files lie in a folder that is removed with it: a process that is killed, or dies, removes none.
-
-    Runs `module` as `python -m` does, with `arguments` and the descriptor of its channel. `kinds` are the dataclasses
-    of its messages; `log` is open for writing and reading its output, and the caller closes it. `environment` is added
-    to this process's; `PYTHONPATH` leads to this gdnbench unless set there. With `takes_requests`, they follow on its
-    stdin, which is empty otherwise. A `warm` process forks it, with that process's environment, and takes no requests.
-    Raises OSError if it cannot be started.
+    Its temporary files lie in a folder that is removed with it. Runs `module` as `python -m` does, with `arguments` and
+    the descriptor of its channel. `kinds` are the dataclasses of its messages; `log` is open for writing and reading,
+    and the caller closes it. `environment` is added to this process's; `PYTHONPATH` leads to this gdnbench unless set
+    there. With `takes_requests`, they follow on its stdin, which is empty otherwise. A `warm` process forks it, with
+    that process's environment, and takes no requests. Raises OSError if it cannot be started.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class Worker(Generic[Message]):
         self._log = log
         self._lines: deque[bytes] = deque()
         self._rest = b""
-        key = make_key()
+        key = os.urandom(KEY_BYTES)
         self._seal = Seal(key)
         self._temporary = TemporaryDirectory(prefix="gdnbench-", ignore_cleanup_errors=True)
         # A socket, because /proc lets another process open a pipe's end by its number.
@@ -110,7 +107,7 @@ class Worker(Generic[Message]):
         environment: Mapping[str, str] | None,
         takes_requests: bool,
         warm: WarmParent | None,
-    ) -> Process:
+    ) -> Popen[bytes] | ForkedProcess:
         # torch keeps what it compiled from one worker to the next.
         torch_cache = os.environ.get(_TORCH_CACHE, str(Path(gettempdir(), f"torchinductor_{os.getuid()}")))
         own = {"TMPDIR": self._temporary.name, _TORCH_CACHE: torch_cache}
@@ -173,7 +170,6 @@ class Worker(Generic[Message]):
         return decode(self._seal.remove(self._lines.popleft()), self._kinds)
 
     def _read(self) -> bytes:
-        """Returns some of what has arrived; nothing at the end."""
         try:
             return self._socket.recv(1 << 16)
         except ConnectionResetError:  # the worker ended before it read its key
@@ -192,7 +188,7 @@ class Worker(Generic[Message]):
 
     @property
     def _exit_code(self) -> int:
-        """Exit code; that of SIGKILL if the process outlasts it: the driver may hold one with a running kernel."""
+        # The process outlasts SIGKILL where the driver holds it with a running kernel.
         return -9 if self._process.returncode is None else self._process.returncode
 
     def log_bytes(self) -> int:

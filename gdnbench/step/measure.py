@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,34 +14,32 @@ import numpy as np
 from gdnbench.analyse.rounds import Collected, RoundTimes, WorkloadTimes
 from gdnbench.codec import convert
 from gdnbench.codegen.builds import build_cases
-from gdnbench.errors import GdnbenchError, MachineError, UsageError
+from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.machine.provenance import describe_machine, git_state
-from gdnbench.measure.schedule import round_share
-from gdnbench.model.gpu import Gpu
+from gdnbench.measure.schedule import FixedRounds
+from gdnbench.measure.timing import TimingWorkers
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.status import Status
-from gdnbench.process.events import Observer, PhaseBegun, UnitDone
+from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, RaceStatus
 from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
-from gdnbench.step.plan import LaunchCase, Quantity, StepCase, StepPlan, StepSettings, StepTask, launch_cases
+from gdnbench.step.plan import GAP, L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
 from gdnbench.store.files import RunFolder, run_id_of
 from gdnbench.store.info import RunInfo, case_documents, write_info
-from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
-from gdnbench.workers.supervision import WorkerOutcome, supervise, worker_environment
+from gdnbench.workers.supervision import worker_environment
+from gdnbench.workers.task import Phase
 
 LABEL = "step"
 _WORKER = "gdnbench.step.worker"
 _BUILD_LIMIT_S = 30.0
-
-
-RunWorker = Callable[[StepTask, Path, str, Callable[[Event], None]], WorkerOutcome]
-"""Runs one worker to its end, as `supervise` does."""
 
 
 @dataclass(frozen=True)
@@ -54,132 +51,71 @@ class StepFinished:
     interrupted: bool
 
 
-def on_gpu(gpu: Gpu) -> RunWorker:
-    """Returns a function that runs workers on a GPU."""
-
-    def run(task: StepTask, folder: Path, name: str, on_event: Callable[[Event], None]) -> WorkerOutcome:
-        return supervise(_WORKER, task, folder, name, worker_environment(gpu), on_event)
-
-    return run
-
-
-def measure_plan(
-    plan: StepPlan, results: Path, observer: Observer, run_worker: RunWorker | None = None
-) -> StepFinished:
+def measure_plan(plan: StepPlan, results: Path, observer: Observer) -> StepFinished:
     """Measures and writes a run; Ctrl-C ends it early and keeps what is measured.
 
-    Workers run on the plan's GPU unless `run_worker` is given. Raises GdnbenchError if no case can be measured, workers
-    cannot work here, or nothing can be written.
+    Raises GdnbenchError if no case can be measured, workers cannot work here, or nothing can be written.
     """
-    _refuse_nothing(plan)
+    if all(each.refusal for each in plan.cases):
+        reason = "; ".join(dict.fromkeys(each.refusal for each in plan.cases))
+        reason = reason or "there is no kernel, path or condition"
+        raise UsageError(f"nothing of this can be measured: {reason}", "choose others by --path and --l2")
     now = datetime.now(UTC)
     name = plan.op.name if plan.op else LAUNCHES_OP
     folder = RunFolder.create(results, run_id_of(now, plan.gpu.slug, name, "-".join(filter(None, (LABEL, plan.label)))))
-    collected, verdicts, interrupted = Collected(), dict[str, Examined](), False
+    collected, interrupted = Collected(), False
     try:
         with alone_on(plan.gpu, observer):
-            _build(plan, verdicts, observer)
-            measure_rounds(plan, folder.path, collected, verdicts, observer, run_worker or on_gpu(plan.gpu))
+            _measure(plan, folder.path, collected, observer)
     except KeyboardInterrupt:
         interrupted = True
     except GdnbenchError:
         shutil.rmtree(folder.path)
         raise
     info = _describe(plan, folder.run_id, now, name, complete=not interrupted)
-    statuses = _write(plan, folder.path, info, collected, verdicts)
+    statuses = _write(plan, folder.path, info, collected)
     return StepFinished(folder.finish(), statuses, interrupted)
 
 
-def _refuse_nothing(plan: StepPlan) -> None:
-    """Raises UsageError for a run that would hold no time."""
-    reasons = dict.fromkeys(each.refusal for each in plan.cases)
-    if plan.op and all(reasons):
-        reason = "; ".join(reasons) or "there is no kernel, path or condition"
-        raise UsageError(f"nothing of this can be measured: {reason}", "choose others by --path and --l2")
-
-
-def _build(plan: StepPlan, verdicts: dict[str, Examined], observer: Observer) -> None:
-    wanted = list(dict.fromkeys(each.case for each in plan.cases))
-    if not wanted:
-        return
-    builds = build_cases(plan.catalog, wanted, [plan.gpu.arch], _BUILD_LIMIT_S, observer)
-    for each in plan.cases:
-        if verdict := builds.verdict(each.case, [plan.gpu.arch]):
-            verdicts[each.id] = replace(verdict, case=each.id)
-
-
-def measure_rounds(
-    plan: StepPlan,
-    folder: Path,
-    collected: Collected,
-    verdicts: dict[str, Examined],
-    observer: Observer,
-    run_worker: RunWorker,
-) -> None:
-    """Measures every process's share of the rounds; a process restarts without a case that fails."""
+def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Observer) -> None:
+    """Builds, and has workers measure every process's share of the rounds."""
     settings = plan.settings
-    ids = [each.id for each in plan.cases if not each.refusal] or [each.id for each in launch_cases() if not plan.cases]
-    done, attempt = 0, 0
-    observer(PhaseBegun("measure", settings.rounds * len(ids)))
-    for process in range(1, settings.processes + 1):
-        target = round_share(settings.rounds, settings.processes, process)
-        while True:
-            left = [id_ for id_ in ids if id_ not in verdicts]
-            if not left:
-                return
-            attempt += 1
-            generator = random.Random(settings.seed + attempt)
-            order = tuple(tuple(generator.sample(left, len(left))) for _ in range(1 + target - done))
-            task = StepTask(
-                roots=tuple(str(root) for root in plan.catalog.roots),
-                op=plan.op.name if plan.op else "",
-                cases=tuple(each for each in plan.cases if each.id in left),
-                settings=settings,
-                order=order,
-                first_round=done + 1,
-            )
-            taken: list[Sampled] = []
-            before = len(verdicts)
-            outcome = run_worker(task, folder, f"step-{attempt}", _taking(taken, verdicts, observer))
-            if outcome.loss is not None:
-                verdicts.setdefault(outcome.case, outcome.loss)
-            measured = {each.round for each in taken}
-            if outcome.loss is None and measured >= set(range(done + 1, target + 1)):
-                for each in taken:
-                    collected.take(replace(each, process=process))
-                break
-            if len(verdicts) == before:
-                raise MachineError("a worker ended before its rounds were whole", "see `gdnbench doctor`")
-        done = target
-    for id_ in list(collected.samples):
-        if id_.rpartition("|")[0] in verdicts:
-            del collected.samples[id_]
-
-
-def _taking(taken: list[Sampled], verdicts: dict[str, Examined], observer: Observer) -> Callable[[Event], None]:
-    def take(event: Event) -> None:
-        match event:
-            case Sampled():
-                if event.round != BURN_IN:
-                    taken.append(event)
-                    if event.case.endswith(("|step", "|host")):
-                        observer(UnitDone())
-            case Examined(status=status) if status is not Status.OK:
-                verdicts[event.case] = event
-            case _:
-                pass
-
-    return take
+    if plan.op:
+        builds = build_cases(plan.catalog, plan.cases, [plan.gpu.arch], _BUILD_LIMIT_S, observer)
+        for verdict in builds.verdicts(plan.cases, [plan.gpu.arch]).values():
+            collected.take(verdict)
+    cases = tuple(each for each in plan.cases if not each.refusal)
+    task = StepTask(
+        phase=Phase.MEASURE,
+        device="cuda",
+        roots=tuple(str(root) for root in plan.catalog.roots),
+        op=plan.op.name if plan.op else "",
+        cases=cases,
+        seed=settings.seed,
+        step_limit_s=STEP_LIMIT_S,
+        samples={each.id: settings.samples for each in cases},
+        layers=settings.layers,
+        between_mib=settings.between_mib,
+    )
+    workers = TimingWorkers(folder, worker_environment(plan.gpu), observer, lambda _event: None, worker=_WORKER)
+    schedule = FixedRounds(settings.rounds, settings.processes)
+    while segment := schedule.next_segment(cases, collected, task.samples, {}):
+        observer(RaceStatus(segment.standing))
+        workers.measure(task, segment.rounds, collected)
 
 
 def _describe(plan: StepPlan, run_id: str, now: datetime, name: str, *, complete: bool) -> RunInfo:
-    catalog, settings = plan.catalog, asdict(plan.settings)
-    cases = list(dict.fromkeys(each.case for each in plan.cases))
-    entries = {each.variant.kernel: catalog.entries[each.variant.kernel] for each in cases}
+    catalog = plan.catalog
     of_op: dict[str, Any] = {}
     if plan.op:
-        git = convert(git_state(catalog.op_folders[plan.op.name]), GitDocument)
-        of_op = {"workloads": plan.op.workloads, "op_hash": catalog.op_hash(plan.op.name), "git": git}
+        cases = dict.fromkeys(Case(each.variant, each.workload) for each in plan.cases)
+        of_op = {
+            "workloads": plan.op.workloads,
+            "op_hash": catalog.op_hash(plan.op.name),
+            "git": convert(git_state(catalog.op_folders[plan.op.name]), GitDocument),
+            "cases": case_documents(cases),
+            "sources": {each.variant.kernel: catalog.entries[each.variant.kernel].known_source() for each in cases},
+        }
     return RunInfo(
         run_id=run_id,
         timestamp=now.isoformat(timespec="seconds"),
@@ -188,33 +124,26 @@ def _describe(plan: StepPlan, run_id: str, now: datetime, name: str, *, complete
         op=name,
         gpu=plan.gpu.slug,
         label="-".join(filter(None, (LABEL, plan.label))),
-        settings=settings,
-        cases=case_documents(cases),
+        settings=asdict(plan.settings),
         machine=convert(describe_machine(plan.gpu), MachineDocument),
-        sources={kernel: entry.known_source() for kernel, entry in entries.items()},
         **of_op,
     )
 
 
-def _write(
-    plan: StepPlan, folder: Path, info: RunInfo, collected: Collected, verdicts: Mapping[str, Examined]
-) -> tuple[Status, ...]:
+def _write(plan: StepPlan, folder: Path, info: RunInfo, collected: Collected) -> tuple[Status, ...]:
     rows: Sequence[StepRow | LaunchWayRow]
     if plan.op:
-        rows = steps = analyse_steps(
-            plan.cases, collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu, op=info.op
-        )
+        rows = steps = analyse_steps(plan.cases, collected, plan.settings, info)
         write_steps(folder, steps)
     else:
-        rows = ways = analyse_launches(
-            launch_cases(), collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu
-        )
+        rows = ways = analyse_launches(plan.cases, collected, plan.settings, info)
         write_launch_ways(folder, ways)
     write_measurements(folder, info, [])  # other verbs look in both for NVBench's times: none here
     write_rounds(folder, [])
     write_info(folder, info)
+    shutil.rmtree(folder / "nvbench", ignore_errors=True)
     if not any(row.status.is_failure for row in rows):
-        for path in (*folder.glob("step-*.json"), *folder.glob("step-*.log")):
+        for path in folder.glob("measure-*"):
             path.unlink()
     return tuple(row.status for row in rows)
 
@@ -226,50 +155,57 @@ NOT_REACHED = "the run was stopped before its turn"
 
 
 def analyse_steps(
-    cases: Sequence[StepCase],
-    collected: Collected,
-    settings: StepSettings,
-    verdicts: Mapping[str, Examined],
-    *,
-    run_id: str,
-    gpu: str,
-    op: str,
+    cases: Sequence[StepCase], collected: Collected, settings: StepSettings, info: RunInfo
 ) -> list[StepRow]:
-    """Makes a row for every case, measured or not.
-
-    Args:
-        collected: the samples, under the names of `StepCase.of`.
-        verdicts: of cases that failed or are unavailable, by id.
-        gpu: the GPU's short name.
-    """
+    """Makes a row for every case, measured or not; the samples are named by `StepCase.of`."""
     rounds = RoundTimes(collected, settings.confidence, TRIM)
-    groups = {each.group: _Group(cases, each.group, rounds) for each in cases}
-    comparisons = _compare_paths(cases, groups, settings)
+    left = [case for case in cases if case.id not in collected.lost]
+    groups = {case.group: _Group([each for each in left if each.group == case.group], rounds) for case in cases}
+    comparisons = _compare_paths(left, groups, settings)
     rows = []
     for case in cases:
-        row = _bare(case, settings, run_id, gpu, op, verdicts.get(case.id))
-        group = groups[case.group]
-        if group.has(case, Quantity.STEP) and row.status is Status.OK:
-            row = replace(row, **group.figures(case, settings.confidence), **comparisons.get(case.id, {}))
-        elif row.status is Status.OK:
-            row = replace(row, status=Status.NOT_RUN, reason=NOT_REACHED)
+        status, reason = _status(case, collected)
+        row = StepRow(
+            run_id=info.run_id,
+            gpu=info.gpu,
+            op=info.op,
+            kernel=case.variant.kernel,
+            label=case.variant.label,
+            params=str(case.variant.params),
+            workload=str(case.workload),
+            path=case.path.value,
+            l2=case.l2.value,
+            is_again=int(case.is_again),
+            layers=settings.layers,
+            between_mib=settings.between_mib,
+            status=status,
+            reason=reason,
+        )
+        if status is Status.OK:
+            figures = groups[case.group].figures(case, settings.confidence)
+            row = replace(row, **figures, **comparisons.get(case.id, {}))
         rows.append(row)
     return rows
+
+
+def _status(case: StepCase, collected: Collected) -> tuple[Status, str]:
+    if case.refusal:
+        return Status.UNSUPPORTED, case.refusal
+    if lost := collected.lost.get(case.id):
+        return lost.status, lost.reason
+    return (Status.OK, "") if collected.samples.get(case.id) else (Status.NOT_RUN, NOT_REACHED)
 
 
 class _Group:
     """The cases at one workload in one condition of the L2: by each quantity, in the same rounds."""
 
-    def __init__(self, cases: Sequence[StepCase], name: str, rounds: RoundTimes) -> None:
+    def __init__(self, cases: Sequence[StepCase], rounds: RoundTimes) -> None:
         self._rounds = rounds
         self.at: dict[Quantity, WorkloadTimes] = {}
         for quantity in Quantity:
-            ids = [each.of(quantity) for each in cases if each.group == name and each.of(quantity) in rounds.times]
-            if ids:
+            if ids := [each.of(quantity) for each in cases if each.of(quantity) in rounds.times]:
                 self.at[quantity] = rounds.workload(ids)
-
-    def has(self, case: StepCase, quantity: Quantity) -> bool:
-        return quantity in self.at and case.of(quantity) in self.at[quantity].times
+        self.measured = {each.id for each in cases} & rounds.times.keys()
 
     def times(self, case: StepCase, quantity: Quantity) -> FloatArray:
         return self.at[quantity].times[case.of(quantity)]
@@ -277,14 +213,14 @@ class _Group:
     def figures(self, case: StepCase, confidence: float) -> dict[str, Any]:
         """The row's cells of times and differences."""
         cells: dict[str, Any] = self._rounds.counts(case.of(Quantity.STEP))
-        for quantity in Quantity:
-            if self.has(case, quantity):
-                cells |= _cells(quantity.value, self.at[quantity].interval(case.of(quantity)))
+        has = [quantity for quantity, at in self.at.items() if case.of(quantity) in at.times]
+        for quantity in has:
+            cells |= _cells(quantity.value, self.at[quantity].interval(case.of(quantity)))
         for name, whole, part in (
             ("gap", Quantity.QUEUED, Quantity.KERNELS),
             ("waits", Quantity.STEP, Quantity.QUEUED),
         ):
-            if self.has(case, whole) and self.has(case, part):
+            if whole in has and part in has:
                 cells |= difference(name, self.times(case, whole), self.times(case, part), confidence)
         return cells
 
@@ -300,35 +236,28 @@ def _cells(name: str, interval: Interval) -> dict[str, float]:
     return {f"{name}_us": interval.estimate, f"{name}_lo_us": interval.low, f"{name}_hi_us": interval.high}
 
 
-def baseline_of(
-    case: StepCase, cases: Sequence[StepCase], measured: Mapping[str, object] | set[str]
-) -> StepCase | None:
-    """The case to compare with, or None: the same kernel by the first of its paths that was measured."""
-    for each in cases:
-        same = each.case == case.case and each.l2 is case.l2 and not each.is_again
-        if same and each.id in measured:
-            return each
-    return None
-
-
 def _compare_paths(
-    cases: Sequence[StepCase], groups: Mapping[str, _Group], settings: StepSettings
+    cases: Sequence[StepCase], groups: Mapping[tuple[Workload, L2], _Group], settings: StepSettings
 ) -> dict[str, dict[str, Any]]:
-    measured = {each.id for each in cases if groups[each.group].has(each, Quantity.STEP)}
+    """Compares each case with the first of the measured paths of the same kernel, by case id."""
+    measured = [each for each in cases if each.id in groups[each.group].measured]
+    first: dict[tuple[Variant, Workload, L2], StepCase] = {}
+    for case in measured:
+        if not case.is_again:
+            first.setdefault((case.variant, *case.group), case)
     found: dict[str, dict[str, Any]] = {}
     ratios: dict[str, PairedLogRatio] = {}
     controls: dict[str, PairedLogRatio] = {}
-    for case in cases:
-        base = baseline_of(case, cases, measured)
-        if case.id not in measured or base is None or base.id == case.id:
+    for case in measured:
+        base = first.get((case.variant, *case.group))
+        if base is None or base is case:
             continue
         group = groups[case.group]
-        ratio = group.at[Quantity.STEP].paired(case.of(Quantity.STEP), base.of(Quantity.STEP))
+        ratio = group.at[Quantity.STEP].paired(case.id, base.id)
         again = case.is_again and case.path is base.path
         (controls if again else ratios)[case.id] = ratio
-        saved = difference(
-            "saved", group.times(base, Quantity.STEP), group.times(case, Quantity.STEP), settings.confidence
-        )
+        before, after = (group.times(each, Quantity.STEP) for each in (base, case))
+        saved = difference("saved", before, after, settings.confidence)
         found[case.id] = {"versus": AGAINST_ITSELF if again else base.path.value, **saved}
     judged = judge_family(ratios, margin=settings.margin, confidence=settings.confidence)
     judged |= {id_: judge_paired(ratio, settings.margin, settings.confidence) for id_, ratio in controls.items()}
@@ -339,61 +268,28 @@ def _compare_paths(
     return found
 
 
-def _bare(case: StepCase, settings: StepSettings, run_id: str, gpu: str, op: str, verdict: Examined | None) -> StepRow:
-    status, reason = (verdict.status, verdict.reason) if verdict else (Status.OK, "")
-    if case.refusal:
-        status, reason = Status.UNSUPPORTED, case.refusal
-    variant = case.case.variant
-    return StepRow(
-        run_id=run_id,
-        gpu=gpu,
-        op=op,
-        kernel=variant.kernel,
-        label=variant.label,
-        params=str(variant.params),
-        workload=str(case.case.workload),
-        path=case.path.value,
-        l2=case.l2.value,
-        is_again=int(case.is_again),
-        layers=settings.layers,
-        between_mib=settings.between_mib,
-        status=status,
-        reason=reason,
-    )
-
-
 def analyse_launches(
-    cases: Sequence[LaunchCase],
-    collected: Collected,
-    settings: StepSettings,
-    verdicts: Mapping[str, Examined],
-    *,
-    run_id: str,
-    gpu: str,
+    cases: Sequence[StepCase], collected: Collected, settings: StepSettings, info: RunInfo
 ) -> list[LaunchWayRow]:
-    """Makes a row for every way, measured or not; arguments as `analyse_steps`."""
+    """Makes a row for every way to launch an empty kernel, measured or not."""
     rounds = RoundTimes(collected, settings.confidence, TRIM)
     rows = []
     for case in cases:
-        verdict = verdicts.get(case.id)
-        status, reason = (verdict.status, verdict.reason) if verdict else (Status.OK, "")
+        status, reason = _status(case, collected)
         cells: dict[str, Any] = {}
-        for quantity in ("host", "gap"):
-            id_ = f"{case.id}|{quantity}"
-            if id_ in rounds.times:
-                cells |= _cells(quantity, rounds.interval(id_))
-                cells |= rounds.counts(id_)
-        if not cells and status is Status.OK:
-            status, reason = Status.NOT_RUN, NOT_REACHED
+        if status is Status.OK:
+            cells = {**rounds.counts(case.id), **_cells("host", rounds.interval(case.id))}
+            if case.id + GAP in rounds.times:
+                cells |= _cells("gap", rounds.interval(case.id + GAP))
         rows.append(
             LaunchWayRow(
-                run_id=run_id,
-                gpu=gpu,
-                way=case.way.value,
-                arguments=case.arguments,
+                run_id=info.run_id,
+                gpu=info.gpu,
+                way=case.variant.label,
+                arguments=case.workload.arguments,
                 status=status,
                 reason=reason,
-                **(cells if status is Status.OK else {}),
+                **cells,
             )
         )
     return rows

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
-
-from msgspec import to_builtins
+from typing import Any, ClassVar
 
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_near_default
 from gdnbench.catalog.select import resolve_op, select_variants
-from gdnbench.codec import convert
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.model.case import Case
+from gdnbench.model.axes import Axis
+from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.op import Op
+from gdnbench.model.status import Role
+from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.wording import did_you_mean
+from gdnbench.workers.task import Task
 
 MOST_LAYERS = 512  # a launch queue holds 1024 launches
 MOST_BETWEEN_MIB = 1024.0
+MOST_ROUNDS = MOST_SAMPLES = 1000
 STEP_LIMIT_S = 120.0
 WAITS = ("griddepcontrol.wait", "cudaGridDependencySynchronize", "gdc_wait")
 """Words in the source of a kernel that opts in to programmatic dependent launch."""
@@ -66,33 +66,46 @@ class Quantity(StrEnum):
 
 
 @dataclass(frozen=True)
-class StepCase:
-    """A kernel at a workload, by one path in one condition of the L2.
+class StepCase(Case):
+    """A kernel at a workload, by one path in one condition of the L2; a control is the baseline a second time.
 
-    Attributes:
-        is_again: whether it is the baseline a second time.
-        refusal: why it cannot be measured, as far as known beforehand; empty if it can.
+    `refusal` says why it cannot be measured, as far as known beforehand; it is empty if it can. Of an empty kernel, the
+    variant's label is the `LaunchWay`.
     """
 
-    case: Case
-    path: Way
-    l2: L2
-    is_again: bool = False
+    path: Way = Way.PYTHON
+    l2: L2 = L2.RESIDENT
     refusal: str = ""
 
     @property
     def id(self) -> str:
         """Id, unique within a run."""
-        return f"{self.case.id}/{self.path}/{self.l2}{'@again' if self.is_again else ''}"
+        return f"{super().id}/{self.path}/{self.l2}"
 
     @property
-    def group(self) -> str:
+    def is_again(self) -> bool:
+        """Whether it is the baseline a second time."""
+        return self.role is Role.CONTROL
+
+    @property
+    def group(self) -> tuple[Workload, L2]:
         """The group of cases that are compared: at one workload, in one condition of the L2."""
-        return f"{self.case.workload.key}/{self.l2}"
+        return self.workload, self.l2
 
     def of(self, quantity: Quantity) -> str:
-        """The name of a quantity of the case among the samples."""
-        return f"{self.id}|{quantity}"
+        """The name of a quantity of the case among the samples; the step has the case's own."""
+        return self.id if quantity is Quantity.STEP else f"{self.id}|{quantity}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a JSON document."""
+        return {**super().to_dict(), "path": self.path, "l2": self.l2, "refusal": self.refusal}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], spec: WorkloadSpec) -> StepCase:
+        """The inverse of `to_dict`."""
+        case = Case.from_dict(document, spec)
+        way, l2 = Way(document["path"]), L2(document["l2"])
+        return cls(case.variant, case.workload, case.role, way, l2, document["refusal"])
 
 
 @dataclass(frozen=True)
@@ -104,10 +117,7 @@ class StepSettings:
         between_mib: MiB that are read between two layers, in place of the weights.
         rounds: of every case, in all processes together.
         samples: chains a round, of each of `step` and `queued`.
-        processes: workers that share the rounds.
-        seed: of inputs and order.
         margin: relative difference that counts as none.
-        confidence: of every interval.
     """
 
     layers: int = 36
@@ -120,23 +130,18 @@ class StepSettings:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        if not 2 <= self.layers <= MOST_LAYERS:
-            raise UsageError(f"--layers {self.layers}: a chain has 2 to {MOST_LAYERS} layers", "the default is 36")
-        if not 0 <= self.between_mib <= MOST_BETWEEN_MIB:
-            raise UsageError(
-                f"--between {self.between_mib:g}: 0 to {MOST_BETWEEN_MIB:g} MiB are read between two layers",
-                "the default is 0",
-            )
-        if not 2 <= self.rounds <= 1000:
-            raise UsageError(
-                f"--rounds {self.rounds}: an interval needs 2 rounds, and 1000 are the most", "21 are usual"
-            )
-        if not 1 <= self.samples <= 1000:
-            raise UsageError(f"--samples {self.samples}: a round has 1 to 1000 samples", "16 are usual")
-        if not 1 <= self.processes <= self.rounds:
-            raise UsageError(
-                f"--processes {self.processes}: each measures one of {self.rounds} rounds at least", "3 are usual"
-            )
+        limits = {
+            "layers": (2, MOST_LAYERS),
+            "between_mib": (0, MOST_BETWEEN_MIB),
+            "rounds": (2, MOST_ROUNDS),  # an interval needs two
+            "samples": (1, MOST_SAMPLES),
+            "processes": (1, self.rounds),  # each measures a round at least
+        }
+        for name, (least, most) in limits.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                message = f"--{name.removesuffix('_mib')} {value:g}: it takes {least} to {most:g}"
+                raise UsageError(message, f"the default is {getattr(StepSettings, name):g}")
 
     @classmethod
     def chosen(cls, *, seed: int | None, processes: int | None, rounds: int, **others: Any) -> StepSettings:
@@ -151,7 +156,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What is measured; `op` is None, and `cases` is empty, for launches alone."""
+    """What is measured; `op` is None for launches of an empty kernel alone."""
 
     catalog: Catalog
     op: Op | None
@@ -163,50 +168,13 @@ class StepPlan:
 
 
 @dataclass(frozen=True)
-class StepTask:
-    """One worker's work; `op` is empty and there are no cases for launches alone.
+class StepTask(Task):
+    """One worker's work; `op` is empty for launches of an empty kernel alone."""
 
-    The first round of `order` is burn-in; `first_round` is the number of the next.
-    """
-
-    roots: tuple[str, ...]
-    op: str
     cases: tuple[StepCase, ...]
-    settings: StepSettings
-    order: tuple[tuple[str, ...], ...]
-    first_round: int = 1
-
-    def write(self, path: Path) -> None:
-        """Writes the task as JSON."""
-        document = {
-            **vars(self),
-            "settings": vars(self.settings),
-            "cases": [{**vars(each), "case": each.case.to_dict()} for each in self.cases],
-            "workloads": to_builtins(self.cases[0].case.workload.spec) if self.cases else None,
-        }
-        path.write_text(json.dumps(document, indent=1))
-
-    @classmethod
-    def read(cls, path: Path) -> StepTask:
-        """Reads a task."""
-        document = json.loads(path.read_text())
-        spec = document.pop("workloads")
-        axes = convert(spec, WorkloadSpec) if spec else None
-        cases = tuple(
-            StepCase(
-                Case.from_dict(each["case"], axes), Way(each["path"]), L2(each["l2"]), each["is_again"], each["refusal"]
-            )
-            for each in document["cases"]
-            if axes
-        )
-        return cls(
-            roots=tuple(document["roots"]),
-            op=document["op"],
-            cases=cases,
-            settings=StepSettings(**document["settings"]),
-            order=tuple(map(tuple, document["order"])),
-            first_round=document["first_round"],
-        )
+    layers: int = 0
+    between_mib: float = 0.0
+    case_kind: ClassVar[type[Case]] = StepCase
 
 
 def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
@@ -221,22 +189,17 @@ def parse_names(kind: type[StrEnum], text: str, option: str) -> tuple[Any, ...]:
     return tuple(each for each in kind if each.value in names)
 
 
-def opts_in(entry: CatalogEntry) -> bool:
-    """Whether a kernel's source opts in to programmatic dependent launch, by `WAITS`."""
-    try:
-        text = entry.source.read_text()
-    except (OSError, UnicodeDecodeError):
-        return False
-    return any(word in text for word in WAITS)
-
-
 def walk_of(entry: CatalogEntry) -> str:
     """The name of a kernel's function that goes over all layers in one launch; empty if there is none."""
     if not isinstance(entry.kernel, CudaKernel) or len(entry.kernel.launches) != 1:
         return ""
     name = entry.kernel.launches[0].entry + WALK
+    return name if f"{name}(" in _source(entry) else ""
+
+
+def _source(entry: CatalogEntry) -> str:
     try:
-        return name if f"{name}(" in entry.source.read_text() else ""
+        return entry.source.read_text()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -249,19 +212,15 @@ def make_cases(
     settings: StepSettings,
 ) -> tuple[StepCase, ...]:
     """Every case by every path in every condition; at each workload and condition the first one twice."""
-    made: list[StepCase] = []
-    for case in cases:
-        for l2 in conditions:
-            for path in paths:
-                each = StepCase(case, path, l2)
-                each = replace(each, refusal=_refusal(each, entries[case.variant.kernel], settings))
-                made.append(each)
-    seen: set[str] = set()
-    for each in list(made):
-        if each.group not in seen and not each.refusal:
-            seen.add(each.group)
-            made.append(replace(each, is_again=True))
-    return tuple(made)
+    every = [
+        StepCase(case.variant, case.workload, path=path, l2=l2) for case in cases for l2 in conditions for path in paths
+    ]
+    made = [replace(each, refusal=_refusal(each, entries[each.variant.kernel], settings)) for each in every]
+    first: dict[tuple[Workload, L2], StepCase] = {}
+    for each in made:
+        if not each.refusal:
+            first.setdefault(each.group, each)
+    return (*made, *(replace(each, role=Role.CONTROL) for each in first.values()))
 
 
 def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str:
@@ -270,7 +229,7 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
         return "a window of its own for each layer is an attribute of a launch, which this path does not set"
-    if each.path is Way.GRAPH_PDL and not opts_in(entry):
+    if each.path is Way.GRAPH_PDL and not any(word in _source(entry) for word in WAITS):
         return "its source has no griddepcontrol.wait: begun early, it would read what is not written yet"
     if each.path is Way.PERSISTENT and not walk_of(entry):
         return f"it has no function that goes over all layers (…{WALK})"
@@ -309,32 +268,21 @@ class LaunchWay(StrEnum):
     GRAPH = "graph"
 
 
-ARGUMENTS = (10, 30)
 LAUNCHES = 200
 """Number of launches in a sample."""
+EMPTY_KERNELS = WorkloadSpec(axes=(Axis("arguments", 10, "arguments of the empty kernel", least=0),))
+ARGUMENTS = (10, 30)
+_OWN_ARGUMENTS = (0,)  # a kernel that is not gdnbench's
 
 
-@dataclass(frozen=True)
-class LaunchCase:
-    """A way, and the empty kernel's number of arguments; 0 if it is not gdnbench's own kernel."""
-
-    way: LaunchWay
-    arguments: int
-
-    @property
-    def id(self) -> str:
-        """Id, unique within a run."""
-        return f"{self.way}/{self.arguments}"
-
-    @classmethod
-    def parse(cls, text: str) -> LaunchCase:
-        """The inverse of `id`."""
-        way, _, arguments = text.partition("/")
-        return cls(LaunchWay(way), int(arguments))
+GAP = "|gap"
+"""Ends the name of the times from one empty kernel to the next among the samples; the host's have the case's own."""
 
 
-def launch_cases() -> tuple[LaunchCase, ...]:
-    """All cases of the measurement."""
+def launch_cases() -> tuple[StepCase, ...]:
+    """Every way to launch an empty kernel, by its number of arguments."""
     return tuple(
-        LaunchCase(way, count) for way in LaunchWay for count in ((0,) if way is LaunchWay.TORCH else ARGUMENTS)
+        StepCase(Variant(way, way), EMPTY_KERNELS.workload({"arguments": count}))
+        for way in LaunchWay
+        for count in (_OWN_ARGUMENTS if way is LaunchWay.TORCH else ARGUMENTS)
     )

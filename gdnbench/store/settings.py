@@ -29,7 +29,7 @@ class Settings:
         confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
-        cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.
+        cold_tlb: of older runs: samples are first launches on a placement, whose address translations no cache holds.
         budget_s: limit of measuring in seconds, for a race or with `looks`; None for a run of fixed rounds.
         looks: number of interim analyses, at most one after each process of `rounds` rounds; 0 for a run of fixed
             rounds. Intervals then have `confidence_of_look`.
@@ -66,8 +66,6 @@ class Settings:
                 f"--processes {self.processes}: each process measures one of {self.rounds} rounds at least",
                 f"the default on a GPU is {GPU_PROCESSES}",
             )
-        if self.plain and self.cold_tlb:
-            raise UsageError("--cold-tlb does not go with --plain, which has one placement", "leave one of them out")
         if self.samples < 1:
             raise UsageError(f"--samples {self.samples}: a round needs a sample", "the default is 64")
         if self.samples > MOST_SAMPLES:
@@ -107,7 +105,6 @@ def choose_settings(
     margin: float,
     step_limit_s: float,
     plain: bool,
-    cold_tlb: bool = False,
     timers: str = "",
 ) -> Settings:
     """The device's or the quick defaults with the user's settings, and a fresh seed by default; raises UsageError."""
@@ -124,7 +121,6 @@ def choose_settings(
         margin=margin,
         step_limit_s=step_limit_s,
         plain=plain,
-        cold_tlb=cold_tlb,
         clocks=parse_clocks(timers) if timers else base.clocks,
         trim=trim_of(device),
     )

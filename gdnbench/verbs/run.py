@@ -64,9 +64,6 @@ def run(
         typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
-    cold_tlb: Annotated[
-        bool, typer.Option("--cold-tlb", help="Time the first launch on a placement: no cached address translations.")
-    ] = False,
     profile: ProfileOption = None,
     inputs: InputsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
@@ -95,7 +92,7 @@ def run(
     them into one table whose intervals hold what cards differ by; `gdnbench show`
     with these runs prints it again.
     """
-    from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
+    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.request import device_of, make_request
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
@@ -105,6 +102,7 @@ def run(
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.run_tables import print_run
+    from gdnbench.verbs.show_sweep import print_sweep
 
     catalog = load_catalog()
     if resume:
@@ -124,7 +122,6 @@ def run(
             margin=margin,
             step_limit_s=step_limit,
             plain=plain,
-            cold_tlb=cold_tlb,
             timers=joined(timer),
         )
         names = terms(kernels, kernel)
@@ -155,6 +152,10 @@ def run(
         open_session = partial(begin_session, catalog, plan, results)
     with watch(quiet=quiet) as observer:
         finished = open_session(observer).run()
+    if finished.info.swept:
+        print_sweep(finished.path, json=json, csv=csv, dispatch=False)
+        rows = finished.analysis.measurements
+        raise typer.Exit(exit_code_of_sweep(rows, finished.info.swept, interrupted=finished.interrupted))
     print_run(finished.path, json=json, csv=csv)
     # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named

@@ -71,7 +71,16 @@ def step(
     from gdnbench.errors import MachineError, UsageError
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.step.measure import measure_plan
-    from gdnbench.step.plan import L2, StepPlan, StepSettings, Way, make_cases, parse_names, requested_cases
+    from gdnbench.step.plan import (
+        L2,
+        StepPlan,
+        StepSettings,
+        Way,
+        launch_cases,
+        make_cases,
+        parse_names,
+        requested_cases,
+    )
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_step import print_step
 
@@ -88,7 +97,7 @@ def step(
     if card is None:
         raise MachineError("a step is measured on a GPU, and there is none here", "see `gdnbench doctor`")
     command = shlex.join(["gdnbench", *sys.argv[1:]])
-    cases = make_cases(subjects, catalog.entries, ways, conditions, settings)
+    cases = launch_cases() if launches else make_cases(subjects, catalog.entries, ways, conditions, settings)
     of = catalog.entries[subjects[0].variant.kernel].op if subjects else None
     plan = StepPlan(catalog, of, card, cases, settings, command, label)
     with watch(quiet=quiet) as observer:

@@ -71,15 +71,15 @@ def sweep(
 
     A coarse pass over all points, then ever more rounds of those that may still be
     the best, until they are told apart, tie within the margin, or the budget ends.
-    The answer is a plateau: the points that tie, and the simplest of them. Stopped
-    at any moment, the same command goes on with the points it has.
+    The answer is a plateau: the points that tie, and the simplest of them. A sweep
+    that is stopped has kept its rounds: `gdnbench run --resume` goes on with them.
     """
     from gdnbench.analyse.exit_code import exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.request import device_of
     from gdnbench.machine.gpus import list_gpus, select_gpu
     from gdnbench.measure.plan import choose_sweep_settings, foresee, make_plan, make_sweep_request, refuse_impossible
-    from gdnbench.measure.start import open_sweep
+    from gdnbench.measure.start import begin_session
     from gdnbench.model.case import parse_part
     from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.verbs.progress import watch
@@ -115,7 +115,7 @@ def sweep(
     refuse_impossible(catalog, plan)
     confirm_builds(outlook, yes=yes)
     with watch(quiet=quiet) as observer:
-        finished = open_sweep(catalog, plan, results, observer).run()
+        finished = begin_session(catalog, plan, results, observer).run()
     print_sweep(finished.path, json=json, csv=csv, dispatch=emit_dispatch)
     if plot:
         draw_sweep(finished.path, plot)

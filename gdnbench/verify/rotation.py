@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, cycle
+from itertools import cycle
 from pathlib import Path
 
 import torch
@@ -43,7 +43,7 @@ from gdnbench.workers.placement import (
     memory_apart,
     place,
 )
-from gdnbench.workers.task import CHECK_SHARE, MOST_CHECKED, Task
+from gdnbench.workers.task import CHECK_SHARE, MOST_CHECKED, WARM_UPS, Task
 
 
 class CheckedPlacements:
@@ -240,26 +240,18 @@ class Workspaces:
 class Rotation:
     """A case on the placements of its workload, bound to those of one window, round by round.
 
-    Without `checks` of its launches, which give each new inputs, the tensors stay unchanged. `warm_ups` are placements
-    of the next window for the launches before the samples; 0 for the window's own. `is_in_place`: a launch changes the
-    inputs of the next at its placement, until renewed.
+    Without `checks` of its launches, which give each new inputs, the tensors stay unchanged. `is_in_place`: a launch
+    changes the inputs of the next at its placement, until renewed.
     """
 
     def __init__(
-        self,
-        bind: Binder,
-        placements: Placements,
-        checks: TimedChecks | None = None,
-        warm_ups: int = 0,
-        *,
-        is_in_place: bool = False,
+        self, bind: Binder, placements: Placements, checks: TimedChecks | None = None, *, is_in_place: bool = False
     ) -> None:
         self.is_in_place = is_in_place
         self.tuned: tuple[str, ...] = ()
         self._bind = bind
         self._placements = placements
         self._checks = checks
-        self._warm_ups = warm_ups
         self._visited: list[tuple[int, int | None]] = []
         self.open(0)
         self._launch_once()
@@ -268,11 +260,10 @@ class Rotation:
         """Binds the case to a round's window, by its position in the process; its number in the run seeds inputs."""
         self._visited.clear()
         numbers = self._placements.numbers(position)
-        of_next = self._placements.numbers(position + 1)[: self._warm_ups]
         self.placements = tuple(map(self._place, numbers))
-        self._next = chain([*map(self._place, of_next)], cycle(self.placements))
+        self._next = cycle(self.placements)
         if self._checks:
-            self._checks.open([*numbers, *of_next], number, is_last=is_last)
+            self._checks.open(numbers, number, is_last=is_last)
 
     def _place(self, number: int) -> Placement:
         run = self._bind(self._placements.workspaces[number])
@@ -323,7 +314,7 @@ class Rotation:
 
 def samples_after_warm_ups(task: Task, case_id: str) -> tuple[int, int]:
     """Numbers of untimed and of timed launches of a round, if each sample is one launch."""
-    return task.warm_ups, task.samples[case_id]
+    return WARM_UPS, task.samples[case_id]
 
 
 def bind_cases(
@@ -356,8 +347,7 @@ def bind_cases(
         checks = None
         if case.id not in task.left_alone:
             checks = TimedChecks(entry.kernel, checked[case.workload], *launches_of(task, case.id))
-        warm_ups, is_in_place = task.warm_ups if task.cold_tlb else 0, bool(entry.kernel.in_place)
-        rotations[case.id] = Rotation(bind, placements[sizes], checks, warm_ups, is_in_place=is_in_place)
+        rotations[case.id] = Rotation(bind, placements[sizes], checks, is_in_place=bool(entry.kernel.in_place))
         device.synchronize()
         rotations[case.id].tuned = choices.of(entry.kernel.name, task.launched.get(case.id, ()))
     return rotations

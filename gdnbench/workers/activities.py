@@ -1,4 +1,4 @@
-"""Records CUPTI's activities, in one of two ways, and finds the timed launches in them.
+"""Records CUPTI's activities, and finds the timed launches in them.
 
 A case begins with an empty kernel of gdnbench's own. Each launch is a fill, which flushes the L2, then the case's
 activities, then another such empty kernel, so that a case may launch several kernels and fills. A third empty kernel
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,6 @@ CASE = "case"
 END = "end"
 CHECKS = "checks"
 FEWEST_WHOLE = 0.5  # share of a round's launches; if fewer are complete, more than stray records are missing
-_BUFFER_BYTES = 8 << 20  # CUPTI's manual recommends 1 to 10 MB
 
 
 class Activity(NamedTuple):
@@ -89,7 +87,7 @@ def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tupl
     )
 
 
-class TorchRecorder:
+class ActivityRecorder:
     """Records the GPU's activities between a start and a stop through torch's profiler, which includes CUPTI."""
 
     def __init__(self) -> None:
@@ -109,50 +107,3 @@ class TorchRecorder:
             for event in self._profile.profiler.kineto_results.events()
             if event.device_type() == DeviceType.CUDA
         ]
-
-
-class CuptiRecorder:
-    """Records as `TorchRecorder`, through cupti-python. CUPTI delivers buffers as they fill, and on demand."""
-
-    def __init__(self) -> None:
-        from cupti import cupti
-
-        self._cupti = cupti
-        self._records: list[Activity] = []
-        kinds = cupti.ActivityKind
-        self._fill, self._copy = kinds.MEMSET, kinds.MEMCPY
-        self._kinds = (kinds.CONCURRENT_KERNEL, kinds.MEMSET, kinds.MEMCPY)
-        self._callbacks = (lambda: (_BUFFER_BYTES, 0)), self._take  # kept: CUPTI calls them until the process ends
-        cupti.activity_register_callbacks(*self._callbacks)
-
-    def start(self) -> None:
-        """Begins to record."""
-        for kind in self._kinds:
-            self._cupti.activity_enable(kind)
-
-    def stop(self) -> list[Activity]:
-        """Waits for the GPU and returns its activities since the start, in any order."""
-        torch.cuda.synchronize()
-        self._cupti.activity_flush_all(1)
-        for kind in self._kinds:
-            self._cupti.activity_disable(kind)
-        activities, self._records = self._records, []
-        return activities
-
-    def _take(self, activities: list[Any]) -> None:
-        """Copies the activities' fields, since CUPTI reuses the buffer behind them."""
-        for activity in activities:
-            self._records.append(Activity(self._name(activity), activity.start, activity.end))
-
-    def _name(self, activity: Any) -> str:
-        if activity.kind == self._fill:
-            return FILL
-        return COPY if activity.kind == self._copy else str(getattr(activity, "name", ""))
-
-
-ActivityRecorder = TorchRecorder | CuptiRecorder
-
-
-def choose_recorder() -> ActivityRecorder:
-    """The recorder that this installation has."""
-    return CuptiRecorder() if find_spec("cupti") else TorchRecorder()

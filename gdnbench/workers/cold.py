@@ -25,8 +25,7 @@ OWN_PREFIX = "gdnbench_"
 class OwnKernel:
     """A kernel of gdnbench's own, on the stream that is current at construction.
 
-    `name` is that of the `extern "C"` function in the CUDA C++ `source`, without `OWN_PREFIX`. The grid has `blocks` of
-    `threads` and dynamic shared memory in bytes.
+    `name` is that of the `extern "C"` function in the CUDA C++ `source`, without `OWN_PREFIX`.
     """
 
     def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32, shared_bytes: int = 0) -> None:
@@ -78,8 +77,8 @@ extern "C" __global__ void gdnbench_block(const volatile int* released, const in
 class BlockingKernel:
     """Holds the GPU until the host has enqueued a sample, as NVBench's does, on the stream current at construction.
 
-    The enqueued work then runs without waiting for the host. Each launch has a number, and the host writes the number
-    of the last one that may end, so that it can enqueue the next launch before the GPU has left this one.
+    Each launch has a number, and the host writes the number of the last one that may end, so that it can enqueue the
+    next launch before the GPU has left this one.
     """
 
     def __init__(self) -> None:
@@ -119,13 +118,11 @@ _FIRST_CAPABILITY = (8, 0)  # first with applypriority; older GPUs have no evict
 
 
 class L2Scrubber:
-    """Demotes tensors in the L2, on the stream that is current at construction.
+    """Demotes tensors in the L2, on the stream that is current at construction, so that the next flush evicts them.
 
-    This makes the next sample cold even after a kernel that asked the L2 to keep its data. A load with an `evict_last`
-    policy (TorchInductor emits them) leaves lines that NVBench's flush, an ordinary fill of the cache, does not
-    displace. They survive into the kernel's next sample, and into those of whichever kernel follows on the same
-    tensors: up to 7 % fast for a whole round on an H200 (docs/measuring.md). So, after each timed launch, every line of
-    the op's tensors is demoted to ordinary priority, and the next flush evicts it.
+    A load with an `evict_last` policy (TorchInductor emits them) leaves lines that NVBench's flush, an ordinary fill of
+    the cache, does not displace. They survive into the next samples on the same tensors, of any kernel: up to 7 % fast
+    for a whole round on an H200 (docs/measuring.md).
     """
 
     def __init__(self) -> None:
@@ -137,11 +134,7 @@ class L2Scrubber:
         self._one = OwnKernel("demote_one", DEMOTE_SOURCE, blocks=blocks, threads=_THREADS)
 
     def __call__(self, listed: torch.Tensor, others: Sequence[torch.Tensor]) -> None:
-        """Enqueues the demotion of tensors.
-
-        `listed` has ranges made earlier, since nothing may be copied to the GPU now; `others` are known only now, such
-        as outputs that a kernel allocates itself.
-        """
+        """Enqueues the demotion of `listed` ranges, made earlier as nothing may be copied now, and of other tensors."""
         if self._listed is None or self._one is None:
             return
         self._listed.launch(listed.data_ptr(), ctypes.c_int(len(listed)))
@@ -178,9 +171,9 @@ _POISONING_THREADS = 1024
 class SharedMemoryPoison:
     """Fills the shared memory of every SM with NaN, on the stream that is current at construction.
 
-    Shared memory keeps the content of the last block on the SM. A kernel that reads shared memory before it writes it
-    may thus find the right values, from its own earlier launch. Each block takes the most shared memory that a block
-    may have, so that an SM holds one, and ends when as many have started as there are SMs.
+    A kernel that reads shared memory before it writes it may find the right values of its own earlier launch. Each
+    block takes the most shared memory that it may have, so that an SM holds one, and ends when as many have started as
+    there are SMs.
     """
 
     def __init__(self) -> None:
@@ -250,10 +243,9 @@ def raise_clock(clock: SmClock | None = None) -> None:
 class DitherAndScrub:
     """Dithers the launch queue before each sample and scrubs the L2 after it, on the stream current at construction.
 
-    The GPU's front end reads commands from a ring, and a launch costs more where its commands straddle some boundary of
-    it. Every sample enqueues the same number of commands, so without dithering all samples of a round share one phase,
-    and rounds fall into two groups, 0.17 µs apart on an H200 (docs/measuring.md). A random number of empty launches
-    makes every round see every phase.
+    The GPU reads commands from a ring, and a launch costs more where its commands straddle some boundary of it. Every
+    sample enqueues as many commands, so without a random number of empty launches all samples of a round share one
+    phase, and rounds fall into two groups, 0.17 µs apart on an H200 (docs/measuring.md).
     """
 
     def __init__(self, seed: int) -> None:

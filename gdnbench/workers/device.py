@@ -18,10 +18,11 @@ import signal
 import sys
 import time
 import timeit
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from gdnbench.errors import tell_raised
 from gdnbench.launch.bind import Launcher
 from gdnbench.model.status import Status
 from gdnbench.store.journal import EventChannel, Examined, StepBegun
+from gdnbench.wording import first_of
 from gdnbench.workers.launched import PersistingL2, graph_nodes, list_launched
 
 _OWN = "gdnbench."
@@ -58,33 +60,36 @@ _CLASSES: tuple[type, ...] = (
 MOST_NAMED = 3
 
 
-@dataclass(frozen=True)
-class _Held:
-    name: str
-    namespace: Mapping[str, object]
-    key: str
-    value: object
-    code: object
-
-    @property
-    def is_untouched(self) -> bool:
-        return self.namespace.get(self.key) is self.value and _code(self.value) is self.code
-
-
 class FunctionSnapshot:
     """The functions by which kernels are judged, as they are at construction, before any kernel is imported."""
 
     def __init__(self) -> None:
-        classes = (*_own_classes(), *_CLASSES)
-        self._held = tuple(_functions(classes))
-        self._keys = {each: frozenset(vars(each)) for each in classes}
+        modules = [each for name, each in sys.modules.items() if name.startswith(_OWN) and isinstance(each, ModuleType)]
+        own = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+        classes = (*(each for each in own if each.__module__.startswith(_OWN)), *_CLASSES)
+        named = {f"{each.__module__}.{each.__qualname__}": each for each in classes}
+        places: list[tuple[str, Mapping[str, object], tuple[str, ...]]]
+        places = [(module.__name__, vars(module), tuple(vars(module))) for module in modules]
+        places += [(module.__name__, vars(module), names) for module, names in _NAMES.items()]
+        places += [(name, vars(each), tuple(vars(each))) for name, each in named.items()]
+        self._held: list[tuple[str, Mapping[str, object], str, object, object]] = [
+            (f"{name}.{key}", namespace, key, value, _code(value))
+            for name, namespace, keys in places
+            for key in keys
+            if callable(value := namespace.get(key)) or isinstance(value, property | staticmethod | classmethod)
+        ]
+        self._keys = {name: (each, frozenset(vars(each))) for name, each in named.items()}
 
     def replaced(self) -> tuple[str, ...]:
         """Names whose object or code has changed, and new names in a class that hide inherited ones."""
-        changed = [held.name for held in self._held if not held.is_untouched]
+        changed = [
+            name
+            for name, namespace, key, value, code in self._held
+            if namespace.get(key) is not value or _code(value) is not code
+        ]
         hiding = [
-            f"{_name(each)}.{key}"
-            for each, keys in self._keys.items()
+            f"{name}.{key}"
+            for name, (each, keys) in self._keys.items()
             if len(vars(each)) > len(keys)
             for key in vars(each).keys() - keys
             if callable(vars(each)[key]) and any(key in vars(base) for base in each.__mro__[1:])
@@ -94,36 +99,7 @@ class FunctionSnapshot:
 
 def format_replaced(names: tuple[str, ...]) -> str:
     """Describes in a line what was replaced."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"it replaces functions that it is judged with: {', '.join(names[:MOST_NAMED])}{more}"
-
-
-def _own_modules() -> list[ModuleType]:
-    return [module for name, module in sys.modules.items() if name.startswith(_OWN) and isinstance(module, ModuleType)]
-
-
-def _own_classes() -> set[type]:
-    values = (value for module in _own_modules() for value in vars(module).values())
-    return {value for value in values if isinstance(value, type) and value.__module__.startswith(_OWN)}
-
-
-def _functions(classes: Iterable[type]) -> Iterator[_Held]:
-    for module in _own_modules():
-        yield from _of_namespace(module.__name__, vars(module))
-    for module, names in _NAMES.items():
-        yield from (held for held in _of_namespace(module.__name__, vars(module)) if held.key in names)
-    for each in classes:
-        yield from _of_namespace(_name(each), vars(each))
-
-
-def _name(each: type) -> str:
-    return f"{each.__module__}.{each.__qualname__}"
-
-
-def _of_namespace(name: str, namespace: Mapping[str, object]) -> Iterator[_Held]:
-    for key, value in list(namespace.items()):
-        if callable(value) or isinstance(value, property | staticmethod | classmethod):
-            yield _Held(f"{name}.{key}", namespace, key, value, _code(value))
+    return f"it replaces functions that it is judged with: {first_of(names, MOST_NAMED)}"
 
 
 def _code(value: object) -> object:
@@ -145,12 +121,10 @@ class ThreadWatch:
     def _outermost(self, frame: FrameType) -> str:
         """A thread's outermost function in the kernel's files, with file and line; empty if there is none."""
         outermost = ""
-        at: FrameType | None = frame
-        while at:
+        for at, _ in walk_stack(frame):
             code = at.f_code
             if Path(code.co_filename).resolve().is_relative_to(self._folder):
                 outermost = f"{code.co_qualname} ({Path(code.co_filename).name}:{code.co_firstlineno})"
-            at = at.f_back
         return outermost
 
 
@@ -176,16 +150,13 @@ class CpuDevice:
 
 
 class CudaDevice:
-    """One GPU, device 0 of this process, with a stream of the worker's own.
-
-    The stream is not the default one, which exposes work that a kernel puts on the default stream.
-    """
+    """One GPU, device 0 of this process, with a stream of the worker's own, which exposes work on the default one."""
 
     def __init__(self) -> None:
         self.stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def current(self) -> AbstractContextManager[object]:
-        """Makes the worker's stream current, for torch and Triton alike."""
+        """Makes the worker's stream current."""
         return torch.cuda.stream(self.stream)
 
     def synchronize(self) -> None:
@@ -217,10 +188,7 @@ def is_alive(device: WorkerDevice) -> bool:
 
 @dataclass(frozen=True)
 class CapturedCall:
-    """A call captured into a CUDA graph: numbers of `kernels` and of all `operations`, copies and fills included.
-
-    A replay writes to `outputs`; `launched` has the names that `list_launched` gives.
-    """
+    """A call captured into a CUDA graph, whose replay writes to `outputs`; `operations` are kernels, copies, fills."""
 
     graph: torch.cuda.CUDAGraph
     outputs: tuple[torch.Tensor, ...]
@@ -232,9 +200,9 @@ class CapturedCall:
 def capture(run: Launcher, *, strict: bool, pool: Any = None) -> CapturedCall:
     """Captures one call on the current stream; if the capture breaks, raises what the call raised first.
 
-    `strict`: calls that may wait for the device, such as an allocation by the driver, break the capture wherever they
-    are made, otherwise only on the capturing stream. `pool` is a handle of memory that the graph shares with others,
-    which must not be replayed at the same time.
+    `strict`: calls that may wait for the device, such as an allocation by the driver, break the capture on any stream,
+    otherwise only on the capturing one. `pool` is memory that the graph shares with others that are never replayed at
+    once.
     """
     torch.cuda.synchronize()
     torch.cuda.empty_cache()  # a capture cannot use cached memory, and earlier graphs have left theirs
@@ -261,8 +229,8 @@ BeginStep = Callable[[StepBegun], None]
 def report_failure(channel: EventChannel, device: WorkerDevice, roots: Sequence[str]) -> Iterator[BeginStep]:
     """Reports a case that raises, tampers or is wrong to the parent, and swallows the exception; the worker must end.
 
-    Replaced functions are found when the next step begins, so no case is timed with what another has replaced. Files
-    and lines below `roots` are reported. Exceptions outside any case's step are raised.
+    Replaced functions are found when the next step begins. Files and lines below `roots` are reported. Exceptions
+    outside any case's step are raised.
     """
     case_id, watch = "", TamperWatch(device)
 
@@ -293,10 +261,7 @@ class TamperingError(Exception):
 
 
 class TamperWatch:
-    """Detects changes of the functions by which kernels are judged, and of the L2's settings.
-
-    To be made before any kernel is imported: the state at that time is the reference.
-    """
+    """Detects changes since its construction, before any kernel's import, of functions of the judge and of the L2."""
 
     def __init__(self, device: WorkerDevice) -> None:
         self._functions = FunctionSnapshot()
@@ -311,10 +276,9 @@ class TamperWatch:
 
 
 class TimeLimit:
-    """Raises TimeoutError within its `with`, once, after some seconds.
+    """Raises TimeoutError within its `with`, once, after some seconds, for Python code in a process's first thread.
 
-    It works for Python code in a process's first thread. Native code, and code that catches the error, is stopped by
-    the process that watches this one. `is_over`: the error was raised; it may have been caught and replaced.
+    Other code is stopped by the process that watches this one. `is_over`: the error was raised, and perhaps caught.
     """
 
     is_over = False

@@ -15,10 +15,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import torch
 
@@ -67,10 +67,9 @@ class Placements:
         return self._ranges[key]
 
     def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs that the kernel allocated itself for as many launches as there are placements.
+        """Keeps outputs that the kernel allocated itself, so that torch does not reuse the same memory each time.
 
-        torch's allocator would otherwise reuse the same memory each time. Returns the number of their place, or None
-        for outputs that were there before.
+        Returns the number of their place, or None for outputs that were there before.
         """
         declared = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
         own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
@@ -92,10 +91,7 @@ def place(workspace: Workspace, task: Task) -> Placements:
         return Placements(workspace, 1, 1)
     nbytes = workspace.op.tensor_bytes(workspace.workload)
     window = window_size(nbytes)
-    if task.cold_tlb:
-        window = max(1, min(max(task.samples.values()), task.placed_bytes // (2 * nbytes)))
-    windows = window_count(nbytes, window, len(task.order), task.placed_bytes)
-    return Placements(workspace, window, max(windows, 2) if task.cold_tlb else windows)
+    return Placements(workspace, window, window_count(nbytes, window, len(task.order), task.placed_bytes))
 
 
 def list_ranges(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
@@ -135,10 +131,10 @@ class Draws:
     """Two draws of a workload's inputs, of which each launch gets a mixture.
 
     The mixture follows from the workload, its profile, the round and the placement, so that all processes and timers of
-    a run time the same inputs, on which a kernel's time may depend. If the op declares that it does, each round has its
-    own draws, and the noise of rounds includes the effect of draws; else the inputs of `first` are the first draw. All
-    integer tensors are of the same draw, since lengths and indices may depend on each other, and so are those that the
-    op declares as drawn together. Without the run's secret `key` a kernel cannot predict its inputs.
+    a run time the same inputs. If the op declares that times depend on them, each round has its own draws, and the
+    noise of rounds includes their effect; else the inputs of `first` are the first draw. All integer tensors are of the
+    same draw, since they may depend on each other, and so are those that the op declares as drawn together. Without the
+    run's secret `key` a kernel cannot predict its inputs.
     """
 
     _places: tuple[int, ...] = (0, 1)
@@ -227,7 +223,7 @@ class RenewedPlacements:
         self.workspaces = workspaces
         self._holds: list[tuple[Draws, int] | None] = [None] * len(workspaces)
         self._visits = [0] * len(workspaces)
-        self._renewals: dict[tuple[int, Draws, tuple[tuple[str, str], ...]], _Renewal] = {}
+        self._renewals: dict[tuple[int, Draws, tuple[tuple[str, str], ...]], Callable[[int], None]] = {}
 
     @cached_property
     def room(self) -> tuple[Workspace, ...]:
@@ -252,18 +248,20 @@ class RenewedPlacements:
         Outputs that a kernel allocates itself keep their values, which are wrong for the next inputs.
         """
         choice = draws.choose(number, self._visits[number])
-        self._renewal(number, draws, in_place).apply(choice)
+        self._renewal(number, draws, in_place)(choice)
         self._holds[number] = (draws, choice)
         self._visits[number] += 1
 
-    def _renewal(self, number: int, draws: Draws, in_place: InPlace) -> _Renewal:
+    def _renewal(self, number: int, draws: Draws, in_place: InPlace) -> Callable[[int], None]:
+        """The function that writes the tensors of a placement, by the mixture."""
         key = (number, draws, tuple(sorted(in_place.items())))
         if key not in self._renewals:
             workspace = self.workspaces[number]
             if next(iter(workspace.inputs.values())).is_cuda:
-                self._renewals[key] = _CudaRenewal(self._kernel, draws.rows(workspace, in_place))
+                rows = torch.tensor(draws.rows(workspace, in_place), dtype=torch.int64, device="cuda")
+                self._renewals[key] = partial(_renew_by_kernel, self._kernel, rows)
             else:
-                self._renewals[key] = _CpuRenewal(draws, workspace, in_place)
+                self._renewals[key] = partial(_renew, draws, workspace, in_place)
         return self._renewals[key]
 
     @cached_property
@@ -272,21 +270,20 @@ class RenewedPlacements:
         return OwnKernel("renew", _RENEW_SOURCE, blocks=blocks, threads=_THREADS)
 
 
-class _CpuRenewal:
-    """Writes all tensors of a placement: the mixture to inputs, and poison to outputs."""
+def _renew(draws: Draws, workspace: Workspace, in_place: InPlace, choice: int) -> None:
+    chosen = draws.inputs(choice)
+    for name, tensor in chosen.items():
+        workspace.inputs[name].copy_(tensor)
+    for name, output in workspace.outputs.items():
+        if name in in_place:
+            output.copy_(chosen[in_place[name]])
+        else:
+            poison([output])
 
-    def __init__(self, draws: Draws, workspace: Workspace, in_place: InPlace) -> None:
-        self._draws, self._workspace, self._in_place = draws, workspace, in_place
 
-    def apply(self, choice: int) -> None:
-        chosen, workspace = self._draws.inputs(choice), self._workspace
-        for name, tensor in chosen.items():
-            workspace.inputs[name].copy_(tensor)
-        for name, output in workspace.outputs.items():
-            if name in self._in_place:
-                output.copy_(chosen[self._in_place[name]])
-            else:
-                poison([output])
+def _renew_by_kernel(kernel: OwnKernel, rows: torch.Tensor, choice: int) -> None:
+    """Renews as `_renew`, in one launch, which costs the host little."""
+    kernel.launch(rows.data_ptr(), ctypes.c_int(len(rows)), ctypes.c_ulonglong(choice))
 
 
 _BLOCKS_PER_SM = 4
@@ -315,17 +312,3 @@ extern "C" __global__ void gdnbench_renew(const Row* rows, const int count, cons
   }
 }
 """
-
-
-class _CudaRenewal:
-    """Writes all tensors as `_CpuRenewal`, in one launch, which costs the host little."""
-
-    def __init__(self, kernel: OwnKernel, rows: Sequence[tuple[int, ...]]) -> None:
-        self._kernel = kernel
-        self._rows = torch.tensor(rows, dtype=torch.int64, device="cuda")
-
-    def apply(self, choice: int) -> None:
-        self._kernel.launch(self._rows.data_ptr(), ctypes.c_int(len(self._rows)), ctypes.c_ulonglong(choice))
-
-
-_Renewal = _CpuRenewal | _CudaRenewal

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
 
 from gdnbench.codegen.cache import byte_code_folder
 from gdnbench.errors import MachineError
@@ -22,6 +21,7 @@ from gdnbench.process.command import GRACE_S
 from gdnbench.process.warm import WarmParent
 from gdnbench.process.worker import Worker, python_path
 from gdnbench.store.journal import KINDS, Event, Examined, Refused, StepBegun
+from gdnbench.workers.task import Task
 
 GPU_WORKER_THREADS = "4"
 
@@ -80,16 +80,9 @@ class WorkerOutcome:
         return Examined(self.case, self.end.value, self.reason)
 
 
-class Writable(Protocol):
-    """A worker's task."""
-
-    def write(self, path: Path) -> None:
-        """Writes the task for a worker to read."""
-
-
 def supervise(
     module: str,
-    task: Writable,
+    task: Task,
     folder: Path,
     name: str,
     environment: Mapping[str, str],
@@ -110,63 +103,44 @@ def supervise(
         (folder / f"{name}.log").open("w+b") as log,
         Worker(module, [str(task_file)], KINDS, log, environment, warm=warm) as worker,
     ):
-        return _Watchdog(worker, on_event).watch(stop)
+        return _watch(worker, on_event, stop)
 
 
-class _Watchdog:
-    def __init__(self, worker: Worker[Event], on_event: Callable[[Event], None]) -> None:
-        self._worker = worker
-        self._on_event = on_event
-        self._step = StepBegun("", "start", GRACE_S)
-        self._refused: Refused | None = None
-        self._in_step = False
-
-    def watch(self, stop: threading.Event | None) -> WorkerOutcome:
-        """Receives events until the worker has ended, or a step exceeds its limit; raises as `supervise`."""
-        deadline = time.monotonic() + GRACE_S
-        end = WorkerEnd.DIED
-        try:
-            while event := self._worker.receive(deadline, stop):
-                self._take(event)
-                deadline = time.monotonic() + self._step.limit_s
-        except TimeoutError:
-            end = WorkerEnd.HUNG
-        except ForgedMessageError:
-            end = WorkerEnd.FORGED
-        returncode = self._worker.end(GRACE_S if end is WorkerEnd.DIED else 0)
-        # A kernel may end its process with exit code 0; a worker that has finished is in no step of a case.
-        if end is WorkerEnd.DIED and returncode == 0 and not self._in_step:
-            end = WorkerEnd.FINISHED
-        return self._outcome(end)
-
-    def _take(self, event: Event) -> None:
-        self._in_step = isinstance(event, StepBegun) and bool(event.case)
-        if isinstance(event, StepBegun):
-            self._step = event
-        if isinstance(event, Refused):
-            self._refused = event
-        self._on_event(event)
-
-    def _outcome(self, end: WorkerEnd) -> WorkerOutcome:
-        if self._refused:
-            raise MachineError(self._refused.message, self._refused.hint)
-        if end is WorkerEnd.FINISHED:
-            return WorkerOutcome(end)
-        reason = self._reason(end)
-        if not self._step.case:
-            raise MachineError(f"worker: {reason}", "see `gdnbench doctor`")
-        return WorkerOutcome(end, self._step.case, reason, self._step.step)
-
-    def _reason(self, end: WorkerEnd) -> str:
-        step = f"step `{self._step.step}`"
-        match end:
-            case WorkerEnd.HUNG:
-                return f"{step} did not end within {self._step.limit_s:.0f} s"
-            case WorkerEnd.FORGED:
-                return f"{ForgedMessageError()}, in {step}"
-            case _:
-                tail = " | ".join(line.strip() for line in self._worker.log_tail(LOG_LINES))
-                return f"the process died in {step} ({self._worker.describe_end()}){f': {tail}' if tail else ''}"
+def _watch(worker: Worker[Event], on_event: Callable[[Event], None], stop: threading.Event | None) -> WorkerOutcome:
+    """Receives events until the worker has ended, or a step exceeds its limit; raises as `supervise`."""
+    step, in_case = StepBegun("", "start", GRACE_S), False
+    refused: Refused | None = None
+    deadline = time.monotonic() + step.limit_s
+    end = WorkerEnd.DIED
+    try:
+        while event := worker.receive(deadline, stop):
+            in_case = isinstance(event, StepBegun) and bool(event.case)
+            step = event if isinstance(event, StepBegun) else step
+            refused = event if isinstance(event, Refused) else refused
+            on_event(event)
+            deadline = time.monotonic() + step.limit_s
+    except TimeoutError:
+        end = WorkerEnd.HUNG
+    except ForgedMessageError:
+        end = WorkerEnd.FORGED
+    returncode = worker.end(GRACE_S if end is WorkerEnd.DIED else 0)
+    if refused:
+        raise MachineError(refused.message, refused.hint)
+    # A kernel may end its process with exit code 0; a worker that has finished is in no step of a case.
+    if end is WorkerEnd.DIED and returncode == 0 and not in_case:
+        return WorkerOutcome(WorkerEnd.FINISHED)
+    where = f"step `{step.step}`"
+    match end:
+        case WorkerEnd.HUNG:
+            reason = f"{where} did not end within {step.limit_s:.0f} s"
+        case WorkerEnd.FORGED:
+            reason = f"{ForgedMessageError()}, in {where}"
+        case _:
+            tail = " | ".join(line.strip() for line in worker.log_tail(LOG_LINES))
+            reason = f"the process died in {where} ({worker.describe_end()}){f': {tail}' if tail else ''}"
+    if not step.case:
+        raise MachineError(f"worker: {reason}", "see `gdnbench doctor`")
+    return WorkerOutcome(end, step.case, reason, step.step)
 
 
 def run_concurrently(*parts: Part) -> None:

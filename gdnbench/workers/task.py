@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from msgspec import to_builtins
 
@@ -33,10 +33,10 @@ MOST_PLACED_BYTES = 16 << 30  # all windows of a workload: from B=64 on, fresh w
 WARM_UPS = MOST_PLACEMENTS + 1
 """Untimed launches before the samples of a round: one more than a window has placements.
 
-The first launch of a measurement on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 %
-longer: docs/measuring.md), so samples begin with the second lap.
+The first launch on a placement misses all its address translations (on an H200, FLA at B=8 takes 7 % longer:
+docs/measuring.md), so samples begin with the second lap.
 """
-COLD_TLB_WARM_UPS = 10
+CPU_CALLS_PER_SAMPLE = 3  # two to warm up
 # Time of a cold GPU sample beside the kernel, on an H200: L2 flush, blocking kernel, scrubbing, the host.
 GPU_SAMPLE_US = 100.0
 CHECK_SHARE = 0.05
@@ -50,15 +50,17 @@ def window_size(tensor_bytes: int) -> int:
 
 
 def window_count(tensor_bytes: int, window: int, rounds: int, most_bytes: int) -> int:
-    """Number of windows of placements: one for each round while memory lasts.
-
-    The rounds include the process's burn-in; `most_bytes` limits the memory of all windows.
-    """
+    """Number of windows of placements: one for each round, burn-in included, while `most_bytes` hold them all."""
     return max(1, min(rounds, most_bytes // max(window * tensor_bytes, 1)))
 
 
+def file_of(record: Path, number: int, kind: str) -> Path:
+    """The path of a round's file beside NVBench's `record`; `kind` is `bin` for times, `freqs-bin` for clocks."""
+    return record.with_name(f"{record.name}-{kind}") / f"{number}.bin"
+
+
 class Phase(StrEnum):
-    """The kinds of work of a worker."""
+    """A kind of a worker's work."""
 
     EXAMINE = "examine"  # import, build, verify, launch, capture
     INTERPRET = "interpret"  # verify Triton and CUDA kernels in interpreters
@@ -76,7 +78,6 @@ class Task:
         samples: per round, by case id.
         launched: on a GPU, names of the functions that one call launched when checked, by case id.
         plain: on a GPU, without rotation, scrubbing and dithering.
-        cold_tlb: on a GPU, each sample is the first launch of its round on its placement.
         draw_key: secret key of the draws of launches' inputs, the same in all processes of the run; a worker removes it
             from the file before it runs a kernel's code.
         placed_bytes: on a GPU, memory for the placements of one workload.
@@ -100,7 +101,6 @@ class Task:
     samples: dict[str, int] = field(default_factory=dict)
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     plain: bool = False
-    cold_tlb: bool = False
     draw_key: str = ""
     placed_bytes: int = 0
     left_alone: tuple[str, ...] = ()
@@ -109,11 +109,7 @@ class Task:
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-    @property
-    def warm_ups(self) -> int:
-        """Untimed launches before the samples of a round."""
-        return COLD_TLB_WARM_UPS if self.cold_tlb else WARM_UPS
+    case_kind: ClassVar[type[Case]] = Case
 
     def is_last(self, position: int) -> bool:
         """Whether the round at a position of `order` is the last of the process."""
@@ -133,7 +129,7 @@ class Task:
         path.write_text(json.dumps(document, indent=1))
 
     @classmethod
-    def take(cls, path: Path) -> Task:
+    def take(cls, path: Path) -> Self:
         """Reads a task, and removes from the file what kernels must not read."""
         task = cls.read(path)
         if task.draw_key:
@@ -141,18 +137,17 @@ class Task:
         return task
 
     @classmethod
-    def read(cls, path: Path) -> Task:
+    def read(cls, path: Path) -> Self:
         """Reads a task."""
         document = json.loads(path.read_text())
         spec, cases = document.pop("workloads"), document.pop("cases")
         axes = convert(spec, WorkloadSpec) if spec else None
         fields = {name: _with_tuples(value) for name, value in document.items()}
         fields["phase"] = Phase(fields["phase"])
-        return cls(cases=tuple(Case.from_dict(case, axes) for case in cases if axes), **fields)
+        return cls(cases=tuple(cls.case_kind.from_dict(case, axes) for case in cases if axes), **fields)
 
 
 def _with_tuples(value: Any) -> Any:
-    """A JSON value with tuples in place of arrays."""
     if isinstance(value, dict):
         return {key: _with_tuples(each) for key, each in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
@@ -182,9 +177,9 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
 
 
 def load_torch(device: Device) -> Started:
-    """Imports torch without garbage collection, and describes the device.
+    """Imports torch, and describes the device.
 
-    The import makes 180,000 lasting objects and would spend a fifth of its time on them; later collections skip them.
+    The import makes 180,000 lasting objects: collecting garbage would take a fifth of its time; later ones skip them.
     """
     gc.disable()
     try:

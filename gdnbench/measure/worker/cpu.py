@@ -13,14 +13,12 @@ from timeit import Timer
 import torch
 
 from gdnbench.launch.bind import Launcher, bind
-from gdnbench.measure.schedule import CPU_CALLS_PER_SAMPLE
-from gdnbench.model.case import Case
 from gdnbench.model.workload import Workload
 from gdnbench.store.journal import BUILD_STEPS, BURN_IN, EventChannel, Sampled, StepBegun
 from gdnbench.verify.rotation import CheckedPlacements, TimedChecks, Workspaces
 from gdnbench.workers.device import BeginStep, CpuDevice, report_failure
 from gdnbench.workers.placement import RenewedPlacements
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import CPU_CALLS_PER_SAMPLE, Task
 
 WARM_UPS = CPU_CALLS_PER_SAMPLE - 1
 PLACE = 0  # a single placement: a warm cache holds tensors at any address
@@ -79,11 +77,7 @@ def _bind_cases(task: Task, begin: BeginStep) -> dict[str, _TimedCase]:
         if case.workload not in checked:
             placements = RenewedPlacements([workspaces.draw(case.workload)])
             checked[case.workload] = CheckedPlacements(placements, workspaces.draws(case.workload))
-        timed[case.id] = _time_case(workspaces, case, checked[case.workload], task)
+        entry, at = workspaces.entry(case), checked[case.workload]
+        checks = TimedChecks(entry.kernel, at, untimed=0, timed=task.samples[case.id])
+        timed[case.id] = _TimedCase(bind(entry, case.variant, at.placements.workspaces[PLACE]), checks)
     return timed
-
-
-def _time_case(workspaces: Workspaces, case: Case, at: CheckedPlacements, task: Task) -> _TimedCase:
-    entry = workspaces.entry(case)
-    run: Launcher = bind(entry, case.variant, at.placements.workspaces[PLACE])
-    return _TimedCase(run, TimedChecks(entry.kernel, at, untimed=0, timed=task.samples[case.id]))

@@ -19,7 +19,6 @@ from gdnbench.workers.activities import (
     END,
     FILL,
     ActivityRecorder,
-    choose_recorder,
     launch_times_us,
     split_cases,
     split_launches,
@@ -27,7 +26,7 @@ from gdnbench.workers.activities import (
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, choose_between, raise_clock
 from gdnbench.workers.device import BeginStep, CudaDevice, WrongWhenTimedError, report_failure
 from gdnbench.workers.launched import deviation, function_times_us
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import WARM_UPS, Task
 
 COLLECT_STEPS = 4  # steps' time for reading a round's records, which are of all cases
 
@@ -67,7 +66,7 @@ class _Rounds:
         self._between = choose_between(self.task)
         self._blocking = BlockingKernel()
         self._case, self._end, self._checks = EmptyKernel(CASE), EmptyKernel(END), EmptyKernel(CHECKS)
-        self._recorder: ActivityRecorder = choose_recorder()
+        self._recorder = ActivityRecorder()
 
     def find_unseen(self) -> list[str]:
         """Which of a kernel and a fill the recorder misses; its first start also loads its libraries."""
@@ -91,7 +90,7 @@ class _Rounds:
             raise RuntimeError(f"CUPTI recorded {len(cases)} of {len(ids)} cases in round {number}")
         for case_id, activities in zip(ids, cases, strict=True):
             self.begin(StepBegun(case_id, "read records", self.task.step_limit_s))
-            launches = split_launches(activities, OWN_PREFIX)[self.task.warm_ups :]
+            launches = split_launches(activities, OWN_PREFIX)[WARM_UPS:]
             if reason := deviation(launches, self.task.launched.get(case_id, ())):
                 raise WrongWhenTimedError(reason)
             times_us = launch_times_us(launches, self.task.samples[case_id])
@@ -110,10 +109,10 @@ class _Rounds:
             self.channel.send(sampled)
 
     def _launch(self, case_id: str) -> tuple[tuple[float, ...], int]:
-        """Enqueues a case's warm-ups and samples; returns the SM clock meanwhile and the number of checked launches."""
+        """Enqueues a case's round; returns the SM clock meanwhile and the number of checked launches."""
         rotation = self.rotations[case_id]
         self._case.launch()
-        for _ in range(self.task.warm_ups + self.task.samples[case_id]):
+        for _ in range(WARM_UPS + self.task.samples[case_id]):
             self._between.before()
             self._blocking.enqueue()
             self._flush()

@@ -36,11 +36,6 @@ def replays_of(samples: int) -> int:
     return max(FEWEST_REPLAYS, samples // SAMPLES_PER_REPLAY)
 
 
-def timed_launches(task: Task, case_id: str) -> tuple[int, int]:
-    """Number of untimed launches, none, and of launches that can be checked: one for each replay."""
-    return 0, replays_of(task.samples[case_id])
-
-
 def launches_per_graph(placements: int, *, is_in_place: bool) -> int:
     """Launches of a case in its graph; in place, one per placement, since the next would find its state."""
     return min(LAUNCHES_PER_GRAPH, placements) if is_in_place else LAUNCHES_PER_GRAPH
@@ -49,10 +44,9 @@ def launches_per_graph(placements: int, *, is_in_place: bool) -> int:
 def per_launch_us(
     replays_us: Sequence[float], flushes_us: Sequence[float], launches: int = LAUNCHES_PER_GRAPH
 ) -> tuple[float, ...]:
-    """Time of one launch by each replay of a round, µs.
+    """Time of one launch by each replay of a round, µs; RuntimeError if launches take no time beside the flushes.
 
-    `replays_us` are of flush and launch, `launches` times each; `flushes_us` of as many flushes alone, in the same
-    round. Raises RuntimeError if the launches take no time beside the flushes.
+    `replays_us` are of flush and launch, `launches` times each; `flushes_us` of as many flushes alone.
     """
     flush_us = median(flushes_us)
     times_us = tuple(round((replay_us - flush_us) / launches, 4) for replay_us in replays_us)
@@ -68,7 +62,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
     """Measures every round of the task and sends each as soon as it is known."""
     device = CudaDevice()
     with ExitStack() as stack, device.current(), report_failure(channel, device, task.roots) as begin:
-        rotations = bind_cases(task, begin, device, timed_launches)
+        rotations = bind_cases(task, begin, device, lambda task, case_id: (0, replays_of(task.samples[case_id])))
         begin(StepBegun("", "capture the flush", task.step_limit_s))
         replays = _Replays(device, choose_between(task))
         for case_id, rotation in rotations.items():
@@ -86,7 +80,7 @@ def measure_all(task: Task, channel: EventChannel) -> None:
                 sm_mhz = sm_clock.read()
                 device.synchronize()
                 checked = rotations[case_id].judge()
-                cases_us, flushes_us = ([_elapsed_us(*pair) for pair in pairs] for pairs in timed)
+                cases_us, flushes_us = ([start.elapsed_time(end) * 1e3 for start, end in pairs] for pairs in timed)
                 times_us = per_launch_us(cases_us, flushes_us, replays.launches(case_id))
                 channel.send(Sampled(task.round_number(position), case_id, times_us, sm_mhz, checked=checked))
 
@@ -157,7 +151,8 @@ class _Replays:
         for _ in range(replays):
             flushes.append(self._replay(loop.flushes))
             cases.append(self._replay(loop.graph))
-            self._check(loop)
+            placement, outputs = self._random.choice(loop.launches)
+            loop.rotation.keep(placement, outputs)  # may be checked
             self._between.after(loop.ranges, ())
             self._renew(loop)
         return cases, flushes
@@ -169,11 +164,6 @@ class _Replays:
         for placement, _ in loop.launches:
             loop.rotation.renew(placement)
 
-    def _check(self, loop: _Loop) -> None:
-        """Offers a random launch of a replay for a check."""
-        placement, outputs = loop.launches[self._random.randrange(len(loop.launches))]
-        loop.rotation.keep(placement, outputs)
-
     def _replay(self, graph: torch.cuda.CUDAGraph) -> Timed:
         self._between.before()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -181,7 +171,3 @@ class _Replays:
         graph.replay()
         end.record(self._device.stream)
         return start, end
-
-
-def _elapsed_us(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-    return float(start.elapsed_time(end)) * 1e3

@@ -11,8 +11,10 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, NoReturn
@@ -20,7 +22,6 @@ from typing import Any, NoReturn
 import torch
 
 from gdnbench.errors import tell_raised
-from gdnbench.measure.timing import file_of
 from gdnbench.model.status import Status
 from gdnbench.store.journal import BURN_IN, EventChannel, Examined, HostTimes, Refused, Sampled, StepBegun, Tuned
 from gdnbench.verify.rotation import Rotation, bind_cases
@@ -33,7 +34,7 @@ from gdnbench.workers.device import (
     is_alive,
     report_failure,
 )
-from gdnbench.workers.task import Task
+from gdnbench.workers.task import WARM_UPS, Task, file_of
 
 BLOCKING_KERNEL_TIMEOUT_S = 2.0  # after this time NVBench abandons a launch that is not yet enqueued
 NOT_ENQUEUED = "Deadlock detected"
@@ -61,35 +62,29 @@ def measure_all(task: Task, channel: EventChannel) -> None:
         for case_id, rotation in rotations.items():
             if rotation.tuned:
                 channel.send(Tuned(case_id, rotation.tuned))
-        between = choose_between(task)
-        records = _Records(Path(task.record))
+        between, numbers = choose_between(task), count()
         host_us: dict[str, list[float]] = {}
         for position, ids in enumerate(task.order):
             for case_id in ids:
-                rotation = rotations[case_id]
                 function = _Benchmark(
-                    task, channel, device, case_id, rotation, between, records, host_us, position, watch
+                    task, channel, device, case_id, rotations[case_id], between, numbers, host_us, position, watch
                 )
-                _register(nvbench, function, task.samples[case_id])
+                benchmark = nvbench.register(function)
+                benchmark.set_name(function.__name__)
+                benchmark.set_stopping_criterion("sample-count")
+                benchmark.set_criterion_param_int64("target-samples", task.samples[case_id])
+                benchmark.set_min_samples(task.samples[case_id])
         begin(StepBegun("", "raise the clocks", task.step_limit_s))
         raise_clock(SmClock(stack))
         gc.disable()
-        warm_ups = ("--cold-warmup-runs", str(task.warm_ups))
+        warm_ups = ("--cold-warmup-runs", str(WARM_UPS))
         nvbench.run_all_benchmarks(["gdnbench", *OPTIONS, *warm_ups, "--jsonbin", task.record])
         channel.send(HostTimes({case_id: median(rounds) for case_id, rounds in host_us.items()}))
 
 
-def _register(nvbench: Any, function: _Benchmark, samples: int) -> None:
-    benchmark = nvbench.register(function)
-    benchmark.set_name(function.__name__)
-    benchmark.set_stopping_criterion("sample-count")
-    benchmark.set_criterion_param_int64("target-samples", samples)
-    benchmark.set_min_samples(samples)
-
-
 @dataclass(eq=False)
 class _Benchmark:
-    """The function that NVBench calls for one round of one case."""
+    """The function that NVBench calls for one round of one case; `numbers` are those of the files that it writes."""
 
     task: Task
     channel: EventChannel
@@ -97,7 +92,7 @@ class _Benchmark:
     case_id: str
     rotation: Rotation
     between: DitherAndScrub | NothingBetween
-    records: _Records
+    numbers: Iterator[int]
     host_us: dict[str, list[float]]
     position: int
     watch: TamperWatch
@@ -127,16 +122,11 @@ class _Benchmark:
             self._give_up(f"NVBench skipped it: {state.get_skip_reason()}")
         if self._round != BURN_IN:
             self.host_us.setdefault(self.case_id, []).append(median(self._host_ns) / 1e3)
-        record, samples = self.records.take()
+        record = next(self.numbers)
+        samples = file_of(Path(self.task.record), record, "bin").stat().st_size // _SAMPLE_BYTES
         inputs, outputs = self.rotation.visited(samples)
         sampled = Sampled(
-            self._round,
-            self.case_id,
-            (),
-            placements=inputs,
-            output_placements=outputs,
-            checked=checked,
-            record=record,
+            self._round, self.case_id, (), placements=inputs, output_placements=outputs, checked=checked, record=record
         )
         self.channel.send(sampled)
 
@@ -178,17 +168,3 @@ class _StreamHandle:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self._stream.cuda_stream)
-
-
-class _Records:
-    """Numbers the files that NVBench writes for each round of a case, in the order of writing."""
-
-    def __init__(self, record: Path) -> None:
-        self._record = record
-        self._next = 0
-
-    def take(self) -> tuple[int, int]:
-        """The number of the newest file, and the number of samples in it."""
-        number = self._next
-        self._next += 1
-        return number, file_of(self._record, number, "bin").stat().st_size // _SAMPLE_BYTES

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from gdnbench.step.plan import StepTask
 from gdnbench.store.journal import EventChannel
-from gdnbench.workers.task import run_worker
+from gdnbench.workers.task import load_torch, run_worker
 
 
 def measure(task: StepTask, channel: EventChannel) -> None:
-    """Measures the chain by its cases, or the launches alone if there are none."""
-    if task.cases:
+    """Measures the chains of an op, or launches of an empty kernel."""
+    channel.send(load_torch(task.device))
+    if task.op:
         from gdnbench.step.worker.measure import measure_steps
 
         measure_steps(task, channel)

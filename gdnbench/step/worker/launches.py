@@ -7,7 +7,9 @@ import gc
 import itertools
 import time
 from collections.abc import Callable, Container, Iterator
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -16,15 +18,15 @@ from cuda.core import Device, LaunchConfig, Program, ProgramOptions, Stream
 from cuda.core import launch as enqueue
 
 from gdnbench.errors import GdnbenchError
+from gdnbench.launch import load_file
 from gdnbench.model.status import Status
-from gdnbench.step.plan import LAUNCHES, STEP_LIMIT_S, LaunchCase, LaunchWay, StepTask
+from gdnbench.step.plan import GAP, LAUNCHES, LaunchWay, StepTask
 from gdnbench.step.worker.loop import CLoop, Launch, LaunchRefusedError, listed
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.workers.activities import COPY, FILL, Activity, choose_recorder
+from gdnbench.workers.activities import COPY, FILL, Activity, ActivityRecorder
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, raise_clock
 from gdnbench.workers.device import CudaDevice, capture
 
-HOST, GAP = "host", "gap"
 Many = Callable[[], object]
 """Enqueues `LAUNCHES` empty kernels."""
 
@@ -34,49 +36,48 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
     device = CudaDevice()
     with device.current():
         ready: dict[str, Many] = {}
-        for id_ in task.order[0]:
-            channel.send(StepBegun(id_, "prepare", STEP_LIMIT_S))
+        for case in task.cases:
+            channel.send(StepBegun(case.id, "prepare", task.step_limit_s))
             try:
-                ready[id_] = _make(LaunchCase.parse(id_), device.stream.cuda_stream)
-                ready[id_]()
+                many = _make(LaunchWay(case.label), case.workload.arguments, device.stream.cuda_stream)
+                many()
                 device.synchronize()
             except GdnbenchError as error:
-                ready.pop(id_, None)
-                channel.send(Examined(id_, Status.UNSUPPORTED, error.message))
+                channel.send(Examined(case.id, Status.UNSUPPORTED, error.message))
             except Exception as error:
-                ready.pop(id_, None)
-                channel.send(Examined(id_, Status.FAILED, f"{type(error).__name__}: {error}".partition("\n")[0]))
-        channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
+                channel.send(Examined(case.id, Status.FAILED, f"{type(error).__name__}: {error}".partition("\n")[0]))
+            else:
+                ready[case.id] = many
+        channel.send(StepBegun("", "raise the clocks", task.step_limit_s))
         raise_clock()
         gc.disable()
         for number, id_ in _visits(task, ready):
-            channel.send(StepBegun(id_, "time the host", STEP_LIMIT_S))
+            channel.send(StepBegun(id_, "time the host", task.step_limit_s))
             times_us = []
-            for _ in range(task.settings.samples):
+            for _ in range(task.samples[id_]):
                 device.synchronize()
                 begun = time.perf_counter_ns()
                 ready[id_]()
                 times_us.append((time.perf_counter_ns() - begun) / 1e3 / LAUNCHES)
             device.synchronize()
-            channel.send(Sampled(number, f"{id_}|{HOST}", tuple(times_us)))
+            channel.send(Sampled(number, id_, tuple(times_us)))
         # After all host times, since CUPTI may slow launches once it has been on.
-        recorder, blocking = choose_recorder(), BlockingKernel()
+        recorder, blocking = ActivityRecorder(), BlockingKernel()
         for number, id_ in _visits(task, ready):
-            channel.send(StepBegun(id_, "record kernels", STEP_LIMIT_S))
+            channel.send(StepBegun(id_, "record kernels", task.step_limit_s))
             recorder.start()
             blocking.enqueue()
             ready[id_]()
             blocking.release()
             if gap := gap_us(recorder.stop()):
-                channel.send(Sampled(number, f"{id_}|{GAP}", (gap,)))
-        channel.send(StepBegun("", "end", STEP_LIMIT_S))
+                channel.send(Sampled(number, id_ + GAP, (gap,)))
+        channel.send(StepBegun("", "end", task.step_limit_s))
 
 
 def _visits(task: StepTask, ready: Container[str]) -> Iterator[tuple[int, str]]:
     """Round number and id of the available ways, in the order of the task."""
     for position, ids in enumerate(task.order):
-        number = 0 if position == 0 else task.first_round + position - 1
-        yield from ((number, id_) for id_ in ids if id_ in ready)
+        yield from ((task.round_number(position), id_) for id_ in ids if id_ in ready)
 
 
 def gap_us(activities: list[Activity]) -> float | None:
@@ -90,15 +91,15 @@ def gap_us(activities: list[Activity]) -> float | None:
     return median(later - earlier for earlier, later in itertools.pairwise(starts)) / 1e3
 
 
-def _make(case: LaunchCase, stream: int) -> Many:
-    match case.way:
+def _make(way: LaunchWay, arguments: int, stream: int) -> Many:
+    match way:
         case LaunchWay.TRITON:
-            return _triton(case.arguments)
+            return _triton(arguments)
         case LaunchWay.TORCH:
             number = torch.zeros(1, device="cuda")
             return lambda: [number.fill_(1.0) for _ in range(LAUNCHES)]
         case _:
-            return _Empty(case.arguments, stream).make(case.way)
+            return _Empty(arguments, stream).make(way)
 
 
 class _Empty:
@@ -189,23 +190,13 @@ def _triton(arguments: int) -> Many:
 
     Unused pointers are still passed.
     """
-    import importlib.util
-    import tempfile
-    from pathlib import Path
-
     name = f"step_empty_{arguments}"
-    with tempfile.TemporaryDirectory(prefix="gdnbench-step-") as folder:
+    values: list[Any] = [torch.zeros(1, device="cuda")] * arguments
+    with TemporaryDirectory(prefix="gdnbench-step-") as folder:
         path = Path(folder) / f"{name}.py"
         names = ", ".join(f"p{number}" for number in range(arguments))
         path.write_text(_TRITON_SOURCE.format(name=name, arguments=names))
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        memory = torch.zeros(1, device="cuda")
-        values: list[Any] = [memory] * arguments
-        compiled = getattr(module, name)[(1,)](*values)
+        compiled = getattr(load_file(path), name)[(1,)](*values)
         torch.cuda.synchronize()
     run = compiled[(1, 1, 1)]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +50,7 @@ extern "C" __global__ void gdnbench_between(const float4* weights, const long lo
 
 
 class NotLaunchedError(GdnbenchError):
-    """A chain cannot be launched in a way."""
+    """A chain cannot be launched by a path."""
 
 
 class WrongError(Exception):
@@ -73,7 +72,7 @@ class StandIn:
         self._kernel = OwnKernel(BETWEEN, _BETWEEN_SOURCE, blocks=blocks, threads=_BETWEEN_THREADS)
 
     def launch(self, gap: int) -> None:
-        """Enqueues the read after a layer, by the layer's number."""
+        """Enqueues the read after a layer."""
         weights = self._weights[gap]
         self._kernel.launch(weights.data_ptr(), ctypes.c_longlong(weights.numel() // 4), self._never.data_ptr())
 
@@ -149,9 +148,9 @@ class Chain:
         each, rest = divmod(len(nodes) - gaps, count)
         if rest:
             raise NotLaunchedError(f"{len(nodes)} launches are no whole number of each of {count} layers")
-        owners: list[int] = []
-        for layer in range(count):
-            owners += ([-1] if gaps and layer else []) + [layer] * each
+        owners = [0] * each
+        for layer in range(1, count):
+            owners += [-1] * bool(gaps) + [layer] * each
         return [self._loop.read_node(int(node)) for node, _ in nodes], owners
 
     def _run_and_keep(self) -> tuple[torch.Tensor, ...]:
@@ -184,20 +183,9 @@ class Chain:
                 gates = check_copy(outputs, workspace, scenario)
             else:
                 gates = check_all(workspace, outputs, consult_oracle(workspace, self.layers.numerics), scenario)
-            if failed := [gate for gate in gates if not gate.passed]:
-                raise WrongError(f"layer {number}: {failed[0].reason}", failed[0].status)
-
-
-def state_windows(chain: Chain) -> list[tuple[int, int]]:
-    """Address and bytes of each layer's state: the tensor that a copying floor of the op would read.
-
-    Raises NotLaunchedError if the op does not declare it.
-    """
-    copy = chain.entry.op.copy
-    if not isinstance(copy, tuple):
-        raise NotLaunchedError(f"{chain.entry.op.name} does not tell which tensor is its state, by `copy`")
-    states: Sequence[Any] = [workspace.inputs[copy[0]] for workspace in chain.layers.workspaces]
-    return [(state.data_ptr(), state.numel() * state.element_size()) for state in states]
+            for gate in gates:
+                if not gate.passed:
+                    raise WrongError(f"layer {number}: {gate.reason}", gate.status)
 
 
 _LIMIT = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE
@@ -206,29 +194,22 @@ _MOST_WINDOW = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_W
 
 
 def _value(answer: tuple[Any, ...]) -> int:
-    status, value = answer
+    """The value of a driver's answer, 0 if it has none; raises RuntimeError if it refuses."""
+    status, *value = answer
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the driver does not tell of the L2: {status.name}")
-    return int(value)
+        raise RuntimeError(f"the driver refuses to read or set the L2: {status.name}")
+    return int(value[0]) if value else 0
 
 
-def most_set_aside() -> int:
-    """Bytes of the L2 that the device can set aside for persisting lines; 0 if it cannot."""
-    return _value(driver.cuDeviceGetAttribute(_MOST_SET_ASIDE, driver.CUdevice(0)))
-
-
-def largest_window() -> int:
-    """Most bytes of an access policy window."""
-    return _value(driver.cuDeviceGetAttribute(_MOST_WINDOW, driver.CUdevice(0)))
+def _attribute(name: Any) -> int:
+    return _value(driver.cuDeviceGetAttribute(name, driver.CUdevice(0)))
 
 
 @contextmanager
-def set_aside(nbytes: int) -> Iterator[None]:
-    """Sets a part of the L2 aside within; afterwards restores the limit and releases persisting lines."""
+def set_most_aside() -> Iterator[None]:
+    """Sets as much of the L2 aside within as the device allows; then restores the limit and frees persisting lines."""
     before = _value(driver.cuCtxGetLimit(_LIMIT))
-    (status,) = driver.cuCtxSetLimit(_LIMIT, nbytes)
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"no part of the L2 can be set aside: {status.name}")
+    _value(driver.cuCtxSetLimit(_LIMIT, _attribute(_MOST_SET_ASIDE)))
     try:
         yield
     finally:
@@ -258,13 +239,12 @@ def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> 
             return _walk_call(chain, loop, stream)
 
 
-def _holding(call: Enqueue, *_held: object) -> Enqueue:
+def _holding(call: Enqueue, *held: object) -> Enqueue:
     """The call, with objects that must live as long as it does."""
-    alive = _held
 
     def run() -> None:
         call()
-        _ = alive
+        _ = held
 
     return run
 
@@ -279,7 +259,8 @@ def _loop_call(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) ->
     if case.l2 is L2.PERSISTING:
         _add_windows(chain, launches, owners)
     array = listed(launches)
-    enqueue = loop.launch_plain if _is_plain(launches) else loop.launch_extended
+    is_extended = any(each.programmatic or each.window_bytes or each.cooperative for each in launches)
+    enqueue = loop.launch_extended if is_extended else loop.launch_plain
 
     def run() -> None:
         enqueue(array, stream)
@@ -288,20 +269,22 @@ def _loop_call(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) ->
     return run
 
 
-def _is_plain(launches: list[Launch]) -> bool:
-    return not any(each.programmatic or each.window_bytes or each.cooperative for each in launches)
-
-
 def _add_windows(chain: Chain, launches: list[Launch], owners: list[int]) -> None:
-    """Sets a window on its layer's state for each launch; all together request no more than can be set aside."""
-    aside, most = most_set_aside(), largest_window()
+    """Sets a window on its layer's state for each launch; all together request no more than can be set aside.
+
+    The state is the tensor that a copying floor of the op would read.
+    """
+    aside, most = _attribute(_MOST_SET_ASIDE), _attribute(_MOST_WINDOW)
     if not aside or not most:
         raise NotLaunchedError("this GPU sets no part of its L2 aside")
-    windows = state_windows(chain)
-    ratio = min(1.0, aside / sum(nbytes for _, nbytes in windows))
+    copy = chain.entry.op.copy
+    if not isinstance(copy, tuple):
+        raise NotLaunchedError(f"{chain.entry.op.name} does not tell which tensor is its state, by `copy`")
+    states = [workspace.inputs[copy[0]] for workspace in chain.layers.workspaces]
+    ratio = min(1.0, aside / sum(state.nbytes for state in states))
     for launch, layer in zip(launches, owners, strict=True):
         if layer >= 0:
-            launch.window_base, nbytes = windows[layer]
+            launch.window_base, nbytes = states[layer].data_ptr(), states[layer].nbytes
             launch.window_bytes, launch.hit_ratio = min(nbytes, most), ratio
 
 
@@ -365,5 +348,4 @@ def _slot(value: object) -> int:
     if isinstance(value, int):
         return value
     assert isinstance(value, ctypes._SimpleCData)
-    raw = bytes(copy.copy(value))
-    return int(struct.unpack("<q", raw.ljust(8, b"\0"))[0])
+    return int(struct.unpack("<q", bytes(value).ljust(8, b"\0"))[0])

@@ -6,12 +6,13 @@ import ctypes
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.codegen.cache import cache_folder
 from gdnbench.errors import GdnbenchError, MachineError
+from gdnbench.process.command import describe_exit, run_tool
+from gdnbench.wording import first_line
 
 SOURCE = Path(__file__).with_name("chain.c")
 DRIVER = "libcuda.so.1"
@@ -20,32 +21,19 @@ _LIMIT_S = 60
 
 
 class Launch(ctypes.Structure):
-    """One launch, in the layout of `chain.c`.
-
-    Attributes:
-        function: handle of a `CUfunction`, or of a `CUkernel`.
-        arguments: address of the list of the arguments' addresses.
-        window_base: begin of the access policy window, an address.
-        window_bytes: its size; 0 for none.
-        grid: blocks per axis.
-        block: threads per axis.
-        shared_bytes: dynamic shared memory of a block.
-        hit_ratio: share of the window's accesses that persist.
-        programmatic: whether it may begin before the previous launch has ended.
-        cooperative: whether all of its blocks must be resident at once.
-    """
+    """One launch, in the layout of `chain.c`."""
 
     _fields_ = (
-        ("function", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("window_base", ctypes.c_void_p),
-        ("window_bytes", ctypes.c_uint64),
+        ("function", ctypes.c_void_p),  # a `CUfunction`, or a `CUkernel`
+        ("arguments", ctypes.c_void_p),  # address of the list of the arguments' addresses
+        ("window_base", ctypes.c_void_p),  # of the access policy window
+        ("window_bytes", ctypes.c_uint64),  # 0 for no window
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
-        ("shared_bytes", ctypes.c_uint32),
-        ("hit_ratio", ctypes.c_float),
-        ("programmatic", ctypes.c_int32),
-        ("cooperative", ctypes.c_int32),
+        ("shared_bytes", ctypes.c_uint32),  # dynamic
+        ("hit_ratio", ctypes.c_float),  # share of the window's accesses that persist
+        ("programmatic", ctypes.c_int32),  # it may begin before the previous launch has ended
+        ("cooperative", ctypes.c_int32),  # all of its blocks must be resident at once
     )
 
 
@@ -69,11 +57,11 @@ def build_loop() -> Path:
     temporary = target.with_suffix(f".{os.getpid()}")
     command = [compiler, *_FLAGS, "-o", str(temporary), str(SOURCE), "-ldl"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_tool(command, limit_s=_LIMIT_S)
+    except OSError as error:  # a time limit among it
         raise NoCompilerError(f"{compiler} does not run: {error}", "name another compiler in CC") from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0]
+        said = first_line(done.errors) or describe_exit(done.returncode)
         raise NoCompilerError(f"{compiler} does not compile {SOURCE.name}: {said}", "name another compiler in CC")
     temporary.replace(target)
     return target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from gdnbench.launch import load_numerics
 from gdnbench.model.case import Variant
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
-from gdnbench.step.plan import L2, STEP_LIMIT_S, Quantity, StepCase, StepTask, Way
+from gdnbench.step.plan import L2, Quantity, StepCase, StepTask, Way
 from gdnbench.step.worker.layers import (
     Chain,
     Enqueue,
@@ -27,11 +27,10 @@ from gdnbench.step.worker.layers import (
     StandIn,
     WrongError,
     make_path,
-    most_set_aside,
-    set_aside,
+    set_most_aside,
 )
 from gdnbench.step.worker.loop import CLoop, NoCompilerError
-from gdnbench.store.journal import EventChannel, Examined, Sampled, Started, StepBegun
+from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
 from gdnbench.workers.activities import (
     CASE,
     CHECKS,
@@ -39,7 +38,6 @@ from gdnbench.workers.activities import (
     FILL,
     Activity,
     ActivityRecorder,
-    choose_recorder,
     split_cases,
 )
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
@@ -47,7 +45,6 @@ from gdnbench.workers.device import CudaDevice, is_alive
 
 WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
 RECORDED = 4  # steps of a round whose kernels CUPTI times
-Begin = Callable[[StepBegun], None]
 
 
 class CaseEndedError(Exception):
@@ -56,18 +53,13 @@ class CaseEndedError(Exception):
 
 def measure_steps(task: StepTask, channel: EventChannel) -> None:
     """Checks every case, measures every round, and checks again; a case that fails ends the worker."""
-    properties = torch.cuda.get_device_properties(0)
-    channel.send(Started(properties.name, properties.multi_processor_count, properties.L2_cache_size))
     device = CudaDevice()
-    with ExitStack() as stack, device.current():
+    with ExitStack() as stack, device.current(), suppress(CaseEndedError):
         steps = _Steps(task, channel, device, stack)
-        try:
-            steps.prepare()
-            steps.measure()
-            steps.check_all()
-            steps.record()
-        except CaseEndedError:
-            return
+        steps.prepare()
+        steps.measure()
+        steps.check_all()
+        steps.record()
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ class _Steps:
         self._flush = L2Flush()
         self._blocking = BlockingKernel()
         self._case, self._checks = EmptyKernel(CASE), EmptyKernel(CHECKS)
-        self._recorder: ActivityRecorder = choose_recorder()
+        self._recorder = ActivityRecorder()
         self._sm_clock = SmClock(stack)
         self._ready: dict[str, _Ready] = {}
         self._start, self._end = (
@@ -97,67 +89,80 @@ class _Steps:
 
     def prepare(self) -> None:
         """Draws the tensors, binds and captures every case, and checks its chain's outputs."""
-        task, settings = self._task, self._task.settings
+        task = self._task
         catalog = load_catalog(Path(root) for root in task.roots)
         op = catalog.ops[task.op]
         numerics = load_numerics(op, catalog.op_folders[op.name])
-        self._channel.send(StepBegun("", "build the C loop", STEP_LIMIT_S))
+        self._begin("build the C loop")
         try:
             loop = CLoop()
         except NoCompilerError:
             loop = None
-        stand_in = StandIn(settings.layers, settings.between_mib) if settings.between_mib else None
+        stand_in = StandIn(task.layers, task.between_mib) if task.between_mib else None
         layers: dict[Workload, Layers] = {}
         chains: dict[tuple[Variant, Workload], Chain] = {}
         for case in task.cases:
-            workload, variant = case.case.workload, case.case.variant
+            workload, variant = case.workload, case.variant
             with suppress(CaseEndedError), self._on(case, "bind and check"):
                 if workload not in layers:
                     layers[workload] = Layers.draw(
-                        op, numerics, workload, layers=settings.layers, seed=settings.seed, stand_in=stand_in
+                        op, numerics, workload, layers=task.layers, seed=task.seed, stand_in=stand_in
                     )
                 if (variant, workload) not in chains:
-                    entry = catalog.entries[variant.kernel]
-                    chains[variant, workload] = Chain(entry, variant, layers[workload], loop)
+                    chains[variant, workload] = Chain(catalog.entries[variant.kernel], variant, layers[workload], loop)
                 chain = chains[variant, workload]
                 ready = _Ready(case, chain, make_path(case, chain, loop, self._device.stream.cuda_stream))
                 self._check(ready)
                 self._ready[case.id] = ready
-                self._channel.send(Examined(case.id, Status.OK))
             if not is_alive(self._device):
                 raise CaseEndedError
 
     def measure(self) -> None:
-        self._channel.send(StepBegun("", "raise the clocks", STEP_LIMIT_S))
+        self._begin("raise the clocks")
         raise_clock()
         gc.disable()
-        for position, requested in enumerate(self._task.order):
-            ids = [id_ for id_ in requested if id_ in self._ready]
-            number = 0 if position == 0 else self._task.first_round + position - 1
+        for position, ids in enumerate(self._task.order):
             for id_ in ids:
-                with self._on(self._ready[id_].case, "measure"):
-                    self._measure(self._ready[id_], number)
+                if ready := self._ready.get(id_):
+                    with self._on(ready.case, "measure"):
+                        self._measure(ready, self._task.round_number(position))
             gc.collect()
 
     def record(self) -> None:
         """Records the kernels' own times in as many rounds; last, since CUPTI may slow launches once it has been on."""
-        for position, requested in enumerate(self._task.order):
-            number = 0 if position == 0 else self._task.first_round + position - 1
-            self._record([id_ for id_ in requested if id_ in self._ready], number)
+        for position, ids in enumerate(self._task.order):
+            self._record([self._ready[id_] for id_ in ids if id_ in self._ready], self._task.round_number(position))
 
     def check_all(self) -> None:
         """Checks that every chain is still right."""
         for ready in self._ready.values():
             with self._on(ready.case, "check again"):
                 self._check(ready)
-        self._channel.send(StepBegun("", "end", STEP_LIMIT_S))  # no case is to blame for later failures
+        self._begin("end")  # no case is to blame for later failures
 
-    def _on(self, case: StepCase, step: str) -> AbstractContextManager[None]:
-        self._channel.send(StepBegun(case.id, step, STEP_LIMIT_S))
-        return _reporting(case, self._channel, self._device)
+    def _begin(self, step: str, case: str = "", steps: int = 1) -> None:
+        self._channel.send(StepBegun(case, step, steps * self._task.step_limit_s))
+
+    @contextmanager
+    def _on(self, case: StepCase, step: str) -> Iterator[None]:
+        """Reports to the parent why a case failed, and ends the worker."""
+        self._begin(step, case.id)
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, WrongError):
+                status, reason = error.status, str(error)
+            elif isinstance(error, GdnbenchError):
+                status = Status.UNSUPPORTED if isinstance(error, NotLaunchedError) else Status.FAILED
+                reason = error.message
+            else:
+                status = Status.FAILED if is_alive(self._device) else Status.CRASHED
+                reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            self._channel.send(Examined(case.id, status, reason))
+            raise CaseEndedError from error
 
     def _condition(self, case: StepCase) -> AbstractContextManager[None]:
-        return set_aside(most_set_aside()) if case.l2 is L2.PERSISTING else nullcontext()
+        return set_most_aside() if case.l2 is L2.PERSISTING else nullcontext()
 
     def _check(self, ready: _Ready) -> None:
         with self._condition(ready.case):
@@ -168,13 +173,13 @@ class _Steps:
             ready.chain.check()
 
     def _measure(self, ready: _Ready, number: int) -> None:
-        case, layers = ready.case, self._task.settings.layers
+        case, layers = ready.case, self._task.layers
         taken: dict[Quantity, list[float]] = {each: [] for each in (Quantity.STEP, Quantity.HOST, Quantity.QUEUED)}
         with self._condition(case):
             for _ in range(WARM_UPS):
                 ready.enqueue()
             torch.cuda.synchronize()
-            for _ in range(self._task.settings.samples):
+            for _ in range(self._task.samples[case.id]):
                 self._before(case)
                 torch.cuda.synchronize()
                 self._start.record()
@@ -201,12 +206,11 @@ class _Steps:
         if case.l2 is L2.EVICTED:
             self._flush()
 
-    def _record(self, ids: Sequence[str], number: int) -> None:
+    def _record(self, cases: Sequence[_Ready], number: int) -> None:
         """Records the kernels' own times of every case at once."""
-        self._channel.send(StepBegun("", "record kernels", 2 * STEP_LIMIT_S))
+        self._begin("record kernels", steps=2)
         self._recorder.start()
-        for id_ in ids:
-            ready = self._ready[id_]
+        for ready in cases:
             with self._condition(ready.case):
                 ready.enqueue()
                 torch.cuda.synchronize()
@@ -217,16 +221,15 @@ class _Steps:
                 torch.cuda.synchronize()
                 self._checks.launch()
                 torch.cuda.synchronize()
-        cases = split_cases(self._recorder.stop(), OWN_PREFIX)
-        if len(cases) != len(ids):
+        recorded = split_cases(self._recorder.stop(), OWN_PREFIX)
+        if len(recorded) != len(cases):
             return  # CUPTI lost a mark, so the records cannot be assigned
-        for id_, activities in zip(ids, cases, strict=True):
-            if self._ready[id_].case.path is Way.GRAPH_PDL:
+        for ready, activities in zip(cases, recorded, strict=True):
+            if ready.case.path is Way.GRAPH_PDL:
                 continue  # launches overlap: each one's time includes its wait for the previous one
-            total_us = kernels_us(activities, RECORDED)
-            if total_us is not None:
-                per_layer = total_us / self._task.settings.layers
-                self._channel.send(Sampled(number, self._ready[id_].case.of(Quantity.KERNELS), (per_layer,)))
+            if (total_us := kernels_us(activities, RECORDED)) is not None:
+                times_us = (total_us / self._task.layers,)
+                self._channel.send(Sampled(number, ready.case.of(Quantity.KERNELS), times_us))
 
 
 def kernels_us(activities: Sequence[Activity], steps: int) -> float | None:
@@ -242,25 +245,3 @@ def kernels_us(activities: Sequence[Activity], steps: int) -> float | None:
     if not times_ns or len(times_ns) % steps:
         return None
     return float(np.sum(times_ns)) / 1e3 / steps
-
-
-class _reporting(AbstractContextManager[None]):  # noqa: N801 - it is used as a function
-    """Reports to the parent why a case failed, and ends the worker."""
-
-    def __init__(self, case: StepCase, channel: EventChannel, device: CudaDevice) -> None:
-        self._case, self._channel, self._device = case, channel, device
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or not isinstance(error, Exception):
-            return
-        if isinstance(error, WrongError):
-            status, reason = error.status, str(error)
-        elif isinstance(error, NotLaunchedError):
-            status, reason = Status.UNSUPPORTED, error.message
-        elif isinstance(error, GdnbenchError):
-            status, reason = Status.FAILED, error.message
-        else:
-            status = Status.FAILED if is_alive(self._device) else Status.CRASHED
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        self._channel.send(Examined(self._case.id, status, reason))
-        raise CaseEndedError from error
