@@ -1,4 +1,4 @@
-"""A Triton source parsed by Python's `ast`: its functions, constants, and the tensors that they update in place."""
+"""A Triton source parsed by Python's `ast`: its functions and constants."""
 
 from __future__ import annotations
 
@@ -11,33 +11,16 @@ from gdnbench.lint.finding import SourcePlace
 
 
 @dataclass(frozen=True)
-class Autotune:
-    """An `@triton.autotune` of a function; fields are None if the source does not spell them out.
-
-    Attributes:
-        key: the arguments whose change tunes again.
-        restored: the arguments in `restore_value` or `reset_to_zero`.
-        configs: the constants of each `triton.Config` that is spelled out.
-    """
-
-    node: ast.Call
-    key: tuple[str, ...] | None
-    restored: tuple[str, ...] | None
-    configs: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True)
 class TritonFunction:
-    """A function under `@triton.jit`; `constants` are its `tl.constexpr` arguments."""
+    """A function under `@triton.jit`."""
 
     node: ast.FunctionDef
-    constants: frozenset[str]
-    autotune: Autotune | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of its arguments, in order."""
-        return tuple(each.arg for each in _arguments(self.node))
+        given = self.node.args
+        return tuple(each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 
 
 @dataclass(frozen=True)
@@ -68,7 +51,7 @@ def read_triton(path: Path, text: str) -> TritonSource:
     functions: dict[str, TritonFunction] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(last_name(each) == "jit" for each in node.decorator_list):
-            functions[node.name] = _function(node)
+            functions[node.name] = TritonFunction(node)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             is_literal, value = _literal(node.value)
@@ -89,47 +72,6 @@ def _aliases(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
         elif isinstance(node, ast.ImportFrom) and node.module == "triton":
             language |= {each.asname or each.name for each in node.names if each.name == "language"}
     return frozenset(language), frozenset(triton)
-
-
-def _function(node: ast.FunctionDef) -> TritonFunction:
-    constants = frozenset(
-        each.arg
-        for each in _arguments(node)
-        if each.annotation is not None and "constexpr" in ast.dump(each.annotation)
-    )
-    tuned = [each for each in node.decorator_list if isinstance(each, ast.Call) and last_name(each) == "autotune"]
-    return TritonFunction(node, constants, _autotune(tuned[0]) if tuned else None)
-
-
-def _autotune(node: ast.Call) -> Autotune:
-    given = {each.arg: each.value for each in node.keywords if each.arg}
-    given |= dict(zip(("configs", "key"), node.args, strict=False))
-    restored: tuple[str, ...] | None = ()
-    for name in ("restore_value", "reset_to_zero"):
-        if name in given:
-            names = _names(given[name])
-            restored = None if restored is None or names is None else restored + names
-    configs = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each) == "Config"]
-    constants = (_literal(each.args[0]) for each in configs if each.args)
-    return Autotune(
-        node,
-        _names(given["key"]) if "key" in given else (),
-        restored,
-        tuple(value for is_literal, value in constants if is_literal and isinstance(value, dict)),
-    )
-
-
-def _names(node: ast.expr) -> tuple[str, ...] | None:
-    """Returns a literal list of texts, or None for anything else."""
-    is_literal, value = _literal(node)
-    if is_literal and value is None:
-        return ()
-    is_list = is_literal and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    return tuple(value) if is_list else None
-
-
-def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
-    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
 
 
 def _literal(node: ast.expr) -> tuple[bool, Any]:
