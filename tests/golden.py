@@ -151,8 +151,7 @@ LATER = {
     "phases": (f"proton --import {STAMPS}", TABLES),
     "lint": ("lint decode-v1 decode-v9", "80 json"),
     "lint-rules": ("lint --rules", "60 80 120 json"),
-    "lint-select": ("lint decode-v1 --select C2 --format json", "80"),
-    "lint-sarif": ("lint decode-v1 --format sarif", "80"),
+    "lint-select": ("lint decode-v1 --select C2", "80"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
     "targets": ("targets", TABLES),
@@ -216,15 +215,14 @@ MORE = {
     "explain-split-other-code": ("split-other: explain gemm-split -q", "80"),
     "explain-recorded": ("recorded: explain prefill-triton -q", "80 json"),
     "explain-recorded-one": ("recorded-one: explain prefill-triton -q", "80"),
-    "ncu-functions": ("ncu --import data/ncu/decode-fla-unfused-B1.page.csv.gz", "60 80 csv"),
+    "ncu-functions": ("ncu --import data/ncu/decode-fla-unfused-B1.csv.gz", "60 80 csv"),
     "ncu-five": (f"ncu --import {' '.join(NCU.values())} data/ncu/test-spilling-B64.csv.gz", "60 200"),
     "ncu-split": ("split-table: ncu --import split.csv", "80 json csv"),
     "ncu-for-model-prefill": (
         "ncu --for-model --import profiles/ncu/prefill-v4/20261123-183824-h200-qk16_v32-lengths8x1024.csv",
         "80",
     ),
-    "ncu-for-model-functions": ("ncu --for-model --import data/ncu/decode-fla-unfused-B1.page.csv.gz", "80"),
-    "proton-trace": ("proton --import data/proton/clock32.chrome_trace.gz", "80 csv"),
+    "ncu-for-model-functions": ("ncu --for-model --import data/ncu/decode-fla-unfused-B1.csv.gz", "80"),
     "proton-refused": ("proton --import data/proton/cupti.chrome_trace", "80"),
     "proton-launches": ("recorded-table: proton --import recorded.json", "80 json csv"),
     "phases-v4": ("proton --import profiles/phases/decode-v4/20261121-212830-h200-B1-qk4_v8.npz", "60 80"),
@@ -264,7 +262,7 @@ CHECKED = {
     "verify-wrong": ("verify test-nan --gpu cpu --shape B=1 --seed 1", "80 json"),
     "ready": ("verify gemm-torch --ready --gpu cpu", "80 json"),
     "exchange-export": ("exchange export gemm-torch --to set", "80 json"),
-    "lint-specimen": ("lint lint-c2-bad", f"{WIDTHS} json"),
+    "lint-specimen": ("lint lint-t1-bad", f"{WIDTHS} json"),
 }
 """Kernels of the tests, on the CPU."""
 

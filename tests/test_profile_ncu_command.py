@@ -18,9 +18,6 @@ BuildError: kernel.cu(3): error: expected a ";"
 ==ERROR== The application returned an error code (1).
 """
 UNWRITABLE = "==ERROR== Unable to write to file x.ncu-rep. Please verify this file is not locked, and writable.\n"
-FOREIGN = """==ERROR== Failed to load report file '/etc/passwd'.
-==ERROR== The file is not an Nsight Compute profiler report.
-"""
 # As users of other versions and machines report them.
 PERMISSION = """==PROF== Connected to process 7 (/usr/bin/python3)
 ==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target \
@@ -50,7 +47,6 @@ OTHER_DRIVER = """==ERROR== An error was reported by the driver:
         (NOTHING, 0, errors.NothingProfiledError, "no launch", "verify"),
         (WORKER, 1, errors.WorkerFailedError, 'expected a ";"', "verify"),
         (UNWRITABLE, 1, errors.MachineError, "x.ncu-rep", "--profiles"),
-        (FOREIGN, 1, errors.ReportFormatError, "cannot load", "ncu-report"),
         (PERMISSION, 1, errors.CounterPermissionError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
         (TAKEN, 1, errors.CountersTakenError, "DCGM", "dcgmi profile --pause"),
         (TOO_OLD, 0, errors.ProfilerTooOldError, "this GPU", "--list-chips"),

@@ -5,7 +5,7 @@ import random
 from itertools import permutations
 
 import pytest
-from ncu_data import DATA, TRITON, UNFUSED_PAGE, V1, V4, with_value
+from ncu_data import DATA, TRITON, UNFUSED, V1, V4, with_value
 
 from gdnbench.errors import UsageError
 from gdnbench.profile.ncu.functions import compare_functions, functions_of, has_changed
@@ -91,7 +91,7 @@ def test_single_launches_have_no_spread():
 
 
 def test_kernels_of_many_functions():
-    unfused = _functions(UNFUSED_PAGE)
+    unfused = _functions(UNFUSED)
     assert all(difference.changes == () for difference in compare_functions(unfused, unfused))
     with pytest.raises(UsageError, match="4 and 1"):
         compare_functions(unfused, _functions(V1))

@@ -3,19 +3,18 @@
 A trace is in Chrome's Trace Event Format. An event of the instrumentation is one pass of one warp through one scope:
 `pid` names function, SM and block (`gdn_decode Core0 CTA15`), `tid` the warp (`warp 3 (line 0)`; nested scopes are on
 further lines). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles written as if the
-clock ran at 1 GHz: 1.862 is 1862 cycles. gdnbench records the traced kernel in the format's free member `otherData`.
+clock ran at 1 GHz: 1.862 is 1862 cycles.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
+from statistics import mean
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,7 +41,7 @@ PLAIN, INSTRUMENTED = "plain", "instrumented"
 WARM_UPS = 1
 """Traced launches that do not count: the first one also loads the code, and took 12 to 50 % longer on an H200."""
 
-_HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
+_HINT = "`--import` takes the .json that `gdnbench proton` wrote"
 _SOME = Meta(min_length=1)
 C = TypeVar("C")
 # A pause separates two launches: Proton fetches a launch's records before the next one begins, which takes at least
@@ -100,20 +99,12 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
         """Returns the fields as JSON holds them."""
         return {**structs.asdict(self), "case": self.case.to_dict()}
 
-    @property
-    def clock_mhz(self) -> float | None:
-        """The SM clock during the traced launches, or None if nothing was traced."""
-        return sum(self.sm_mhz) / len(self.sm_mhz) if self.sm_mhz else None
-
     def breakdown(self, folder: Path) -> Breakdown | None:
-        """Returns durations by scope from the trace in `folder`, or None without scopes.
-
-        Raises ProfilerError if the trace is missing, cannot be used, or lacks some of the traced launches.
-        """
-        if not self.trace:
+        """Returns durations by scope from the trace in `folder`, or None without scopes; raises as `load_profile`."""
+        if not (self.trace and self.sm_mhz):
             return None
         spans = read_trace(folder / self.trace)
-        breakdown = durations_by_scope(spans, sm_mhz=self.clock_mhz, skip=WARM_UPS, capacity=self.capacity)
+        breakdown = durations_by_scope(spans, sm_mhz=mean(self.sm_mhz), skip=WARM_UPS, capacity=self.capacity)
         if breakdown.launches != self.launches:
             found = f"{breakdown.launches} launches besides the one that warms up"
             raise ProfilerError(f"{self.trace} holds {found}, and {self.launches} were made", "trace the kernel again")
@@ -126,6 +117,8 @@ Recording = RecordingOf[Case]
 def read_recording(path: Path) -> Recording:
     """Reads what `write` wrote; raises ReportFormatError if it is invalid."""
     content = read_content(path, _HINT)
+    if content.lstrip()[:1] == b"[":
+        raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
     try:
         stored = decode_document(content, RecordingOf[CaseFields], _SCHEMA)
         if PLAIN not in stored.times_us:
@@ -137,42 +130,26 @@ def read_recording(path: Path) -> Recording:
 
 @dataclass(frozen=True)
 class ProtonProfile:
-    """A stored recording, or a trace alone; `recording` is None for a trace that gdnbench did not record.
-
-    `breakdown` has the durations by scope; None for a kernel without scopes.
-    """
+    """A stored recording, and its durations by scope; None for a kernel without scopes."""
 
     path: Path
-    recording: Recording | None
+    recording: Recording
     breakdown: Breakdown | None
-    origin: TraceOrigin
 
     @property
     def trace(self) -> Path | None:
         """The file for Perfetto, or None for a kernel without scopes."""
-        if self.recording is None:
-            return self.path
         return self.path.with_name(self.recording.trace) if self.recording.trace else None
 
 
 def load_profile(path: Path) -> ProtonProfile:
-    """Reads a recording, or a trace of Proton's instrumentation alone, whose times stay cycles, of all launches.
-
-    Raises ReportFormatError if the file is not a recording, or the trace cannot be read; ProfilerError if the trace
-    cannot be used.
-    """
-    if read_content(path, _HINT).lstrip()[:1] == b"[":
-        raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
-    if path.suffix == ".json":
-        recording = read_recording(path)
-        origin = TraceOrigin(recording.case.variant.label, recording.source)
-        return ProtonProfile(path, recording, recording.breakdown(path.parent), origin)
-    spans = read_trace(path)
-    return ProtonProfile(path, None, durations_by_scope(spans, sm_mhz=None), spans.origin)
+    """Reads a recording with its trace. Raises ReportFormatError if one is invalid, ProfilerError if of no use."""
+    recording = read_recording(path)
+    return ProtonProfile(path, recording, recording.breakdown(path.parent))
 
 
-def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Returns durations by scope, launch and warp, without the first `skip` launches; in cycles if `sm_mhz` is None.
+def durations_by_scope(spans: Spans, *, sm_mhz: float, skip: int = 0, capacity: int | None = None) -> Breakdown:
+    """Returns durations by scope, launch and warp, in microseconds, without the first `skip` launches.
 
     Raises ProfilerError if launches differ in their warps, a warp recorded `capacity` passes, or no launch is left.
     """
@@ -183,14 +160,12 @@ def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, cap
     _check_space(launch * shape[1] + warp, capacity)
     if shape[0] <= skip:
         raise ProfilerError(f"the trace holds {shape[0]} launches, and the first {skip} do not count", "launch more")
-    scale = 1e3 if sm_mhz is None else 1e3 / sm_mhz
+    scale = 1e3 / sm_mhz
     phases = {
         name: _sums(spans, number, launch, warp, shape)[skip:] * scale for number, name in _in_order(spans).items()
     }
     nested = frozenset(spans.names[number] for number in np.unique(spans.scope[spans.line > 0]))
-    return Breakdown(
-        phases, _totals(spans, launch, warp, shape)[skip:] * scale, "cycles" if sm_mhz is None else "µs", nested
-    )
+    return Breakdown(phases, _totals(spans, launch, warp, shape)[skip:] * scale, nested)
 
 
 def _launches(spans: Spans) -> IntArray:
@@ -261,7 +236,6 @@ _BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
 _WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")
 _MOST_CYCLES = 2**31  # half the range of a 32-bit clock; a second of work
 _AGAIN = "record it again with `gdnbench proton`"
-_KERNEL, _SOURCE = "gdnbench_kernel", "gdnbench_source"
 _LATEST_US = 2.0**53  # a larger `ts` has no fraction
 
 Time = Annotated[float, Meta(ge=-_LATEST_US, le=_LATEST_US)]
@@ -277,16 +251,8 @@ class ScopeEvent(msgspec.Struct, frozen=True):
     dur: Time
 
 
-class TraceOrigin(msgspec.Struct, frozen=True):
-    """The kernel of a trace; empty if the trace does not name it, or gdnbench did not record it."""
-
-    label: Text = msgspec.field(default="", name=_KERNEL)
-    source: SourceHash = msgspec.field(default="", name=_SOURCE)
-
-
 class _ScopeTrace(msgspec.Struct, frozen=True):
     events: list[ScopeEvent] = msgspec.field(name="traceEvents")
-    origin: TraceOrigin = msgspec.field(default=TraceOrigin(), name="otherData")
 
 
 class _CuptiEvent(msgspec.Struct, frozen=True):
@@ -302,19 +268,6 @@ class _CuptiTrace(msgspec.Struct, frozen=True):
     events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
 
 
-def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> None:
-    """Stores Proton's trace gzipped, which Perfetto opens: a twentieth of its size. Prepends label and source hash.
-
-    Args:
-        written: Proton's file, open for reading.
-    """
-    origin = json.dumps({"otherData": {_KERNEL: label, _SOURCE: source}}).encode()
-    with gzip.open(path, "wb", compresslevel=6) as packed:
-        first = written.read(1)
-        packed.write(origin[:-1] + b"," if first == b"{" else first)
-        shutil.copyfileobj(written, packed)
-
-
 @dataclass(frozen=True)
 class Spans:
     """The events of a trace, a column each; `scope` is an index into `names`, `line` the depth inside other scopes.
@@ -323,7 +276,6 @@ class Spans:
     """
 
     names: tuple[str, ...]
-    origin: TraceOrigin
     scope: IntArray
     core: IntArray
     block: IntArray
@@ -350,7 +302,7 @@ def read_trace(path: Path) -> Spans:
     times = np.array([(event.ts, event.dur) for event in trace.events])
     if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
         raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
-    return Spans(names, trace.origin, *places.T, *times.T)
+    return Spans(names, *places.T, *times.T)
 
 
 def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain, groupby
 from textwrap import wrap
 from typing import Any
@@ -27,7 +25,6 @@ from gdnbench.profile.ncu.functions import (
     FunctionDifference,
     with_sums,
 )
-from gdnbench.profile.ncu.profile import RuleResult, estimated_speedups
 from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.render.units import CodeOf, other_code, percent
@@ -37,7 +34,6 @@ _WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others sta
 _DECIMALS = {"µs": 2, "%": 1, "MHz": 0, "cycles": 2}  # ncu's clock ticks every 32 ns
 _PREFIXES = ("", "k", "M", "G", "T")
 _LEAST_SHARE = 0.01  # of a warp's time, below which a stall has no row
-_SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
 NOT_A_TIME = (
     "ncu's duration is that of a replay by itself, after the caches were flushed: "
     "compare it with other durations here, not with times of gdnbench run."
@@ -104,13 +100,6 @@ def quantity_text(column: Function | CallSum, quantity: NcuQuantity) -> str:
     return value_text(column.median(quantity), quantity.unit)
 
 
-def rule_text(result: RuleResult) -> str:
-    """Formats one of NVIDIA's rules in a line: its estimated speedup, title, and the message's first sentence."""
-    sentence = _SENTENCE.match(result.message)
-    said = sentence.group() if sentence else result.message
-    return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
-
-
 def workload_text(workload: Workload | None) -> str:
     """Returns a workload for a table's heading."""
     return str(workload) if workload else "workload not told"
@@ -149,7 +138,6 @@ def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
 _TITLE_WIDTH = 28
 _GAP = 2
 _TELLING_SHARE = 0.1  # of a warp's time, from which on a stall is explained
-_MOST_RULES = 3
 _STYLES = {"better": "green", "worse": "red", "": ""}
 
 
@@ -218,7 +206,6 @@ def _functions_text(
         if start:
             yield Note("")
         yield _function_table(columns[start : start + most], functions)
-    yield from _rules(functions, width)
     stalls = first.stalls()
     for reason, cycles in stalls.items():
         if cycles >= _TELLING_SHARE * sum(stalls.values()) and reason in STALL_MEANINGS:
@@ -247,16 +234,6 @@ def _function_table(block: Sequence[Function | CallSum], everything: Sequence[Fu
 
 def _cell(column: Function | CallSum, quantity: NcuQuantity) -> str:
     return "" if isinstance(column, CallSum) and quantity.key not in ADDITIVE else quantity_text(column, quantity)
-
-
-def _rules(functions: Sequence[Function], width: int) -> Iterator[Note]:
-    """Yields the estimates of NVIDIA's rules per function, largest first; nothing if the reports hold none."""
-    for function in functions:
-        if results := estimated_speedups(function.profiles)[:_MOST_RULES]:
-            name = " ".join(dict.fromkeys(filter(None, (function.label, function.name))))
-            yield Note(f"{name}: speedup at most, by NVIDIA's rules", "title")
-            for result in results:
-                yield from map(Note, wrap(f"  {rule_text(result)}", min(width, 80), subsequent_indent=" " * 8))
 
 
 def _difference_text(difference: FunctionDifference, *, named: bool) -> Iterator[Block]:
@@ -318,15 +295,12 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
 def function_document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
     """Returns one function for JSON: medians over its launches; null for missing values and NaN.
 
-    A sum has null for quantities that do not add up, and no stalls. `rules`, what NVIDIA's rules say of the first
-    launch, is there if the file holds them.
+    A sum has null for quantities that do not add up, and no stalls.
     """
-    rules = column.profiles[0].rules if isinstance(column, Function) else ()
     return {
         **_column_identity(column, code_of),
         "quantities": _quantities(column),
         "stalls": column.stalls() if isinstance(column, Function) else {},
-        **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
     }
 
 

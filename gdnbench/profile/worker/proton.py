@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -17,7 +19,7 @@ from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.launch.bind import bind_compiled
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.profile.process import ProfileTask
-from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording, kernel_durations_us, write_trace
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording, kernel_durations_us
 from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
 from gdnbench.workers.cold import L2Flush, raise_clock
 
@@ -64,8 +66,8 @@ def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumente
         if not compiled.metadata.profile_scratch_size:
             return None
         trace = base.with_name(f"{base.name}.chrome_trace.gz")
-        with (Path(folder) / "trace.chrome_trace").open("rb") as written:
-            write_trace(written, trace, label=placed.case.label, source=task.source)
+        with (Path(folder) / "trace.chrome_trace").open("rb") as written, gzip.open(trace, "wb", 6) as packed:
+            shutil.copyfileobj(written, packed)  # Perfetto opens it gzipped: a twentieth of its size
     launchers = _launchers(jit, compiled, placed)
     verify_altered(launchers[0], placed, "instrumented")
     return Instrumented(trace, launchers, capacity_of(compiled.metadata), sm_mhz, _notes(same, *sm_mhz))
