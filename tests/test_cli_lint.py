@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from lint_data import SPECIMENS

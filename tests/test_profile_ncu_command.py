@@ -4,7 +4,7 @@ import pytest
 
 from gdnbench import errors
 from gdnbench.process.command import Completed
-from gdnbench.profile.ncu.command import failure_of
+from gdnbench.profile.ncu.command import failure_of, find_ncu
 
 # Said by ncu 2025.3.1.
 NOTHING = """==PROF== Connected to process 3215 (/usr/bin/python3.12)
@@ -67,3 +67,14 @@ def test_messages(output, returncode, kind, message, hint):
 def test_what_a_kernel_prints_is_not_taken_for_ncus_word():
     printed = "my kernel: Profiling is not supported on device 0, ERR_NVGPUCTRPERM\n"
     assert type(failure_of(Completed(0, printed + NOTHING))) is errors.NothingProfiledError
+
+
+def test_the_newest_ncu_is_found_and_that_on_the_path_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert find_ncu(tmp_path) is None
+    for place in ("usr/local/cuda-12.9/bin", "usr/local/cuda-13.0/bin", "usr/local/cuda/bin"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "ncu").touch(0o755)
+    assert find_ncu(tmp_path) == tmp_path / "usr/local/cuda-13.0/bin/ncu"
+    monkeypatch.setenv("PATH", str(tmp_path / "usr/local/cuda/bin"))
+    assert find_ncu(tmp_path) == tmp_path / "usr/local/cuda/bin/ncu"

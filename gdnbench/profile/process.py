@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -112,6 +113,14 @@ def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[
         ) from error
     except OSError as error:
         raise ProfilerError(f"{command[0]} does not start: {error}", "see `gdnbench doctor`") from error
+
+
+def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
+    """Returns a program on the PATH, else the newest, by its path's numbers, of a glob pattern below `root`."""
+    if on_path := shutil.which(program):
+        return Path(on_path)
+    found = [path for pattern in patterns for path in root.glob(pattern)]
+    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
 
 
 def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
-from gdnbench.doctor.software import newest_installed
 from gdnbench.errors import MachineError, ProfilerTimedOutError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
@@ -22,7 +21,14 @@ from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
 from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
-from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment, run_command, run_worker
+from gdnbench.profile.process import (
+    Instrumentation,
+    choose_gpu,
+    make_assignment,
+    newest_installed,
+    run_command,
+    run_worker,
+)
 from gdnbench.profile.sanitizer_report import SanitizerFinding, SanitizerReport, read_report
 from gdnbench.store.journal import BUILD_STEPS, Examined, checked_event
 from gdnbench.verify.preflight import Verification

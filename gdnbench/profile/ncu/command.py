@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.software import ALLOW_EVERYBODY, find_ncu
 from gdnbench.errors import (
     CounterPermissionError,
     CountersTakenError,
@@ -18,7 +17,7 @@ from gdnbench.errors import (
     WorkerFailedError,
 )
 from gdnbench.process.command import Completed
-from gdnbench.profile.process import DOMAIN, PROFILED
+from gdnbench.profile.process import DOMAIN, PROFILED, newest_installed
 
 _SAID = re.compile(r"^==(?:ERROR|WARNING)==\s*(.+)", re.MULTILINE)
 
@@ -28,7 +27,8 @@ _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
         r"ERR_NVGPUCTRPERM|does not have permission",
         CounterPermissionError,
         "the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)",
-        ALLOW_EVERYBODY,
+        "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
+        "then reboot; in a container, start it with --cap-add=SYS_ADMIN",
     ),
     (
         r"driver resource was unavailable|other tool \(like DCGM\)",
@@ -44,6 +44,11 @@ _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
         "`ncu --list-chips` shows what one knows",
     ),
 )
+
+
+def find_ncu(root: Path = Path("/")) -> Path | None:
+    """Finds Nsight Compute on the PATH, else the newest of the toolkit's and its own installer's below `root`."""
+    return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
 
 
 def need_ncu(given: Path | None) -> Path:

@@ -19,7 +19,7 @@ from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.doctor.software import find_ncu, version_numbers
+from gdnbench.doctor.software import version_numbers
 from gdnbench.errors import MachineError, ProfilerError, ReportFormatError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.model.case import Case
@@ -28,7 +28,7 @@ from gdnbench.process.command import PYTHON, describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
 from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
-from gdnbench.profile.ncu.command import failure_of, ncu_command, need_ncu
+from gdnbench.profile.ncu.command import failure_of, find_ncu, ncu_command, need_ncu
 from gdnbench.profile.ncu.profile import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
 from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, read_profiles, write_profiles
 from gdnbench.profile.process import (
