@@ -75,7 +75,7 @@ _PANELS = {
             "explain",
             "Say what takes a kernel's time, and what to try next. Needs no GPU.",
             runs=True,
-            profiles=("ncu", "phases", "proton"),
+            profiles=("ncu",),
         ),
         VerbRow("inspect", "Show what the compiler made of kernels, for any architecture. Needs no GPU."),
         VerbRow(

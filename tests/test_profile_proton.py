@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from faults import python_path
-from proton_data import CUPTI, SCOPES, recording, store, write_trace
+from proton_data import SCOPES, recording, store
 
 from gdnbench import trace
 from gdnbench.catalog.catalog import load_catalog
@@ -21,7 +21,6 @@ from gdnbench.profile.collect import ScopeRequest, collect_scopes
 from gdnbench.profile.process import choose_case
 from gdnbench.profile.recording import (
     durations_by_scope,
-    kernel_durations_us,
     load_profile,
     read_recording,
     read_trace,
@@ -85,7 +84,6 @@ def _edited(path, **fields):
         ("op", 3),
         ("case", {}),
         ("case", []),
-        ("language", "cuda"),
         ("gpu", ["NVIDIA H200"]),
         ("triton", None),
         ("times_us", {}),
@@ -97,8 +95,6 @@ def _edited(path, **fields):
         ("times_us", {"plain": ["5.0"]}),
         ("times_us", {"plain": [1e300]}),
         ("times_us", {"plain": [None]}),
-        ("cupti_us", {"f": []}),
-        ("cupti_us", {"f": [-0.5]}),
         ("trace", "../../../etc/passwd"),
         ("trace", "/etc/passwd"),
         ("trace", "a\0b"),
@@ -186,29 +182,6 @@ def test_files_of_before_there_was_a_source_are_read():
     assert opened.breakdown.launches
 
 
-def test_kernel_times_are_those_between_the_flushes():
-    found = kernel_durations_us(CUPTI, 20)
-    assert list(found) == ["gdn_decode"]
-    assert len(found["gdn_decode"]) == 20
-    assert found["gdn_decode"][:3] == [2.08, 1.984, 1.985]
-    assert sum(found["gdn_decode"]) == pytest.approx(41.987)
-
-
-def test_a_launch_of_several_functions_adds_those_of_one_name(tmp_path):
-    names = ["flush", "a", "b", "a", "flush", "a", "b", "a"]
-    events = [{"cat": "kernel", "name": name, "ts": ts, "dur": ts + 1.0} for ts, name in enumerate(names)]
-    found = kernel_durations_us(write_trace(tmp_path / "t", events[::-1]), 2)
-    assert found == {"a": [6.0, 14.0], "b": [3.0, 7.0]}
-
-
-@pytest.mark.parametrize("content", ["", '{"traceEvents": []}', '{"traceEvents": [{"name": "a"}]}', "[]"])
-def test_a_kernel_trace_that_lacks_launches_gives_no_times(tmp_path, content):
-    path = tmp_path / "t"
-    path.write_text(content)
-    with pytest.raises(ProfilerError):
-        kernel_durations_us(path, 20)
-
-
 @pytest.fixture
 def collect(catalog, tmp_path, monkeypatch):
     """Traces a kernel on an H200 that is not here, by a worker that is played; gives file, launches and notes."""
@@ -239,7 +212,6 @@ def collect(catalog, tmp_path, monkeypatch):
     [
         ("decode-triton", "B=1", 8),
         ("decode-triton:BV=8:WARPS=8", "B=32", 1),  # 4096 blocks, 32768 warps a launch
-        ("prefill-triton", "lengths=65536", 8),  # of several launches nothing is traced, so no grid is too large
     ],
 )
 def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(collect, label, axes, launches):
@@ -252,6 +224,13 @@ def test_a_grid_too_large_for_one_launch_is_refused(collect):
     with pytest.raises(UsageError, match="too many") as raised:
         collect("decode-triton:BV=8:WARPS=8", "B=64")
     assert "a smaller B than 64" in raised.value.hint
+
+
+@pytest.mark.parametrize(("label", "why"), [("prefill-triton", "several launches"), ("decode-fla", "through Python")])
+def test_what_is_no_single_launch_of_tritons_is_refused_with_what_times_it(collect, label, why):
+    with pytest.raises(UsageError, match=why) as raised:
+        collect(label, "")
+    assert f"gdnbench run --kernel {label}" in raised.value.hint
 
 
 def test_what_the_worker_leaves_lies_under_the_kernel(collect, tmp_path):
@@ -315,24 +294,3 @@ def test_a_triton_kernel_is_traced_on_a_gpu(command_line, tmp_path):
     assert total < times["instrumented"]
     assert Path(found["trace"]).stat().st_size
     assert torch.cuda.is_available()
-
-
-@pytest.mark.gpu
-def test_a_kernel_without_scopes_has_its_times_alone(command_line, tmp_path):
-    code, out, err = command_line("proton", "decode-reference", "--json", "--profiles", tmp_path)
-    assert code == 0, err
-    found = json.loads(out)
-    assert (found["scopes"], found["trace"]) == ([], None)
-    assert {row["kind"] for row in found["kernel"]} == {"events", "cupti"}
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_each_launch_of_a_triton_kernel_has_its_time(command_line, tmp_path):
-    code, out, err = command_line("proton", "prefill-triton", "--json", "--profiles", tmp_path)
-    assert code == 0, err
-    found = json.loads(out)
-    assert (found["scopes"], found["recording"]["entries"]) == ([], ["prologue", "scan"])
-    times = {row["name"]: row["median_us"] for row in found["kernel"]}
-    assert times.keys() == {"plain", "prologue", "scan", "(sum)"}
-    assert times["prologue"] + times["scan"] == pytest.approx(times["(sum)"], rel=0.1)
-    assert times["(sum)"] < times["plain"]

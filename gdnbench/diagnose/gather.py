@@ -30,7 +30,7 @@ from gdnbench.diagnose.latency import (
     too_few_warps,
     uneven_sms,
 )
-from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
+from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, timed_in_run
 from gdnbench.diagnose.throughput import (
     bandwidth,
     bank_conflicts,
@@ -127,9 +127,7 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         warnings=counters.warnings,
     )
     if len(subjects) > 1:
-        with collect_left_out() as left_out:
-            times = _launch_times(question, known, slug, counters)
-        known = replace(known, warnings=(*known.warnings, *left_out), launch_times=times)
+        known = replace(known, launch_times=_launch_times(question, known, counters))
         return _with_launches(known, subjects, built, counters)
     return _with_code(replace(known, profile=profile), built[0] if built else None)
 
@@ -158,14 +156,13 @@ def _with_launches(
     return replace(known, launches=tuple(launches))
 
 
-def _launch_times(question: Question, known: Evidence, gpu: str | None, counters: StoredProfile) -> LaunchTimes | None:
+def _launch_times(question: Question, known: Evidence, counters: StoredProfile) -> LaunchTimes | None:
     """Returns the time of each launch: from the named file, else by CUPTI before ncu; of other code only if need be."""
     entries = _entries(known.entry)
     by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
     if question.file and by_ncu:
         return by_ncu
-    recorded = recorded_times(question.profiles, known.entry, known.variant, entries, known.workload, gpu)
-    found = (timed_in_run(known.measured, entries), recorded, by_ncu)
+    found = (timed_in_run(known.measured, entries), by_ncu)
     return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
 
 

@@ -10,30 +10,24 @@ shares of their time.
 
 The time of each launch of a kernel that makes several, if it was measured; medians in microseconds.
 
-CUPTI, in a run or in a recording of `gdnbench proton`, times the launches within whole calls. ncu replays each launch
-by itself after a cache flush, so that a launch which reads the previous one's output takes longer there than in a call.
+CUPTI, in a run, times the launches within whole calls. ncu replays each launch by itself after a cache flush, so that a
+launch which reads the previous one's output takes longer there than in a call.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
-from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.model.case import CodeState, Variant
-from gdnbench.model.workload import Workload
-from gdnbench.profile.files import find_files
+from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
-from gdnbench.profile.recording import read_recording
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
@@ -299,36 +293,3 @@ def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTim
     if measured is None or measured.folder is None or not all(times.values()):
         return None
     return LaunchTimes(times, "cupti", measured.folder / LAUNCHES, measured.code)
-
-
-def recorded_times(
-    profiles: Path, entry: CatalogEntry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
-) -> LaunchTimes | None:
-    """Returns CUPTI's times in the newest recording that timed every launch: of the current code, else of any code.
-
-    Unreadable recordings are left out with a `LeftOutWarning`. `gpu` is the GPU's short name, or None for any.
-    """
-    newest: LaunchTimes | None = None
-    for path in _recordings(profiles, variant, workload, gpu):
-        try:
-            recording = read_recording(path)
-        except ReportFormatError as error:
-            warnings.warn(f"a recording is left out: {error.message}", LeftOutWarning, stacklevel=2)
-            continue
-        times = {name: median(recording.cupti_us[name]) for name in entries if recording.cupti_us.get(name)}
-        is_whole = len(times) == len(entries) and sum(times.values()) > 0
-        if not is_whole or recording.case.variant.params != variant.params:
-            continue
-        found = LaunchTimes(times, "cupti", path, entry.code_state(recording.source))
-        if found.code is CodeState.CURRENT:
-            return found
-        newest = newest or found
-    return newest
-
-
-def _recordings(profiles: Path, variant: Variant, workload: Workload, gpu: str | None) -> tuple[Path, ...]:
-    try:
-        return find_files(profiles, "proton", variant.label, workload, suffix=".json", gpu=gpu)
-    except ReportFormatError as error:
-        warnings.warn(f"recordings are left out: {error.message}", LeftOutWarning, stacklevel=3)
-        return ()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,7 +26,6 @@ from gdnbench.model.case import Case
 from gdnbench.profile.breakdown import Breakdown
 from gdnbench.profile.files import (
     CaseFields,
-    DurationMicroseconds,
     FileName,
     LaunchMicroseconds,
     SourceHash,
@@ -52,26 +51,23 @@ _PAUSE = 100.0  # in the trace's unit, which is true microseconds between launch
 class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
+    Older files also hold CUPTI's times of launches, which `gdnbench run` has, and are not read.
+
     Attributes:
         triton: Triton's version, which is Proton's.
-        times_us: cold launches by CUDA events, in microseconds: `plain`, and `instrumented` if the kernel has scopes.
-        cupti_us: durations by GPU function of the plain kernel's cold launches, from Proton's CUPTI backend; may be
-            empty.
-        trace: name of the gzipped trace file beside this one; empty for a kernel without scopes.
+        times_us: cold launches by CUDA events, in microseconds: `plain` and `instrumented`.
+        trace: name of the gzipped trace file beside this one; empty in older files, of kernels without scopes.
         launches: traced launches that count, after `WARM_UPS` that do not.
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock before and after the traced launches.
         source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
-        entries: the launches of a Triton kernel that makes several, in order; nothing is traced of it. Else empty.
     """
 
     op: Word
     case: C
-    language: Literal["triton", "torch"]
     gpu: Text
     triton: Text
     times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
-    cupti_us: dict[Text, Annotated[list[DurationMicroseconds], _SOME]] = {}
     trace: FileName = ""
     mode: Text = ""
     launches: SmallCount = 0
@@ -79,17 +75,6 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
     notes: tuple[str, ...] = ()
     source: SourceHash = ""
-    entries: tuple[Text, ...] = ()
-
-    @property
-    def call_us(self) -> list[float]:
-        """Sum of the functions' CUPTI durations for each call, without gaps between them; microseconds.
-
-        Empty if a call has one function only, or calls differ in their functions.
-        """
-        times = list(self.cupti_us.values())
-        alike = len(times) > 1 and len({len(each) for each in times}) == 1
-        return [sum(call) for call in zip(*times, strict=True)] if alike else []
 
     def write(self: Recording, path: Path) -> None:
         """Writes the recording as JSON."""
@@ -255,19 +240,6 @@ class _ScopeTrace(msgspec.Struct, frozen=True):
     events: list[ScopeEvent] = msgspec.field(name="traceEvents")
 
 
-class _CuptiEvent(msgspec.Struct, frozen=True):
-    """A GPU function, or another event, in the trace of Proton's CUPTI backend."""
-
-    name: str
-    ts: Time
-    dur: Time
-    cat: str = ""
-
-
-class _CuptiTrace(msgspec.Struct, frozen=True):
-    events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
-
-
 @dataclass(frozen=True)
 class Spans:
     """The events of a trace, a column each; `scope` is an index into `names`, `line` the depth inside other scopes.
@@ -303,30 +275,6 @@ def read_trace(path: Path) -> Spans:
     if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
         raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
     return Spans(names, *places.T, *times.T)
-
-
-def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
-    """Returns each launch's durations in microseconds by GPU function, from a trace of Proton's CUPTI backend.
-
-    A flush of the L2, the trace's first function, precedes each launch and is left out. Repeated calls of a function
-    within a launch are summed. Raises ProfilerError if the trace cannot be read, or the number of launches differs.
-    """
-    try:
-        events = sorted(decode_json(path.read_bytes(), _CuptiTrace).events, key=lambda event: event.ts)
-    except (OSError, SchemaError) as error:
-        raise ProfilerError(f"Proton's CUPTI backend left no trace that can be read: {error}") from error
-    timed = [(event.name, event.dur) for event in events if event.cat == "kernel"]
-    flush = timed[0][0] if timed else ""
-    if sum(name == flush for name, _ in timed) != launches:
-        raise ProfilerError("the flushes in Proton's CUPTI trace are not those that were launched")
-    found: dict[str, list[float]] = {name: [0.0] * launches for name, _ in timed if name != flush}
-    launch = -1
-    for name, duration in timed:
-        if name == flush:
-            launch += 1
-        else:
-            found[name][launch] += duration
-    return found
 
 
 def _read_scope_trace(path: Path) -> _ScopeTrace:

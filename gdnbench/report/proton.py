@@ -221,14 +221,6 @@ def _stamp_rows(launch: _StampedLaunch) -> list[dict[str, Any]]:
 
 
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
-_NO_SCOPES = {
-    "triton": 'no scopes in it; mark its phases: `with trace.scope("load"):` (see gdnbench.trace)',
-    "torch": "reached through Python, so its times are those of whole launches",
-}
-_SEVERAL = "of {} launches, so their times are told and no scopes: those are traced in kernels of one launch"
-_NAME_WIDTH = 40  # of a GPU function; names of C++ templates exceed a line
-SUM = "(sum)"
-"""The name of all functions of a call together."""
 
 
 def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
@@ -252,42 +244,31 @@ def _trace_text(profile: ProtonProfile, code: CodeState) -> Iterator[Block]:
         yield Note(f"{counts}; spread: among a launch's warps", "legend")
         yield breakdown_table(breakdown, "scope")
         yield Note(_ASYNCHRONOUS, "legend")
-    yield from map(Note, _time_lines(recording))
+    yield Note(_time_line(recording))
     changed = [other_code(case.label)] if code is CodeState.CHANGED else []
     yield from (Note(warning, "warning") for warning in (*changed, *recording.notes))
-    if not breakdown:
-        entries = recording.entries
-        yield Note(_SEVERAL.format(len(entries)) if entries else _NO_SCOPES[recording.language])
     if profile.trace:
         yield Note(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", "legend", whole=True)
 
 
-def _time_lines(recording: Recording) -> list[str]:
+def _time_line(recording: Recording) -> str:
     plain = median(recording.times_us[PLAIN])
     line = f"kernel by CUDA events, cold: {time_text(plain)} µs"
     if INSTRUMENTED in recording.times_us:
         traced = median(recording.times_us[INSTRUMENTED])
         more = f"{'+' if traced >= plain else '-'}{percent(abs(traced / plain - 1))}"
         line += f", instrumented {time_text(traced)} µs ({more})"
-    names = {name: name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…" for name in _cupti_us(recording)}
-    times = _cupti_us(recording).items()
-    return [line, *(f"on the GPU by CUPTI, cold: {time_text(median(us))} µs  {names[name]}" for name, us in times)]
-
-
-def _cupti_us(recording: Recording) -> dict[str, list[float]]:
-    call_us = recording.call_us
-    return {**recording.cupti_us, **({SUM: call_us} if call_us else {})}
+    return line
 
 
 def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
     recording, breakdown = profile.recording, profile.breakdown
-    samples = ("times_us", "cupti_us")  # they stay in the file
     return {
         "file": str(profile.path),
         "source": recording.source,
         "code": code,
         "trace": str(profile.trace) if profile.trace else None,
-        "recording": {key: value for key, value in recording.to_dict().items() if key not in samples},
+        "recording": {key: value for key, value in recording.to_dict().items() if key != "times_us"},
         "kernel": _kernel_times(recording),
         "launches": breakdown.launches if breakdown else 0,
         "warps": breakdown.warps if breakdown else 0,
@@ -307,10 +288,8 @@ def _trace_rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
-    """Returns times of whole launches in microseconds; `kind` is the clock, `events` or `cupti`."""
-    clocks = {"events": recording.times_us, "cupti": _cupti_us(recording)}
+    """Returns times of whole launches in microseconds, by CUDA events."""
     return [
-        {"kind": kind, "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
-        for kind, times_us in clocks.items()
-        for name, us in times_us.items()
+        {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
+        for name, us in recording.times_us.items()
     ]
