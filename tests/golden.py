@@ -150,8 +150,6 @@ LATER = {
     "proton": (f"proton --import {PROTON}", TABLES),
     "phases": (f"proton --import {STAMPS}", TABLES),
     "lint": ("lint decode-v1 decode-v9", "80 json"),
-    "lint-rules": ("lint --rules", "60 80 120 json"),
-    "lint-select": ("lint decode-v1 --select C2", "80"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
     "targets": ("targets", TABLES),

@@ -48,8 +48,7 @@ def _is_mention(words):
 COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables, words in commands()}
 EVERY_STEP = "decode-v*"
 SLOW = {  # and as test_cli_lint.py, test_cli_report.py, test_ready.py and test_cli_inspect.py have them
-    "lint.md lint --select T4,C",
-    "lint.md lint --op decode --ignore T10",
+    "lint.md lint --op decode",
     "README.md report decode-processes sweep-joint",
     "reporting.md report results/evidence/*-main",
     "verifying.md verify decode-v9 --ready --out results/evidence",

@@ -7,7 +7,7 @@ import pytest
 from lint_data import SPECIMENS, Bench, codes, lint_specimen
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.lint.check import choose_rules, lint_kernels
+from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "lint.md").read_text()
@@ -40,15 +40,15 @@ def test_codes_are_unique_and_in_order():
 def test_no_rule_fires_on_a_kernel_of_the_catalog():
     catalog = load_catalog(default_roots()[:1])
     for op in catalog.ops:
-        result = lint_kernels(catalog, [op], "all", choose_rules("", ""))
+        result = lint_kernels(catalog, [op], "all")
         assert result.findings == ()
         assert result.silenced == 0
 
 
 @pytest.mark.parametrize("rule", RULES, ids=CODES)
 def test_the_page_shows_the_example_that_is_tested(rule):
-    section = re.search(rf"^### {rule.code} `{rule.name}`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert section, f"docs/lint.md has no section {rule.code} `{rule.name}`"
+    section = re.search(rf"^### {rule.code} [^\n]*\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section, f"docs/lint.md has no section {rule.code}"
     example = re.search(r"```(?:python|cpp)\n(.*?)```", section[1], re.DOTALL)[1]
     folder = SPECIMENS / "rows" / f"{rule.code.lower()}_bad"
     tested = "".join(path.read_text() for path in sorted(folder.glob("*.*")))

@@ -61,7 +61,7 @@ from gdnbench.process.events import Observer
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import value_of
 from gdnbench.profile.ncu.report import read_any
-from gdnbench.profile.ncu.store import find_profiles
+from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_measurements
@@ -98,11 +98,9 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     gpus = list_gpus()
     slug = _slug(question.gpu, gpus)
     entry, requested = catalog.behind(named, workload, slug or "")
-    if question.file:
-        counters = profile_in_file(question.file, entry, requested)
-    else:
-        counters = newest_profile(question.profiles, entry, requested, workload, slug)
-    profile = counters.profile
+    with collect_left_out() as left_out:
+        counters = _counters(question, entry, requested, workload, slug)
+    profile = _typical(counters.profiles) if counters else None
     if profile and question.file:
         workload = _agreed(profile, workload, question)
     slug = gpu_slug(profile.gpu) if profile else slug
@@ -121,10 +119,10 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
         entry,
         variant,
         workload,
-        profile_path=counters.path,
+        profile_path=counters.path if counters else None,
         measured=measured,
-        profile_code=counters.code,
-        warnings=counters.warnings,
+        profile_code=counters.code if counters else CodeState.UNKNOWN,
+        warnings=tuple(left_out),
     )
     if len(subjects) > 1:
         known = replace(known, launch_times=_launch_times(question, known, counters))
@@ -142,13 +140,13 @@ def _with_launches(
     known: Evidence,
     subjects: Sequence[Subject],
     built: Sequence[BuildOutcome],
-    counters: StoredProfile,
+    counters: StoredProfiles | None,
 ) -> Evidence:
     """Adds the evidence of each launch, the longest first; in call order if no times are known."""
     outcomes = {outcome.subject.launch: outcome for outcome in built}
     launches = []
     for subject in subjects:
-        own = [profile for profile in counters.profiles if profile.function == subject.launch]
+        own = [profile for profile in counters.profiles if profile.function == subject.launch] if counters else []
         launch = replace(known, entry_name=subject.launch, profile=_typical(own) if own else None, warnings=())
         launches.append(_with_code(launch, outcomes.get(subject.launch)))
     if times := known.launch_times:
@@ -156,10 +154,10 @@ def _with_launches(
     return replace(known, launches=tuple(launches))
 
 
-def _launch_times(question: Question, known: Evidence, counters: StoredProfile) -> LaunchTimes | None:
+def _launch_times(question: Question, known: Evidence, counters: StoredProfiles | None) -> LaunchTimes | None:
     """Returns the time of each launch: from the named file, else by CUPTI before ncu; of other code only if need be."""
     entries = _entries(known.entry)
-    by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
+    by_ncu = profiled_times(counters, entries) if counters else None
     if question.file and by_ncu:
         return by_ncu
     found = (timed_in_run(known.measured, entries), by_ncu)
@@ -210,26 +208,18 @@ def _nothing(requested: Variant, workload: Workload) -> GdnbenchError:
     return UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
 
 
-@dataclass(frozen=True)
-class StoredProfile:
-    """Every launch of a kernel in a stored file, and the typical one; empty if nothing is stored.
+def _counters(
+    question: Question, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
+) -> StoredProfiles | None:
+    """Returns the launches of the kernel in the named file, else in the newest stored profile; of any code if need be.
 
-    `code` says whether the profile is of the kernel's current code; `warnings` name unreadable files, which were
-    skipped.
+    Raises UsageError if the named file has none.
     """
-
-    profile: LaunchProfile | None = None
-    path: Path | None = None
-    code: CodeState = CodeState.UNKNOWN
-    warnings: tuple[str, ...] = ()
-    profiles: tuple[LaunchProfile, ...] = ()
-
-
-def profile_in_file(path: Path, entry: CatalogEntry, requested: Variant) -> StoredProfile:
-    """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
+    path = question.file
+    if path is None:
+        return find_profiles(question.profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
     profiles = read_any(path)
-    own = [profile for profile in profiles if profile.label == requested.label]
-    own = own or [
+    own = [profile for profile in profiles if profile.label == requested.label] or [
         profile
         for profile in profiles
         if not profile.label and any(each in profile.function for each in _entries(entry))
@@ -237,19 +227,7 @@ def profile_in_file(path: Path, entry: CatalogEntry, requested: Variant) -> Stor
     if not own:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
         raise UsageError(f"{path} holds no launch of {requested.label}", f"it holds {names}")
-    profile = _typical(own)
-    return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
-
-
-def newest_profile(
-    profiles: Path, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
-) -> StoredProfile:
-    """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
-    with collect_left_out() as left_out:
-        found = find_profiles(profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
-    if found is None:
-        return StoredProfile(warnings=tuple(left_out))
-    return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)
+    return StoredProfiles(path, tuple(own), entry.code_state(_typical(own).source))
 
 
 def _typical(profiles: Sequence[LaunchProfile]) -> LaunchProfile:

@@ -28,6 +28,7 @@ from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.profile import LaunchProfile
 from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
+from gdnbench.profile.ncu.store import StoredProfiles
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
@@ -273,18 +274,16 @@ class LaunchTimes:
         return self.times_us[entry_name] / self.total_us
 
 
-def profiled_times(
-    profiles: Sequence[LaunchProfile], entries: Sequence[str], path: Path | None, code: CodeState
-) -> LaunchTimes | None:
-    """Returns ncu's times from `profiles` of one kernel at one workload, or None if a launch or duration is missing."""
+def profiled_times(stored: StoredProfiles, entries: Sequence[str]) -> LaunchTimes | None:
+    """Returns ncu's times, or None if a launch or a duration is missing."""
     durations: dict[str, list[float]] = {name: [] for name in entries}
-    for profile in profiles:
+    for profile in stored.profiles:
         value = value_of(profile, "duration_us")
         if profile.function in durations and value is not None and value > 0:  # which NaN is not
             durations[profile.function].append(value)
-    if path is None or not all(durations.values()):
+    if not all(durations.values()):
         return None
-    return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", path, code)
+    return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", stored.path, stored.code)
 
 
 def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTimes | None:

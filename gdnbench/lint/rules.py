@@ -16,7 +16,7 @@ FEWEST_STAGES = 2
 """With one stage no load is issued ahead."""
 
 
-@lint_rule("T1", "unmasked-access", remedy="give it a mask, or a block that divides the size")
+@lint_rule("T1", remedy="give it a mask, or a block that divides the size")
 def unmasked_access(subject: TritonSubject) -> Places:
     """A tl.load or tl.store over tl.arange without a mask reaches beyond its tensor at a workload of the op."""
     for setting, access in subject.accesses():
@@ -35,7 +35,7 @@ def unmasked_access(subject: TritonSubject) -> Places:
             )
 
 
-@lint_rule("T4", "int32-offset", remedy="make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)")
+@lint_rule("T4", remedy="make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)")
 def triton_offset(subject: TritonSubject) -> Places:
     """An offset that is computed in int32 overflows at a workload of the op's suites."""
     for setting, access in subject.accesses():
@@ -48,7 +48,7 @@ def triton_offset(subject: TritonSubject) -> Places:
             )
 
 
-@lint_rule("T10", "moved-load", remedy="keep the value in registers, or take num_stages from that loop")
+@lint_rule("T10", remedy="keep the value in registers, or take num_stages from that loop")
 def moved_load(subject: TritonSubject) -> Places:
     """In a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store."""
     loops = [
@@ -92,7 +92,7 @@ def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess
             stored[access.pointer.tensor] = access
 
 
-@lint_rule("C5", "int-offset", remedy="make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)")
+@lint_rule("C5", remedy="make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)")
 def cuda_offset(subject: CudaSubject) -> Places:
     """An offset that is computed in int or unsigned overflows at a workload of the op's suites."""
     for function in subject.source.functions:

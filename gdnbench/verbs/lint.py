@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +18,7 @@ from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.lint.check import LintResult
-    from gdnbench.lint.finding import LintFinding, LintRule
+    from gdnbench.lint.finding import LintFinding
 
 
 def lint(
@@ -31,11 +31,6 @@ def lint(
             autocompletion=complete_ops,
         ),
     ] = "",
-    select: Annotated[
-        list[str] | None, typer.Option(metavar="CODE,…", help="Look for these rules alone: T1, or T for all of Triton.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
@@ -47,17 +42,9 @@ def lint(
     `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
     Exits with 1 if there is a finding.
     """
-    from gdnbench.lint.check import choose_rules, lint_kernels
-
-    chosen = choose_rules(joined(select), joined(ignore))
-    if rules:
-        print_answer(
-            Answer([Table(_RULES, chosen)], text=lambda _: [Table(_RULES, chosen), ""], next=command("lint", "all")),
-            json=json,
-        )
-        return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import names_no_kernel, resolve_op
+    from gdnbench.lint.check import lint_kernels
     from gdnbench.verbs.progress import waiting
 
     catalog = load_catalog()
@@ -65,23 +52,15 @@ def lint(
     every = names_no_kernel(names) and not op
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
     with waiting("reading sources"):
-        result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
+        result = lint_kernels(catalog, ops, joined(names) or "all")
     answer = Answer(
         text=lambda _: _text(result),
-        document=lambda: _document(result, chosen),
-        next=_next(result),
+        document=lambda: _document(result),
+        next=command("verify", result.findings[0].kernel if result.findings else result.kernels[0]),
     )
     print_answer(answer, json=json)
     raise typer.Exit(result.exit_code)
 
-
-_RULES: list[Column[LintRule]] = [
-    Column("code", lambda rule: rule.code, "code", style="bold"),
-    Column("name", lambda rule: rule.name, "name", fold=True),
-    Column("language", lambda rule: rule.language),
-    Column("bug", lambda rule: rule.bug, "finds", fold=True),
-    Column("remedy", lambda rule: rule.remedy),
-]
 
 _FINDINGS: list[Column[LintFinding]] = [
     Column("path", lambda finding: short_path(finding.place.path)),
@@ -94,11 +73,13 @@ _FINDINGS: list[Column[LintFinding]] = [
 ]
 
 
-def _document(result: LintResult, rules: Sequence[LintRule]) -> dict[str, object]:
+def _document(result: LintResult) -> dict[str, object]:
+    from gdnbench.lint.rules import RULES
+
     return {
         "kernels": list(result.kernels),
         "files": [short_path(path) for path in result.files],
-        "rules": [rule.code for rule in rules],
+        "rules": [rule.code for rule in RULES],
         "silenced": result.silenced,
         "findings": Table(_FINDINGS, result.findings).document,
     }
@@ -115,7 +96,3 @@ def _text(result: LintResult) -> Iterator[Block]:
     of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     yield f"{of}: {findings or 'no findings'}{silenced}"
-
-
-def _next(result: LintResult) -> tuple[str, ...]:
-    return command("lint", "--rules") if result.findings else command("verify", result.kernels[0])

@@ -240,7 +240,8 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
     return StampedKernel(
         op=task.op,
         label=case.label,
-        workload=case.workload,
+        shape={name: size if isinstance(size, int) else list(size) for name, size in case.workload.sizes.items()},
+        profile=case.workload.profile,
         gpu=torch.cuda.get_device_name(),
         arch=arch,
         phases=names,
