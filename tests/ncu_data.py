@@ -5,7 +5,7 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.profile.ncu.profile import Metric
+from gdnbench.profile.ncu.quantities import Metric
 
 DATA = Path(__file__).parent / "data" / "ncu"
 V1, V4, TRITON, UNFUSED = (DATA / f"decode-{name}-B1.csv.gz" for name in ("v1", "v4", "triton", "fla-unfused"))

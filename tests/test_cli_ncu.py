@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from launches_data import TOYS, split_profiles
-from ncu_data import DATA, TRITON, UNFUSED, V1, V4, fake_ncu, unpack_report, with_value
+from ncu_data import DATA, TRITON, V1, V4, fake_ncu, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
@@ -62,21 +62,6 @@ def test_a_diff_of_several_launches_names_the_launch_of_each_pair(run, tmp_path)
     assert first.startswith("partial_sums: gemm-split M=64")
     assert "block, threads" in first
     assert "nothing moved" in second
-
-
-def test_of_several_profiled_calls_the_sum_is_of_the_medians(run, tmp_path):
-    path = tmp_path / "split.csv"
-    write_profiles(path, split_profiles(launches=3))
-    *each, total = json.loads(run("--import", path, "--json")[1])
-    assert [one["launches"] for one in each] == [3, 3]
-    assert total["quantities"]["duration_us"] == pytest.approx(sum(one["quantities"]["duration_us"] for one in each))
-
-
-def test_functions_that_are_launched_unequally_often_have_no_sum(run, tmp_path):
-    assert "(sum)" not in run("--import", UNFUSED)[1]
-    path = tmp_path / "split.csv"
-    write_profiles(path, [*split_profiles(launches=2)[:2], split_profiles()[1]])
-    assert "(sum)" not in run("--import", path)[1]
 
 
 def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):

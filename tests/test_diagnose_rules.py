@@ -11,7 +11,7 @@ from diagnose_data import coded, in_order, measured, recorded
 from gdnbench.diagnose.gather import LEAST_SHARE, MOST_FINDINGS, RULES, rank
 from gdnbench.model.case import CodeState
 from gdnbench.model.declaration import CAUSES as CAUSES_OF_HINTS
-from gdnbench.profile.ncu.profile import Metric
+from gdnbench.profile.ncu.quantities import Metric
 
 # The cause that each kernel was made for, or is known for, and what may be told after it.
 CAUSES = {

@@ -8,7 +8,7 @@ from run_data import case, info, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.request import make_request
-from gdnbench.doctor.calibration import check_calibration
+from gdnbench.doctor.checks import check_calibration
 from gdnbench.doctor.software import Level
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan

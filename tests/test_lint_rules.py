@@ -31,9 +31,8 @@ def test_no_rule_fires_where_the_mistake_is_mended(code):
     assert lint_specimen(f"lint-{code.lower()}-good").findings == ()
 
 
-def test_codes_are_unique_and_in_order():
+def test_codes_are_unique():
     assert len(set(CODES)) == len(CODES)
-    assert {rule.code[0]: rule.language for rule in RULES} == {"T": "triton", "C": "cuda"}
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from ncu_data import DATA, TRITON, UNFUSED, V1, V4, with_value
 
 from gdnbench.errors import UsageError
 from gdnbench.profile.ncu.functions import compare_functions, functions_of, has_changed
-from gdnbench.profile.ncu.profile import NcuReport
+from gdnbench.profile.ncu.quantities import NcuReport
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import read_profiles
 

@@ -9,8 +9,7 @@ from ncu_data import DATA, UNFUSED, V1, with_value
 
 from gdnbench.errors import MissingCounterError
 from gdnbench.profile.ncu.functions import check_read, functions_of
-from gdnbench.profile.ncu.profile import NcuReport
-from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, stalls, value_of
+from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, NcuReport, stalls, value_of
 from gdnbench.profile.ncu.store import read_profiles
 
 

@@ -17,7 +17,7 @@ from ncu_data import V1, V4
 from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.functions import functions_of
-from gdnbench.profile.ncu.profile import LaunchProfile, Metric, NcuReport
+from gdnbench.profile.ncu.quantities import LaunchProfile, Metric, NcuReport
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import COLUMNS, find_profiles, read_profiles, write_profiles
 

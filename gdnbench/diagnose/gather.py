@@ -19,7 +19,7 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.diagnose.evidence import Cause, Evidence
+from gdnbench.diagnose.evidence import Cause, Evidence, launched_entries
 from gdnbench.diagnose.latency import (
     barriers,
     idle_sms,
@@ -40,7 +40,7 @@ from gdnbench.diagnose.throughput import (
     spilling,
     uncoalesced,
 )
-from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
+from gdnbench.errors import UsageError, collect_left_out
 from gdnbench.inspect.compiled import (
     BuildOutcome,
     CompiledKernel,
@@ -53,13 +53,11 @@ from gdnbench.inspect.compiled import (
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
-from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.process.events import Observer
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import value_of
+from gdnbench.profile.ncu.quantities import LaunchProfile, value_of
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.store.find import readable, runs_beside
@@ -101,8 +99,10 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     with collect_left_out() as left_out:
         counters = _counters(question, entry, requested, workload, slug)
     profile = _typical(counters.profiles) if counters else None
-    if profile and question.file:
-        workload = _agreed(profile, workload, question)
+    if profile and profile.workload and question.file:
+        if question.axes and profile.workload != workload:
+            raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
+        workload = profile.workload
     slug = gpu_slug(profile.gpu) if profile else slug
     entry, variant = catalog.behind(named, workload, slug or "")
     entry.refuse_unable(named.label, workload, "explain")
@@ -113,7 +113,8 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if failed and not (profile or measured):
         raise failed[0].error
     if not (profile or measured or built):
-        raise _nothing(requested, workload)
+        problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, no build of gdnbench's own"
+        raise UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
     known = Evidence(
         catalog,
         entry,
@@ -156,20 +157,12 @@ def _with_launches(
 
 def _launch_times(question: Question, known: Evidence, counters: StoredProfiles | None) -> LaunchTimes | None:
     """Returns the time of each launch: from the named file, else by CUPTI before ncu; of other code only if need be."""
-    entries = _entries(known.entry)
+    entries = launched_entries(known.entry)
     by_ncu = profiled_times(counters, entries) if counters else None
     if question.file and by_ncu:
         return by_ncu
     found = (timed_in_run(known.measured, entries), by_ncu)
     return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
-
-
-def _entries(entry: CatalogEntry) -> list[str]:
-    """Returns the functions in a kernel's source that it launches."""
-    kernel = entry.kernel
-    if isinstance(kernel, CudaKernel | TritonKernel):
-        return [launch.entry for launch in kernel.launches]
-    return [kernel.entry]
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
@@ -183,16 +176,6 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
     return gpu_slug(gpu)
 
 
-def _agreed(profile: LaunchProfile, workload: Workload, question: Question) -> Workload:
-    """Returns the file's workload, or the user's if the file has none."""
-    requested = bool(question.axes)
-    if profile.workload is None:
-        return workload
-    if requested and profile.workload != workload:
-        raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
-    return profile.workload
-
-
 def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer: Observer) -> tuple[BuildOutcome, ...]:
     """Builds launches for a GPU; returns nothing if that GPU's architecture is unknown."""
     archs = [one.arch for one in gpus if one.slug == gpu] or [
@@ -201,11 +184,6 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
     if not (subjects and archs):
         return ()
     return build_subjects(subjects, archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
-
-
-def _nothing(requested: Variant, workload: Workload) -> GdnbenchError:
-    problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
 
 
 def _counters(
@@ -222,7 +200,7 @@ def _counters(
     own = [profile for profile in profiles if profile.label == requested.label] or [
         profile
         for profile in profiles
-        if not profile.label and any(each in profile.function for each in _entries(entry))
+        if not profile.label and any(each in profile.function for each in launched_entries(entry))
     ]
     if not own:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
@@ -283,9 +261,8 @@ def _measured(
     own = timed.get(variant.label)
     if own is None or own.timing is None or own.case.variant.params != variant.params:
         return None
-    kinds = {
-        label: entries[row.case.variant.kernel].kernel.floor for label, row in timed.items() if _is_here(row, entries)
-    }
+    here = {label: entries.get(row.case.variant.kernel) for label, row in timed.items()}
+    kinds = {label: entry.kernel.floor for label, entry in here.items() if entry}
     times_us = {label: row.timing.time_us for label, row in timed.items() if row.timing}
     codes = {label: _code_of(row.case.variant, info, entries) for label, row in timed.items()}
     copies = [label for label, kind in kinds.items() if kind == "copy"]
@@ -310,10 +287,6 @@ def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, CatalogEntry
     """Returns whether a run timed a variant's current code; for a dispatcher's pick, also its table's."""
     names = {variant.kernel, variant.label} & entries.keys()
     return CodeState.together(entries[name].code_state(info.sources.get(name, "")) for name in names)
-
-
-def _is_here(row: Measurement, entries: Mapping[str, CatalogEntry]) -> bool:
-    return row.case.variant.kernel in entries
 
 
 CauseRule = Callable[[Evidence], Cause | None]

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Literal
 from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import CodeState
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
+from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, LaunchProfile, stalls, value_of
 from gdnbench.profile.ncu.store import StoredProfiles
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
@@ -184,11 +183,8 @@ class RunTimes:
     """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds.
 
     Attributes:
-        gpu: the GPU's short name.
         times_us: of every kernel and floor of the run at the workload, by label.
-        empty: label of the empty floor; empty if the run lacks it.
-        copy: label of the copy floor; empty if the run lacks it.
-        copy_bytes: bytes that the copy floor moves.
+        empty: label of the empty floor, `copy` of the copy floor; empty if the run lacks it.
         flops_us: the op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None.
         launches: of one call of the kernel; 0 if not counted.
         code: whether the kernel's time is of its current code.

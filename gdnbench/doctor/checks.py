@@ -1,8 +1,7 @@
-"""Reads the machine once and runs every check on it: GPU, driver, disk, software."""
+"""Reads the machine once and runs every check on it: GPU, driver, results, software."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from gdnbench.doctor import software
 from gdnbench.doctor.loading import LoadResult, TorchGpu, load_libraries
 from gdnbench.doctor.software import Level, MachineCheck, check_python, check_torch, version_numbers
-from gdnbench.errors import GpuNotFoundError
+from gdnbench.errors import GpuNotFoundError, RunFormatError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import GpuProcess, GpuState, host_name, package_version, read_state
 from gdnbench.model.gpu import Gpu
@@ -19,8 +18,6 @@ _OLDEST_DRIVER = {12: "525", 13: "580"}  # the oldest driver that supports a CUD
 HOT_C = 80
 _UNKNOWN = "the driver does not say"
 _MIB, _GIB = 2**20, 2**30
-LOW_BYTES = 2 * 10**9
-NONE_LEFT_BYTES = 200 * 10**6
 
 
 def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> MachineCheck:
@@ -149,23 +146,30 @@ def check_results(results: Path) -> MachineCheck:
     return MachineCheck("results", Level.OK, finding, needed_to_measure=True)
 
 
-def check_disk(free_bytes: int) -> MachineCheck:
-    """Checks the free space: a run with all its samples takes some megabytes, a profile some hundred."""
-    finding = f"{free_bytes / 1e9:.1f} GB free"
-    if free_bytes < NONE_LEFT_BYTES:
-        return MachineCheck("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
-    if free_bytes < LOW_BYTES:
-        return MachineCheck("disk", Level.WARN, finding, "profiles are large: free some")
-    return MachineCheck("disk", Level.OK, finding, needed_to_measure=True)
-
-
-def free_bytes(results: Path) -> int:
-    """Returns the free bytes on the disk of the results."""
-    return shutil.disk_usage(_nearest(results)).free
-
-
 def _nearest(path: Path) -> Path:
     return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
+    """Checks the last whole calibration of a GPU model on a host; `driver` is today's version, or None if unknown."""
+    from gdnbench.store.calibration import in_words, last_calibration  # loads numpy
+
+    calibrate = f"gdnbench doctor --calibrate --gpu {gpu.slug}"
+    try:
+        found = last_calibration(host, gpu.slug)
+    except RunFormatError as error:
+        return MachineCheck("calibration", Level.WARN, error.message, calibrate)
+    if found is None:
+        finding = f"none of the {gpu.name} here: how often verdicts are wrong is not known"
+        return MachineCheck("calibration", Level.OK, finding, calibrate)
+    text = in_words(found.summary)
+    if found.all_equal.false_claims.low > 1.0 - found.confidence:  # beyond chance
+        finding = f"{text}: equal kernels are called different too often"
+        remedy = "measure on a quieter machine, or with more --processes; then gdnbench doctor --calibrate"
+        return MachineCheck("calibration", Level.WARN, finding, remedy)
+    if found.driver != driver:
+        return MachineCheck("calibration", Level.OK, f"{text}, with driver {found.driver or 'unknown'}", calibrate)
+    return MachineCheck("calibration", Level.OK, text)
 
 
 def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
@@ -174,8 +178,6 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
     Loads torch, triton and cuda-bench in a separate process, which takes some seconds. The folder `results` is not
     created. `gpu` is as `--gpu` takes it; `auto` checks every GPU.
     """
-    from gdnbench.doctor.calibration import check_calibration  # loads numpy
-
     present = list_gpus()
     chosen, not_found = _choose(gpu, present)
     loaded = load_libraries(chosen)
@@ -189,7 +191,6 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
         *(_check_gpus(present if gpu == "auto" else [chosen], chosen, state, loaded["torch"]) if chosen else []),
         *([check_calibration(host_name(), chosen, state.driver_version)] if chosen else []),
         check_results(results),
-        check_disk(free_bytes(results)),
     )
 
 

@@ -87,8 +87,8 @@ def _subjects(entry: CatalogEntry, variant: Variant) -> Iterator[TritonSubject |
 
 
 def _apply(subject: TritonSubject | CudaSubject) -> Iterator[LintFinding]:
-    language = "triton" if isinstance(subject, TritonSubject) else "cuda"
+    language = "T" if isinstance(subject, TritonSubject) else "C"
     for rule in RULES:
-        if rule.language == language:
+        if rule.code.startswith(language):
             for place, message in rule.check(subject):
                 yield LintFinding(place, rule.code, message, rule.remedy, subject.label)

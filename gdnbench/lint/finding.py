@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
-
-SourceLanguage = Literal["triton", "cuda"]
+from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +38,7 @@ Places = Iterator[tuple[SourcePlace, str]]
 
 @dataclass(frozen=True)
 class LintRule:
-    """A kind of mistake, and in one sentence what to do about it.
+    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do.
 
     `check` yields the places in a source, a `TritonSubject` or `CudaSubject`.
     """
@@ -48,11 +46,6 @@ class LintRule:
     code: str
     remedy: str
     check: Callable[[Any], Places]
-
-    @property
-    def language(self) -> SourceLanguage:
-        """Codes begin with T for Triton, with C for CUDA."""
-        return "triton" if self.code.startswith("T") else "cuda"
 
 
 def lint_rule(code: str, *, remedy: str) -> Callable[[Callable[[Any], Places]], LintRule]:

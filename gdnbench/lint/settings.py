@@ -33,8 +33,6 @@ class LaunchSetting:
         at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`.
         constants: the values of `tl.constexpr` arguments and of macros, by name.
         sizes: run-time axes and derived sizes by name, with Triton's types.
-        grid: programs or blocks along x, y and z.
-        threads: of a block of a CUDA kernel.
     """
 
     label: str

@@ -85,9 +85,9 @@ class Expressions:
         """Returns the called function of `triton`, `triton.language` or Python; "" for any other."""
         match node.func:
             case ast.Attribute(value=ast.Name(id=module), attr=name):
-                return name if module in self._source.language | self._source.triton else ""
+                return name if module in self._source.modules else ""
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id=module)), attr=name):
-                return name if module in self._source.language | self._source.triton else ""
+                return name if module in self._source.modules else ""
             case ast.Name(id=name):
                 return name if name in {"range", "min", "max"} else ""
             case _:
@@ -124,7 +124,7 @@ class Expressions:
         return UNKNOWN if value.is_constant else value
 
     def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> TritonValue:
-        if isinstance(owner, ast.Name) and owner.id in self._source.language:
+        if isinstance(owner, ast.Name) and owner.id in self._source.modules:
             return constant(_DTYPES[name]) if name in _DTYPES else UNKNOWN
         value = self.value(owner, scope)
         return value if name == "T" and not value.is_constant else UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,13 @@ class TritonFunction:
 
 @dataclass(frozen=True)
 class TritonSource:
-    """A file of Triton functions and module constants, by name, and its names for `triton.language` and `triton`."""
+    """A file of Triton functions and module constants, by name, and its names for `triton` and `triton.language`."""
 
     path: Path
     text: str
     functions: dict[str, TritonFunction]
     values: dict[str, Any]
-    language: frozenset[str] = field(default=frozenset({"tl"}))
-    triton: frozenset[str] = field(default=frozenset({"triton"}))
+    modules: frozenset[str]
 
     def place(self, node: ast.expr | ast.stmt) -> SourcePlace:
         """Returns the place where a node begins."""
@@ -46,7 +45,6 @@ def read_triton(path: Path, text: str) -> TritonSource:
         tree = ast.parse(text, str(path))
     except ValueError as error:  # for a null byte, before Python 3.11.4
         raise SyntaxError(str(error), (str(path), 1, None, None)) from error
-    language, triton = _aliases(tree)
     values: dict[str, Any] = {}
     functions: dict[str, TritonFunction] = {}
     for node in ast.walk(tree):
@@ -57,21 +55,17 @@ def read_triton(path: Path, text: str) -> TritonSource:
             is_literal, value = _literal(node.value)
             if is_literal:
                 values[node.targets[0].id] = value
-    return TritonSource(path, text, functions, values, language, triton)
+    return TritonSource(path, text, functions, values, _module_names(tree))
 
 
-def _aliases(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
-    language, triton = set(), set()
+def _module_names(tree: ast.Module) -> frozenset[str]:
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for each in node.names:
-                if each.name == "triton.language" and each.asname:
-                    language.add(each.asname)
-                elif each.name == "triton":
-                    triton.add(each.asname or "triton")
+            names |= {each.asname or each.name for each in node.names if each.name in {"triton", "triton.language"}}
         elif isinstance(node, ast.ImportFrom) and node.module == "triton":
-            language |= {each.asname or each.name for each in node.names if each.name == "language"}
-    return frozenset(language), frozenset(triton)
+            names |= {each.asname or each.name for each in node.names if each.name == "language"}
+    return frozenset(names)
 
 
 def _literal(node: ast.expr) -> tuple[bool, Any]:

@@ -103,7 +103,6 @@ class Timeline:
         span_us: from the first warp's begin to the last warp's end; the median over launches.
         skew_us: from the first warp's begin to the last warp's begin; the median over launches.
         step_ns: the timer's step, the smallest seen.
-        sm_mhz: the SM clock during the launches.
     """
 
     span_us: float

@@ -35,10 +35,8 @@ class ScopeRequest:
     """How to record the inside of kernels.
 
     Attributes:
-        gpu: as `--gpu` takes it.
         launch: the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks.
         launches: number of calls, None for the default; fewer if the records would be too large.
-        limit_s: time limit of a worker.
     """
 
     catalog: Catalog

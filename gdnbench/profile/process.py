@@ -43,10 +43,7 @@ class ProfileTask:
     """One worker's task.
 
     Attributes:
-        roots: the catalog's folders.
-        launches: number of profiled launches.
         result: path of the file that the worker writes; empty if it writes none.
-        source: hash of the kernel's sources, which the profile records.
         entry: the launch to profile of a kernel with several; empty for a kernel of one.
     """
 
@@ -82,14 +79,10 @@ def run_worker(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a worker on a GPU to its end.
+    """Runs a worker on a GPU to its end, behind the profiler's command line `wrapper`.
 
-    Raises ProfilerTimedOutError if the worker does not end in time; ProfilerError if the profiler cannot be started.
-
-    Args:
-        limit_s: after that the worker is killed, with all processes that it started.
-        wrapper: a profiler's command line, which the worker's follows.
-        environment: variables on top of those of each worker.
+    Raises ProfilerTimedOutError after `limit_s`, when the worker is killed with all processes that it started;
+    ProfilerError if the profiler cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
         path = Path(folder) / "task.json"

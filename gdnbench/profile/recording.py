@@ -154,7 +154,6 @@ def durations_by_scope(spans: Spans, *, sm_mhz: float, skip: int = 0, capacity: 
 
 
 def _launches(spans: Spans) -> IntArray:
-    """Returns the launch index of each event."""
     order = np.argsort(spans.begin, kind="stable")
     begin, end = spans.begin[order], np.maximum.accumulate((spans.begin + spans.length)[order])
     launch = np.empty(len(order), dtype=np.int64)
@@ -163,7 +162,6 @@ def _launches(spans: Spans) -> IntArray:
 
 
 def _warps(spans: Spans) -> tuple[IntArray, IntArray]:
-    """Returns every (block, warp) of the grid, and the index into them of each event."""
     pairs, place = np.unique(np.stack([spans.block, spans.warp], axis=1), axis=0, return_inverse=True)
     return pairs, place.reshape(-1)
 
@@ -262,30 +260,23 @@ def read_trace(path: Path) -> Spans:
 
     Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
     """
-    trace = _read_scope_trace(path)
-    if not trace.events:
+    content = read_content(path, _AGAIN)
+    try:
+        events = decode_json(content, _ScopeTrace).events if content.strip() else []  # Proton's file without scopes
+    except SchemaError as error:
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+    if not events:
         raise ProfilerError(f"{path} holds no scopes", "mark the kernel's phases with gdnbench.trace.scope")
-    names = tuple(dict.fromkeys(event.name for event in trace.events))
+    names = tuple(dict.fromkeys(event.name for event in events))
     numbers = {name: number for number, name in enumerate(names)}
     try:
-        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in trace.events])
+        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in events])
     except ValueError as error:
         raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
-    times = np.array([(event.ts, event.dur) for event in trace.events])
+    times = np.array([(event.ts, event.dur) for event in events])
     if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
         raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
     return Spans(names, *places.T, *times.T)
-
-
-def _read_scope_trace(path: Path) -> _ScopeTrace:
-    """Reads a trace, plain or gzipped; Proton's empty file for a kernel without scopes gives no events."""
-    content = read_content(path, _AGAIN)
-    if not content.strip():
-        return _ScopeTrace(events=[])
-    try:
-        return decode_json(content, _ScopeTrace)
-    except SchemaError as error:
-        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
 
 
 @cache

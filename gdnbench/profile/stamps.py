@@ -142,7 +142,6 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
-    """Checks cold times: at least one, none of them zero."""
     if array.dtype != np.float64 or array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
     is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN

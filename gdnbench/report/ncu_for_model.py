@@ -20,8 +20,7 @@ from gdnbench.profile.ncu.functions import (
     pipes_pct,
     traffic_bytes,
 )
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
+from gdnbench.profile.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS, LaunchProfile
 from gdnbench.render.console import print_text
 from gdnbench.render.table import Answer
 from gdnbench.render.units import CodeOf, other_code

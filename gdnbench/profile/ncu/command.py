@@ -99,6 +99,5 @@ def failure_of(ended: Completed) -> ProfilerError | MachineError:
 
 
 def _last_own_line(ended: Completed) -> str:
-    """Returns the last line that the worker printed, without ncu's."""
     lines = [line for line in ended.output.splitlines() if line.strip() and not line.startswith("==")]
     return lines[-1].strip() if lines else "it said nothing"

@@ -29,7 +29,7 @@ from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
 from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
 from gdnbench.profile.ncu.command import failure_of, find_ncu, ncu_command, need_ncu
-from gdnbench.profile.ncu.profile import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
+from gdnbench.profile.ncu.quantities import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
 from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, read_profiles, write_profiles
 from gdnbench.profile.process import (
     DOMAIN,
@@ -215,11 +215,7 @@ class NcuRequest:
 
     Attributes:
         op: the kernels' op; may be empty if only files are named.
-        axes: as `--shape` takes them.
-        gpu: as `--gpu` takes it.
         ncu: path of ncu; None to search for it.
-        repeat: launches to profile of each kernel.
-        limit_s: time limit for one kernel.
     """
 
     catalog: Catalog

@@ -20,8 +20,7 @@ from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, Unkno
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profile.files import SourceHash, find_files, read_text
-from gdnbench.profile.ncu.profile import LaunchProfile, Metric, Value
-from gdnbench.profile.ncu.quantities import check_value
+from gdnbench.profile.ncu.quantities import LaunchProfile, Metric, Value, check_value
 from gdnbench.store.schema import SmallCount
 
 _SOURCE = "source"

@@ -126,7 +126,6 @@ def _blocking_cycles(runs: Sequence[Launcher]) -> int:
 
 
 def _host_s(run: Launcher) -> float:
-    """Returns seconds until the launcher returns; the median of `_TRIALS`."""
     times = []
     for _ in range(_TRIALS):
         torch.cuda.synchronize()
@@ -207,7 +206,6 @@ def _block_warps(placed: PlacedCase, launch: CudaLaunch) -> int:
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
-    """Returns a warmed-up launcher for each placement."""
     runs = [bind(workspace) for workspace in placed.workspaces]
     for _ in range(_STAMPED_WARM_UPS):
         for run in runs:

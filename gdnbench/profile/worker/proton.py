@@ -36,13 +36,9 @@ _SAMPLES = 200  # of each arm
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A kernel that was traced.
+    """A kernel that was traced, with the fields of `Recording`.
 
-    Attributes:
-        launchers: launch the instrumented kernel, one for each placement; its records are not fetched.
-        capacity: passes through scopes that a warp can record in a launch.
-        sm_mhz: the SM clock before and after the traced launches.
-        notes: what qualifies the trace.
+    `launchers` launch the instrumented kernel, one for each placement; its records are not fetched.
     """
 
     trace: Path
