@@ -57,10 +57,10 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_codegen_build.py::test_every_kernel_and_preset_compiles_and_none_spills_but_by_design": 6,
         "test_codegen_build.py::test_products_in_nvfp4_are_tensor_cores_of_four_bits_or_of_fp16": 2,
         "test_codegen_build.py::test_shared_memory_is_what_the_kernel_declares": 1,
-        "test_diagnose_experiment.py::test_what_rules_propose_from_the_code_runs": 5,
+        "test_diagnose_experiment.py::test_what_rules_propose_from_the_code_runs": 2,
         "test_lint_rules.py::test_no_rule_fires_on_a_kernel_of_the_catalog": 0,
-        "test_profile_phases_header.py::test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing": 3,
-        "test_profile_phases_header.py::test_marks_compile_to_nothing": 2,
+        "test_profile_phases_header.py::test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing": 1,
+        "test_profile_phases_header.py::test_marks_compile_to_nothing": 1,
         "test_profile_phases_header.py::test_of_several_launches_those_with_marks_are_stamped": 1,
         "test_report_inspect_for_model.py::test_every_access_wait_and_branch_of_the_machine_code_is_told": 1,
         "test_scaffold_make.py::test_a_copy_differs_from_the_original_in_strings_and_its_functions_name_alone": 6,
@@ -180,7 +180,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_report_html_browser.py::test_the_page_never_scrolls_sideways": 1,
         "test_report_html_browser.py::test_who_wants_no_motion_gets_none": 0,
         "test_shadowing.py::test_a_verb_and_its_workers_import_none": 1,
-        "test_shadowing.py::test_nor_does_python_dash_m": 1,
+        "test_shadowing.py::test_nor_does_python_dash_m": 0,
     },
 }
 KEPT = {name: kept for names in KEPT_BY_REASON.values() for name, kept in names.items()}

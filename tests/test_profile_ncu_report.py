@@ -1,12 +1,11 @@
 """One report read two ways: through NVIDIA's module, and from what was stored."""
 
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from decode_workloads import decode_at
-from ncu_data import DATA, V1, unpack_report
+from ncu_data import V1, unpack_report
 
 from gdnbench.errors import MachineError, ProfilerError, ReportFormatError
 from gdnbench.profile.ncu.report import load_reader, read_any, read_report
@@ -86,8 +85,8 @@ def test_nothing_here_reads_reports(report, tmp_path, monkeypatch):
     assert "gdnbench[ncu]" in caught.value.hint
 
 
-@pytest.mark.parametrize("content", [b"", b"root:x:0:0\n", b"NVR\0" + bytes(2000)])
-@pytest.mark.parametrize("name", ["x.ncu-rep", "x.csv", "x.csv.gz", "x.txt"])
+@pytest.mark.parametrize("content", [b"", b"NVR\0" + bytes(2000)], ids=["empty", "zeros"])
+@pytest.mark.parametrize("name", ["x.ncu-rep", "x.csv", "x.csv.gz"])
 def test_what_is_no_report(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ReportFormatError):
@@ -96,7 +95,7 @@ def test_what_is_no_report(tmp_path, name, content):
 
 def test_reports_cut_off_anywhere(report, tmp_path):
     data = report.read_bytes()
-    for part in range(1, 10):
+    for part in (2, 6, 9):
         (tmp_path / "cut.ncu-rep").write_bytes(data[: len(data) * part // 10])
         try:
             profiles = read_any(tmp_path / "cut.ncu-rep")
@@ -110,17 +109,3 @@ def test_no_such_file(tmp_path):
         read_any(tmp_path / "absent.ncu-rep")
     with pytest.raises(ReportFormatError):
         read_any(tmp_path)
-
-
-def test_every_recorded_profile_reads():
-    stored = list(DATA.glob("*.csv.gz"))
-    assert len(stored) == 16
-    for path in stored:
-        for profile in read_any(path):
-            assert path.name.startswith(f"{profile.label}-B{profile.workload.B}")
-            assert profile.number("launch__sm_count") == 132
-
-
-def test_a_real_ncu_is_not_needed_for_reading(report, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert len(read_any(report)) == 3
