@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 from diagnose_data import RECORDED, coded, recorded
+from ncu_data import UNFUSED
 
 from gdnbench.diagnose.launch import compiled_launch, cycle_breakdown, profiled_launch
 from gdnbench.profile.ncu.quantities import Metric
 from gdnbench.profile.ncu.store import read_profiles
 
-NAMES = sorted(path.name.removesuffix(".csv.gz") for path in RECORDED.glob("*-B*[0-9].csv.gz"))
+NAMES = sorted(path.name.removesuffix(".csv.gz") for path in RECORDED.glob("*-B*.csv.gz") if path != UNFUSED)
 PARTS = ("launch", "uneven", "empty", "waiting", "issuing")
 
 
