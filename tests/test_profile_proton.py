@@ -223,7 +223,7 @@ def test_a_scope_does_nothing_in_plain_python():
         raise ValueError("through")
 
 
-INSTRUMENTED = ["decode-triton", "decode-triton-ws"]
+INSTRUMENTED = ["decode-triton-ws"]
 
 
 @pytest.fixture(scope="module")

@@ -127,10 +127,7 @@ def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
 
 
 class NvtxRange(NamedTuple):
-    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make.
-
-    `source` hashes the kernel's sources; it is empty in reports from before gdnbench recorded it.
-    """
+    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make."""
 
     op: str = ""
     label: str = ""
@@ -183,7 +180,7 @@ def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = 
 def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
     """Returns the GPU to profile on; `wanted` is as `--gpu` takes it.
 
-    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a timeline`) as the
+    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a trace`) as the
     subject of its message and `instead` as its hint.
     """
     gpu = select_gpu(wanted, list_gpus())

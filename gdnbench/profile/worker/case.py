@@ -149,8 +149,7 @@ def launch_in_ranges(task: ProfileTask) -> None:
 
 
 def _launch(run: Launcher, name: str) -> None:
-    # Two kinds of ranges: the push/pop range names the launch on a timeline; the start/end range, which does not depend
-    # on the stack, is the profiler's filter.
+    # The push/pop range names the launch; the start/end range, which needs no stack, is the profiler's filter.
     with nvtx.annotate(name, domain=DOMAIN):
         profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
         run()
