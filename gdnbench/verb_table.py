@@ -75,14 +75,14 @@ _PANELS = {
             "explain",
             "Say what takes a kernel's time, and what to try next. Needs no GPU.",
             runs=True,
-            profiles=("ncu", "phases", "proton"),
+            profiles=("ncu",),
         ),
         VerbRow("inspect", "Show what the compiler made of kernels, for any architecture. Needs no GPU."),
         VerbRow(
             "ncu",
             "Put the hardware counters of kernels side by side, with Nsight Compute.",
             gpu=True,
-            profiles=("ncu", "nsys"),
+            profiles=("ncu",),
         ),
         VerbRow(
             "proton",

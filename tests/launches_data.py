@@ -1,12 +1,10 @@
-"""Profiles and recordings of `gemm-split`, a toy of two launches, and of prefill-triton: as a GPU would leave them."""
+"""Profiles of `gemm-split`, a toy of two launches, as a GPU would leave them."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.model.case import Case
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
-from gdnbench.profile.recording import PLAIN, Recording
 
 TOYS = Path(__file__).parent / "toys"
 RECORDED = Path(__file__).parent / "data" / "ncu"
@@ -37,24 +35,4 @@ def store_profile(profiles, day=2, **told):
     workload = toys().ops["gemm"].default
     path = folder / f"202601{day:02}-030405-h200-{workload.slug}.csv"
     write_profiles(path, split_profiles(**told))
-    return path
-
-
-def store_recording(profiles, cupti_us, label="prefill-triton", source=None):
-    """Stores a recording of Proton's of a kernel at its op's default workload; gives its file."""
-    entry = toys().entries[label]
-    variant = entry.at(entry.default, entry.op.default)
-    folder = profiles / "proton" / label
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"20260102-030405-h200-{entry.op.default.slug}.json"
-    Recording(
-        op=entry.op.name,
-        case=Case(variant, entry.op.default),
-        language="triton",
-        gpu="NVIDIA H200",
-        triton="3.7.1",
-        times_us={PLAIN: [39.0, 39.5]},
-        cupti_us=cupti_us,
-        source=entry.source_hash() if source is None else source,
-    ).write(path)
     return path

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from gdnbench.catalog.catalog import load_catalog
-from gdnbench.lint.check import choose_rules, lint_kernels
+from gdnbench.lint.check import lint_kernels
 
 SPECIMENS = Path(__file__).parent / "specimens" / "lint"
 
@@ -20,9 +20,9 @@ _ROWS = "grid=lambda workload, p: (workload.M,)"
 _IMPORTS = "import triton\nimport triton.language as tl\n"
 
 
-def lint_specimen(name, select=""):
+def lint_specimen(name):
     """The result for a kernel of the specimens."""
-    return lint_kernels(load_catalog([SPECIMENS]), ["rows"], name, choose_rules(select, ""))
+    return lint_kernels(load_catalog([SPECIMENS]), ["rows"], name)
 
 
 class Bench:
@@ -34,21 +34,21 @@ class Bench:
         for name in ("op.py", "numerics.py"):
             shutil.copy(SPECIMENS / "rows" / name, self.root / "rows")
 
-    def triton(self, source, declared=_ROWS, select="", label="test-source"):
+    def triton(self, source, declared=_ROWS, label="test-source"):
         """The findings in Triton functions."""
-        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=_with_entry(declared)), select, label)
+        return self._lint("kernel.py", _IMPORTS + source, _TRITON.format(declared=_with_entry(declared)), label)
 
-    def cuda(self, source, declared=_ROWS + ", block=lambda workload, p: 128", select=""):
+    def cuda(self, source, declared=_ROWS + ", block=lambda workload, p: 128"):
         """The findings in CUDA functions."""
-        return self._lint("kernel.cu", source, _CUDA.format(declared=_with_entry(declared)), select, "test-source")
+        return self._lint("kernel.cu", source, _CUDA.format(declared=_with_entry(declared)), "test-source")
 
-    def _lint(self, file, source, variant, select, label):
+    def _lint(self, file, source, variant, label):
         folder = self.root / "rows" / "mine"
         (folder / file).write_text(source)
         (folder / "variant.py").write_text(variant)
         catalog = load_catalog([self.root])
         assert not catalog.broken, catalog.broken
-        return lint_kernels(catalog, ["rows"], label, choose_rules(select, ""))
+        return lint_kernels(catalog, ["rows"], label)
 
 
 def _with_entry(declared):

@@ -1,6 +1,5 @@
 """Runs, sweeps, verdicts and comparisons that are made up, for what no committed run has; `golden.MADE` prints them."""
 
-import json
 import math
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ from code_data import OTHER
 from compare_data import compared, figure, published, run_of, source, with_params
 from compare_data import failed as failed_figure
 from decode_workloads import decode_at
-from launches_data import store_profile, store_recording
+from launches_data import store_profile
 from run_data import case, failed, measured, store, store_bound_by_flops, timing, versus
 from stamps_data import about, specialised, stamps
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
@@ -303,13 +302,6 @@ PRINTED = {
 """By name, what prints verdicts or a comparison in a form."""
 
 
-def record(home, cupti_us):
-    """A recording of prefill-triton's launches; gives its file."""
-    path = store_recording(home / "profiles", cupti_us)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "entries": list(cupti_us)}))
-    return path
-
-
 def warn(home):
     """Stamps that everything is wrong with: too few, of no store, of a warp that is silent, and slow."""
     made_up = stamps(about_=about(asked=200, stamped_spill_bytes=16), warps=8)
@@ -323,7 +315,6 @@ def stamp_launches(home):
         stamps(after=after, about_=about(entry=entry)).write(home / f"{entry}.npz")
 
 
-BOTH = {"prologue": [10.0, 11.0, 12.0], "scan": [33.0, 30.0, 30.0]}
 REVERSED = {"partial_sums": "decode-v4-B1", "add_sums": "decode-v1-B1"}
 SCENES = {
     "split": lambda home: store_profile(home / "profiles"),
@@ -331,9 +322,6 @@ SCENES = {
     "split-lacking": lambda home: store_profile(home / "profiles", functions={"add_sums": "decode-v4-B1"}),
     "split-other": lambda home: store_profile(home / "profiles", source=OTHER),
     "split-table": lambda home: store_profile(home / "profiles").rename(home / "split.csv"),
-    "recorded": lambda home: record(home, BOTH),
-    "recorded-one": lambda home: record(home, {"scan": [33.0]}),
-    "recorded-table": lambda home: record(home, BOTH).rename(home / "recorded.json"),
     "roles": lambda home: specialised().write(home / "a.npz"),
     "warned": warn,
     "stamped": stamp_launches,

@@ -1,16 +1,14 @@
 """Reports of an H200, recorded with ncu 2025.3.1."""
 
-import gzip
 import lzma
 import stat
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.profile.ncu.profile import Metric
+from gdnbench.profile.ncu.quantities import Metric
 
 DATA = Path(__file__).parent / "data" / "ncu"
-V1, V4, TRITON = (DATA / f"decode-{name}-B1.csv.gz" for name in ("v1", "v4", "triton"))
-V1_PAGE, UNFUSED_PAGE = (DATA / f"decode-{name}-B1.page.csv.gz" for name in ("v1", "fla-unfused"))
+V1, V4, TRITON, UNFUSED = (DATA / f"decode-{name}-B1.csv.gz" for name in ("v1", "v4", "triton", "fla-unfused"))
 
 
 def unpack_report(folder):
@@ -18,10 +16,6 @@ def unpack_report(folder):
     path = folder / "decode-v1-B1.ncu-rep"
     path.write_bytes(lzma.decompress((DATA / f"{path.name}.xz").read_bytes()))
     return path
-
-
-def page_text(path):
-    return gzip.decompress(path.read_bytes()).decode()
 
 
 def with_value(profile, name, value):

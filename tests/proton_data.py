@@ -43,11 +43,9 @@ def recording(**changes):
         **{
             "op": "decode",
             "case": case,
-            "language": "triton",
             "gpu": "NVIDIA H200",
             "triton": "3.6.0",
             "times_us": {"plain": [4.4, 4.5, 4.3], "instrumented": [5.3, 5.5, 5.4]},
-            "cupti_us": {"gdn_decode": [2.0, 2.1, 2.05]},
             "trace": CLOCK32.name,
             "mode": "default:optimizations=clock32",
             "launches": 3,

@@ -9,11 +9,11 @@ MHZ = 1500
 STEP_NS = 32
 
 
-def about(phases=("load", "update", "store"), **changes):
+def about(phases=("load", "update", "store"), workload=None, **changes):
     fields = {
         "op": "decode",
         "label": "decode-v4",
-        "workload": decode_at(B=2),
+        "shape": (workload or decode_at(B=2)).sizes,
         "gpu": "NVIDIA H200",
         "arch": "sm_90",
         "phases": phases,

@@ -88,8 +88,6 @@ def test_the_version(run):
         ("doctor", "--rounds", "9"),
         ("verify", "decode-v4", "--arch", "sm_90"),
         ("verify", "decode-v4", "--ready", "--sanitize"),
-        ("ncu", "decode-v4", "--launches", "9"),
-        ("ncu", "decode-v4", "--timeline", "--csv"),
     ],
     ids=" ".join,
 )

@@ -113,7 +113,6 @@ LIMITS = ("1e19", "1e308", "inf", "nan", "-1", "0", "1000001")
         ("verify", "decode-reference", "--gpu", "cpu", "--step-limit"),
         ("sweep", "decode-triton", "--step-limit"),
         ("ncu", "decode-v4", "--limit"),
-        ("ncu", "decode-v4", "--timeline", "--limit"),
         ("proton", "decode-v4", "--limit"),
     ],
     ids=lambda words: words[0],

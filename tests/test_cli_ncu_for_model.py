@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from committed import PROFILES
 from launches_data import TOYS
-from ncu_data import DATA, UNFUSED_PAGE, V1, V4, unpack_report, with_value
+from ncu_data import DATA, UNFUSED, V1, V4, unpack_report, with_value
 
 from gdnbench.errors import ExitCode
 from gdnbench.profile.ncu.store import read_profiles, write_profiles
@@ -64,7 +64,7 @@ def test_the_largest_comes_first_in_every_line_that_is_ranked(run, path):
         assert len(text.splitlines()) <= 18  # 43 quantities and 16 stalls in a screen
 
 
-@pytest.mark.parametrize("path", [PREFILL, V1, UNFUSED_PAGE], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [PREFILL, V1, UNFUSED], ids=lambda path: path.name)
 def test_it_keeps_to_every_budget_that_holds_what_must_be_told(run, path):
     _, whole, _ = run(path)
     for budget in range(50, 1500, 50):

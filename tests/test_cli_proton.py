@@ -1,7 +1,6 @@
 """`gdnbench proton` where there is no GPU: what it shows of stored files, and what it refuses."""
 
 import pytest
-from proton_data import CUPTI
 
 from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import list_gpus
@@ -13,7 +12,6 @@ without_gpu = pytest.mark.skipif(bool(list_gpus()), reason="there is a GPU here"
     ("arguments", "code", "said"),
     [
         (("--import", "none.json"), ExitCode.PROFILER, "none.json"),
-        (("--import", CUPTI), ExitCode.PROFILER, "not a trace of Proton's instrumentation"),
         (("decode-triton", "--shape", "B=1,8"), ExitCode.USAGE, "2 workloads"),
         (("decode-triton", "--shape", "B=256"), ExitCode.USAGE, "smaller B than 256"),
         (("decode-none",), ExitCode.USAGE, "no kernel decode-none"),

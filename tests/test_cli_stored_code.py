@@ -1,7 +1,6 @@
 """Whether what is stored is of the code as it is now: told by every verb that shows it beside the catalog."""
 
 import csv
-import gzip
 import io
 import json
 import subprocess
@@ -15,7 +14,7 @@ from code_data import OTHER, make_mine
 from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
 from ncu_data import fake_ncu, unpack_report
-from proton_data import CLOCK32, recording
+from proton_data import recording
 from proton_data import store as store_recording
 from run_data import case, measured, store
 from stamps_data import about, stamps
@@ -26,7 +25,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.ncu.store import read_profiles
-from gdnbench.profile.recording import read_recording, write_trace
+from gdnbench.profile.recording import read_recording
 from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
@@ -67,14 +66,7 @@ def stored_recording(mine):
     return store_recording(mine.home, case=_case(mine), source=mine.source()), ("proton", "--import")
 
 
-def stored_trace(mine):
-    path = mine.home / "a.chrome_trace.gz"
-    with gzip.open(CLOCK32) as written:
-        write_trace(written, path, label="decode-mine", source=mine.source())
-    return path, ("proton", "--import")
-
-
-KINDS = [stored_profile, stored_stamps, stored_recording, stored_trace]
+KINDS = [stored_profile, stored_stamps, stored_recording]
 
 
 @pytest.mark.parametrize("make", KINDS)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import typer
-from decode_workloads import decode_at
 from diagnose_data import SPECIMENS, coded, kernels, measured, recorded
 from launches_data import toys
 from test_diagnose_rules import CAUSES
@@ -130,24 +129,11 @@ def test_a_kernel_that_the_run_did_not_time_is_not_proposed():
     assert tried.command[:4] == ("gdnbench", "sweep", "--kernel", "decode-v1")
 
 
-def test_a_copy_begins_with_the_ops_name_once():
-    entries = coded("decode-v4").catalog.entries
-    evidence = replace(coded("decode-v4"), entry=entries["nvfp4-gemm-v1"])
-    assert experiment.by_hand(evidence, "warps", "change it").command[2] == "nvfp4-gemm-v1-warps"
-
-
 def test_without_another_kernel_of_the_grid_fewer_rows_a_warp_are_swept():
     evidence = recorded("decode-v1-B1")[0]
     alone = replace(evidence.catalog, entries={"decode-v1": evidence.entry})
     tried = experiment.more_warps(replace(evidence, catalog=alone))
     assert tried.command == ("gdnbench", "sweep", "--kernel", "decode-v1", "--param", "BV", "--shape", "B=1")
-
-
-def test_without_any_param_either_a_copy_is_proposed():
-    evidence = coded("test-spilling")
-    alone = replace(evidence.catalog, entries={"test-spilling": evidence.entry})
-    tried = experiment.more_warps(replace(evidence, catalog=alone))
-    assert tried.command == ("gdnbench", "new", "decode-spilling-warps", "--from", "test-spilling")
 
 
 def test_a_copy_takes_a_name_that_is_free():
@@ -193,18 +179,6 @@ def test_of_other_code_the_grid_is_that_of_the_declaration():
     assert experiment.own_grid(replace(mistaken, profile_code=CodeState.CHANGED)).threads == 256
 
 
-def test_another_head_layout_is_carried_along():
-    evidence = replace(coded("decode-v4"), workload=decode_at(B=8, HQ=16, HV=32))
-    tried = experiment.profile(evidence)
-    assert tried.command[3:] == ("--shape", "B=8", "--shape", "heads=qk16_v32")
-    check(tried)
-
-
-def test_a_kernel_of_another_library_is_not_copied():
-    evidence = recorded("decode-fla-B1")[0]
-    assert experiment.by_hand(evidence, "x", "change it").command[1] == "run"
-
-
 def _gemm(label, **times_us):
     """Evidence of a toy, with a run in which each kernel took so long."""
     entry = toys().entries[label]
@@ -218,11 +192,6 @@ def test_counters_of_one_launch_and_of_several_are_set_side_by_side():
     assert faster.command == ("gdnbench", "ncu", "gemm-cuda", "gemm-split", "--shape", "M=64")
     alike = experiment.fewer_instructions(_gemm("gemm-cuda", gemm_cuda=9.0, gemm_triton=5.0))
     assert alike.command == ("gdnbench", "ncu", "gemm-cuda", "--diff", "gemm-triton", "--shape", "M=64")
-
-
-def test_a_kernel_of_several_launches_has_no_one_grid_to_compare_with():
-    labels = [grid.label for grid in experiment.peer_grids(_gemm("gemm-cuda", gemm_cuda=9.0))]
-    assert labels == ["gemm-triton"]
 
 
 def test_the_grids_of_a_launch_are_that_launchs():

@@ -5,22 +5,19 @@ from dataclasses import replace
 
 import pytest
 from diagnose_data import RECORDED, coded, recorded
+from ncu_data import UNFUSED
 
 from gdnbench.diagnose.launch import compiled_launch, cycle_breakdown, profiled_launch
-from gdnbench.profile.ncu.profile import Metric
+from gdnbench.profile.ncu.quantities import Metric
 from gdnbench.profile.ncu.store import read_profiles
 
-NAMES = sorted(path.name.removesuffix(".csv.gz") for path in RECORDED.glob("*-B*[0-9].csv.gz"))
+NAMES = sorted(path.name.removesuffix(".csv.gz") for path in RECORDED.glob("*-B*.csv.gz") if path != UNFUSED)
 PARTS = ("launch", "uneven", "empty", "waiting", "issuing")
 
 
 def cycles(name):
     [*_, last] = recorded(name)
     return last.cycles
-
-
-def test_there_are_recordings_of_all_specimens():
-    assert len(NAMES) >= 15
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,11 +38,6 @@ def test_where_the_cycles_of_known_kernels_go():
     assert cycles("test-tail-B17").uneven > 0.3
     assert cycles("test-arithmetic-B64").issuing == pytest.approx(0.80, abs=0.01)
     assert cycles("decode-floor-copy-B256").waiting > 0.8
-
-
-def test_of_sms_without_a_block_nothing_is_counted():
-    """64 blocks on 132 SMs: the average over all SMs would call half of the time idle."""
-    assert cycles("decode-triton-B1").uneven < 0.05
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,19 @@
 """What the doctor says of the last calibration, and what a run keeps of it."""
 
-import json
-
 import pytest
 from calibration_data import H200, calibration, equal
-from run_data import case, info, measured, store
+from run_data import case, measured, store
 
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.catalog.request import make_request
-from gdnbench.doctor.calibration import check_calibration
+from gdnbench.doctor.checks import check_calibration
 from gdnbench.doctor.software import Level
 from gdnbench.machine.provenance import host_name
 from gdnbench.measure.plan import make_plan
 from gdnbench.measure.start import begin_session
 from gdnbench.process.events import ignore
 from gdnbench.store.calibration import calibration_path, write_calibration
-from gdnbench.store.info import info_document, read_info, write_info
+from gdnbench.store.info import read_info
 from gdnbench.store.settings import Settings
 from gdnbench.verbs.run_tables import print_run
 
@@ -106,16 +104,3 @@ def test_a_table_names_the_calibration_of_the_time_and_no_later_one(tmp_path, ca
 
 def check_words():
     return "2026-11-22: 1 of 48 equal kernels called FASTER or SLOWER, a slowdown of 1.1% found in 95%"
-
-
-def test_a_run_without_one_prints_and_documents_as_before(tmp_path, capsys, monkeypatch):
-    write_calibration(calibration_path(host_name(), "h200"), calibration())
-    assert "alibrat" not in shown(tmp_path, capsys, monkeypatch)
-    assert "calibration" not in info_document(info())
-    assert info_document(info(calibration=calibration().summary))["calibration"]["claims"] == 1
-
-
-def test_a_runs_description_keeps_it(tmp_path):
-    write_info(tmp_path, info(calibration=calibration().summary))
-    assert read_info(tmp_path).calibration == calibration().summary
-    assert json.loads((tmp_path / "run.json").read_text())["calibration"]["smallest_found"] == pytest.approx(0.011)

@@ -50,13 +50,6 @@ def test_a_hang_is_cut_short(monkeypatch, tmp_path):
     assert "did not load in 1 s" in loaded["torch"].problem
 
 
-def test_a_folders_own_modules_do_not_stand_in(monkeypatch, tmp_path):
-    (tmp_path / "json.py").write_text("raise SystemExit(3)")
-    monkeypatch.chdir(tmp_path)
-    with_loader(monkeypatch, tmp_path, f"import json\ntell({encode(LibraryLoaded('torch', LoadResult()))!r})")
-    assert load_libraries(None)["torch"] == LoadResult()
-
-
 def test_loads_for_real():
     loaded = load_libraries(None)
     assert loaded["torch"].problem == ""

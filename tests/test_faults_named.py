@@ -128,4 +128,3 @@ def test_the_default_format_of_proton_is_refused_by_its_name(command_line, tmp_p
     code, _, err = command_line("proton", "--import", tmp_path / name, columns="300")
     assert code == ExitCode.PROFILER
     assert "hatchet" in err.replace(name, "")
-    assert ".chrome_trace" in err.replace(name, "")

@@ -7,7 +7,7 @@ import pytest
 from lint_data import SPECIMENS, Bench, codes, lint_specimen
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.lint.check import choose_rules, lint_kernels
+from gdnbench.lint.check import lint_kernels
 from gdnbench.lint.rules import RULES
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "lint.md").read_text()
@@ -31,24 +31,23 @@ def test_no_rule_fires_where_the_mistake_is_mended(code):
     assert lint_specimen(f"lint-{code.lower()}-good").findings == ()
 
 
-def test_codes_are_unique_and_in_order():
+def test_codes_are_unique():
     assert len(set(CODES)) == len(CODES)
-    assert {rule.code[0]: rule.language for rule in RULES} == {"T": "triton", "C": "cuda"}
 
 
 @pytest.mark.slow
 def test_no_rule_fires_on_a_kernel_of_the_catalog():
     catalog = load_catalog(default_roots()[:1])
     for op in catalog.ops:
-        result = lint_kernels(catalog, [op], "all", choose_rules("", ""))
+        result = lint_kernels(catalog, [op], "all")
         assert result.findings == ()
         assert result.silenced == 0
 
 
 @pytest.mark.parametrize("rule", RULES, ids=CODES)
 def test_the_page_shows_the_example_that_is_tested(rule):
-    section = re.search(rf"^### {rule.code} `{rule.name}`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert section, f"docs/lint.md has no section {rule.code} `{rule.name}`"
+    section = re.search(rf"^### {rule.code} [^\n]*\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert section, f"docs/lint.md has no section {rule.code}"
     example = re.search(r"```(?:python|cpp)\n(.*?)```", section[1], re.DOTALL)[1]
     folder = SPECIMENS / "rows" / f"{rule.code.lower()}_bad"
     tested = "".join(path.read_text() for path in sorted(folder.glob("*.*")))
@@ -179,59 +178,6 @@ def rows(x, y, total, N: tl.constexpr):
     assert codes(bench.triton(source)) == []
 
 
-# T3, T5: types
-
-
-@pytest.mark.parametrize(("types", "found"), [("tl.float32", [("T3", 7)]), ("tl.bfloat16", [])])
-def test_only_products_of_fp32_are_rounded_to_tf32(bench, types, found):
-    source = f"""
-@triton.jit
-def rows(x, y, w, N: tl.constexpr):
-    at = tl.arange(0, 32)[:, None] * N + tl.arange(0, N)[None, :]
-    tile = tl.load(x + at, mask=at < 7).to({types})
-    product = tl.dot(tile, tl.trans(tile))
-    tl.store(y + tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :], product, mask=tl.arange(0, 32)[:, None] < 1)
-"""
-    assert codes(bench.triton(source.replace("\n    product", "\n    product"))) == [
-        (code, line + 1) for code, line in found
-    ]
-
-
-@pytest.mark.parametrize(
-    ("summed", "found"),
-    [("e", True), ("e * 2.0", True), ("e + e.to(tl.float32)", False), ("e.to(tl.float32)", False), ("tl.exp(e)", True)],
-)
-def test_a_sum_is_in_the_type_of_what_is_summed(bench, summed, found):
-    source = f"""
-@triton.jit
-def rows(x, total, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    e = tl.load(x + row * N + tl.arange(0, N))
-    tl.store(total + row, tl.sum({summed}))
-"""
-    assert codes(bench.triton(source)) == ([("T5", 8)] if found else [])
-
-
-def test_a_maximum_of_bf16_is_exact(bench):
-    source = """
-@triton.jit
-def rows(x, total, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    tl.store(total + row, tl.max(tl.load(x + row * N + tl.arange(0, N)), 0))
-"""
-    assert codes(bench.triton(source)) == []
-
-
-def test_a_sum_that_says_its_type_is_no_finding(bench):
-    source = """
-@triton.jit
-def rows(x, total, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    tl.store(total + row, tl.sum(tl.load(x + row * N + tl.arange(0, N)), dtype=tl.float32))
-"""
-    assert codes(bench.triton(source)) == []
-
-
 # T4: offsets in 32 bits
 
 
@@ -265,53 +211,18 @@ def rows(x, y, N: tl.constexpr):
     assert codes(bench.triton(source)) == []
 
 
-# T6, T7: autotuning
-
-
-def test_a_key_that_is_computed_is_not_guessed(tmp_path):
-    from gdnbench.lint.triton_source import read_triton
-
-    text = "KEY = make()\n@triton.autotune(configs=c, key=KEY)\n@triton.jit\ndef f(x, M):\n    pass\n"
-    assert read_triton(tmp_path / "kernel.py", text).functions["f"].autotune.key is None
-
-
-@pytest.mark.parametrize(
-    ("body", "updated"),
-    [
-        ("tl.store(x, tl.load(x) + 1)", ("x",)),
-        ("p = x + 1\n    v = tl.load(p)\n    tl.store(p, v)", ("x",)),
-        ("p = x\n    v = tl.load(p)\n    p = y\n    tl.store(p, v)", ()),
-        ("tl.store(x, 1)\n    v = tl.load(x)", ()),
-        ("tl.atomic_add(y + M, 1)", ("y",)),
-        ("for i in range(M):\n        v = tl.load(x + i)\n        tl.store(x + i, v)", ("x",)),
-        ("p = x if M else y\n    tl.store(y, tl.load(x))", ()),
-    ],
-)
-def test_what_is_updated_in_place(tmp_path, body, updated):
-    from gdnbench.lint.rules.autotune import updated_in_place
-    from gdnbench.lint.triton_source import read_triton
-
-    source = read_triton(tmp_path / "kernel.py", f"@triton.jit\ndef f(x, y, M):\n    {body}\n")
-    assert updated_in_place(source.functions["f"]) == updated
-
-
 # Sources that are meant to be awkward
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "v = " + " + ".join(["tl.load(x)"] * 50),
         "v = 10 ** 10 ** 10",
         "v = 'a' * 10 ** 12",
         "v = [tl.arange(0, N) for _ in range(3)]",
-        "v = (lambda: tl.arange(0, N))()",
-        "v, (u, *t) = tl.load(x), (1, 2, 3)",
         "v = rows(x, y, N)",
         "while True:\n        v = tl.load(x)\n        break",
         "for _ in range(0, N, 0):\n        pass",
-        "for i in tl.range(N, 0, -1):\n        v = tl.load(x + i)",
-        "v = tl.dot(1, 2)\n    u = tl.trans(v, 1, 0)\n    w = u.T[None]",
         "v = tl.arange(4, 0)\n    u = tl.arange(0)\n    w = tl.program_id(axis=9)",
         "v = x[0][None, :, 3]\n    v.shape[9]\n    v = x.dtype.element_ty",
         "del x\n    assert N\n    global q\n    q = 1\n    match N:\n        case 1:\n            v = 2",
@@ -326,9 +237,9 @@ def rows(x, y, N: tl.constexpr):
 
 @triton.jit
 def sums(x, total, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    tl.store(total + row, tl.sum(tl.load(x + row * N + tl.arange(0, N))))
+    at = tl.program_id(0) * N
+    tl.store(total, tl.sum(tl.load(x + at)))
 """
     launch = "TritonLaunch(entry={!r}, grid=lambda workload, p: (workload.M,))"
     declared = f"launches=({launch.format('rows')}, {launch.format('sums')})"
-    assert ("T5", source.count("\n") + 2) in codes(bench.triton(source, declared))
+    assert ("T4", source.count("\n") + 1) in codes(bench.triton(source, declared))

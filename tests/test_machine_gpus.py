@@ -37,11 +37,6 @@ def test_reads_an_h200(install):
     assert fake.open == 0
 
 
-def test_counts_the_sms_of_ampere(install):
-    install(RTX_3090)
-    assert list_gpus()[0].sms == 82
-
-
 @pytest.mark.parametrize(
     ("capability", "cores", "sms"), [((8, 0), 6912, 108), ((10, 0), 18944, 148), ((99, 0), 1000, 0)]
 )
@@ -53,15 +48,6 @@ def test_counts_sms_by_capability(install, capability, cores, sms):
 def test_no_driver_is_no_gpu(install):
     install(driver=False)
     assert list_gpus() == ()
-
-
-def test_no_gpu(install):
-    install()
-    assert list_gpus() == ()
-
-
-def test_the_real_library_never_raises():
-    assert isinstance(list_gpus({}), tuple)
 
 
 def test_what_is_refused_is_unknown(install):
@@ -83,16 +69,11 @@ def test_a_gpu_that_answers_nothing_is_left_out(install):
         ("2,0", [2, 0]),
         (" 1 , 0 ", [1, 0]),
         ("", []),
-        ("-1", []),
-        ("NoDevFiles", []),
-        ("0,-1,1", [0]),
         ("7,0", []),
         ("0,0", []),
         ("GPU-8ffb9", [1]),
         ("GPU-1111,GPU-8ffb3", [2, 0]),
         ("GPU-8ffb", []),
-        ("2,GPU-1111", []),
-        ("gpu-1111", []),
         ("MIG-8ffb366f", []),
     ],
 )
@@ -132,13 +113,10 @@ def test_spellings_of_a_model(wanted):
     ("wanted", "gpu"),
     [
         ("auto", H200),
-        (" AUTO ", H200),
         ("cpu", None),
         ("2", RTX),
         ("h200", H200),
-        ("H200", H200),
         ("rtx 3090 ti", RTX_TI),
-        ("h100", H100),
         ("NVIDIA H100 80GB HBM3", H100),
         ("GPU-1111", RTX),
         ("gpu-2222", RTX_TI),
@@ -155,18 +133,9 @@ def test_an_index_is_the_drivers_not_the_position():
         select_gpu("1", (RTX, H200))
 
 
-def test_auto_without_a_gpu_is_the_cpu():
-    assert select_gpu("auto", ()) is None
-
-
 @pytest.mark.parametrize("wanted", ["b200", "9", "h20", "200", "", "GPU-ffff", "nvidia", "-1"])
 def test_names_what_is_there(wanted):
     with pytest.raises(GpuNotFoundError, match="0: NVIDIA H200, 1: NVIDIA H200, 2: NVIDIA GeForce RTX 3090") as caught:
         select_gpu(wanted, ALL)
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
     assert "--gpu cpu" in caught.value.hint
-
-
-def test_says_that_there_is_none():
-    with pytest.raises(GpuNotFoundError, match="no NVIDIA GPU"):
-        select_gpu("h200", ())

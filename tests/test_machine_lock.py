@@ -69,15 +69,6 @@ def test_waits_once_for_another_process(holder):
     assert waits == [1]
 
 
-def test_a_second_process_waits_for_this_one():
-    with gpu_lock(H200, never):
-        second = subprocess.Popen(
-            [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert second.stdout.readline() == "waiting\n"
-    assert second.communicate("")[0] == "held\n"
-
-
 def test_released_when_the_holder_is_killed(holder):
     assert holder.stdout.readline() == "held\n"
     with gpu_lock(H200, lambda: os.kill(holder.pid, signal.SIGKILL)):
@@ -101,20 +92,3 @@ def test_follows_no_link(own_folder):
     with pytest.raises(MachineError, match="cannot be opened"), gpu_lock(None, never):
         pass
     assert not target.exists()
-
-
-def test_no_temporary_folder(monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    with pytest.raises(MachineError, match="cannot be opened"), gpu_lock(None, never):
-        pass
-
-
-def test_a_fault_of_who_is_told_to_wait_is_not_the_locks(holder):
-    assert holder.stdout.readline() == "held\n"
-
-    def fail():
-        raise BrokenPipeError
-
-    with pytest.raises(BrokenPipeError), gpu_lock(H200, fail):
-        pass

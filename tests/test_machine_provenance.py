@@ -6,7 +6,7 @@ import pytest
 from fake_nvml import H200, FakeNvml
 
 from gdnbench.machine.gpus import list_gpus
-from gdnbench.machine.provenance import describe_machine, git_state, package_version, relevant_variables
+from gdnbench.machine.provenance import describe_machine, git_state, relevant_variables
 
 
 def git(folder, *arguments):
@@ -30,10 +30,6 @@ def test_describes_a_machine_without_one():
     assert machine["versions"]["python"].startswith("3.")
     assert machine["host"]["cores"] >= machine["host"]["usable_cores"] >= 1
     assert json.loads(json.dumps(machine)) == machine
-
-
-def test_an_absent_package_has_no_version():
-    assert package_version("gdnbench-no-such-package") is None
 
 
 def test_keeps_the_relevant_variables_and_no_secret():

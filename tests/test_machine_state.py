@@ -47,11 +47,6 @@ def test_a_gpu_that_has_gone(monkeypatch):
     assert read_state(Gpu(0, "NVIDIA H200", "GPU-gone", (9, 0))) == GpuState()
 
 
-def test_no_driver(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(driver=False))
-    assert read_state(Gpu(0, "NVIDIA H200", "GPU-gone", (9, 0))) == GpuState()
-
-
 def test_processes_leave_this_one_out_and_bear_missing_names(monkeypatch):
     running = [
         SimpleNamespace(pid=os.getpid(), usedGpuMemory=1),
@@ -60,10 +55,6 @@ def test_processes_leave_this_one_out_and_bear_missing_names(monkeypatch):
     ]
     state = state_of(monkeypatch, H200 | {"ComputeRunningProcesses": running}, process_names={41: "/usr/bin/python3"})
     assert state.processes == (GpuProcess(41, "/usr/bin/python3", 3 * 2**30), GpuProcess(42, "", None))
-
-
-def test_an_unknown_compute_mode_is_none(monkeypatch):
-    assert state_of(monkeypatch, H200 | {"ComputeMode": 77}).compute_mode is None
 
 
 @pytest.mark.parametrize(

@@ -309,7 +309,6 @@ HOSTILE = {
     "a line feed in a hypothesis": ("try", {"kernel": "decode-v4", "hypothesis": "x\ny", "expect": ["time <= 1us"]}),
     "a run elsewhere that closes": ("ledger", {"entry": 1, "run": "/etc"}),
     "a run that closes by a link": ("ledger", {"entry": 1, "run": "linked"}),
-    "an option for a rule": ("lint", {"kernel": "decode-v4", "select": "--format=sarif"}),
     "a target that is a path": ("run", {"kernel": "decode-v4", "on": "../lab"}),
 }
 

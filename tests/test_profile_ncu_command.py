@@ -4,7 +4,7 @@ import pytest
 
 from gdnbench import errors
 from gdnbench.process.command import Completed
-from gdnbench.profile.ncu.command import failure_of
+from gdnbench.profile.ncu.command import failure_of, find_ncu
 
 # Said by ncu 2025.3.1.
 NOTHING = """==PROF== Connected to process 3215 (/usr/bin/python3.12)
@@ -18,9 +18,6 @@ BuildError: kernel.cu(3): error: expected a ";"
 ==ERROR== The application returned an error code (1).
 """
 UNWRITABLE = "==ERROR== Unable to write to file x.ncu-rep. Please verify this file is not locked, and writable.\n"
-FOREIGN = """==ERROR== Failed to load report file '/etc/passwd'.
-==ERROR== The file is not an Nsight Compute profiler report.
-"""
 # As users of other versions and machines report them.
 PERMISSION = """==PROF== Connected to process 7 (/usr/bin/python3)
 ==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target \
@@ -50,7 +47,6 @@ OTHER_DRIVER = """==ERROR== An error was reported by the driver:
         (NOTHING, 0, errors.NothingProfiledError, "no launch", "verify"),
         (WORKER, 1, errors.WorkerFailedError, 'expected a ";"', "verify"),
         (UNWRITABLE, 1, errors.MachineError, "x.ncu-rep", "--profiles"),
-        (FOREIGN, 1, errors.ReportFormatError, "cannot load", "ncu-report"),
         (PERMISSION, 1, errors.CounterPermissionError, "ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
         (TAKEN, 1, errors.CountersTakenError, "DCGM", "dcgmi profile --pause"),
         (TOO_OLD, 0, errors.ProfilerTooOldError, "this GPU", "--list-chips"),
@@ -71,3 +67,14 @@ def test_messages(output, returncode, kind, message, hint):
 def test_what_a_kernel_prints_is_not_taken_for_ncus_word():
     printed = "my kernel: Profiling is not supported on device 0, ERR_NVGPUCTRPERM\n"
     assert type(failure_of(Completed(0, printed + NOTHING))) is errors.NothingProfiledError
+
+
+def test_the_newest_ncu_is_found_and_that_on_the_path_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert find_ncu(tmp_path) is None
+    for place in ("usr/local/cuda-12.9/bin", "usr/local/cuda-13.0/bin", "usr/local/cuda/bin"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "ncu").touch(0o755)
+    assert find_ncu(tmp_path) == tmp_path / "usr/local/cuda-13.0/bin/ncu"
+    monkeypatch.setenv("PATH", str(tmp_path / "usr/local/cuda/bin"))
+    assert find_ncu(tmp_path) == tmp_path / "usr/local/cuda/bin/ncu"

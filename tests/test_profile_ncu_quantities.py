@@ -2,15 +2,13 @@
 
 import math
 from functools import cache
-from itertools import groupby
 
 import pytest
-from ncu_data import DATA, V1, with_value
+from ncu_data import DATA, UNFUSED, V1, with_value
 
 from gdnbench.errors import MissingCounterError
 from gdnbench.profile.ncu.functions import check_read, functions_of
-from gdnbench.profile.ncu.profile import NcuReport
-from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, stalls, value_of
+from gdnbench.profile.ncu.quantities import BY_KEY, QUANTITIES, NcuReport, stalls, value_of
 from gdnbench.profile.ncu.store import read_profiles
 
 
@@ -19,7 +17,7 @@ def _read(name):
     return read_profiles(DATA / f"{name}.csv.gz")[0]
 
 
-STORED = [path.name.removesuffix(".csv.gz") for path in DATA.glob("*.csv.gz") if ".page." not in path.name]
+STORED = [path.name.removesuffix(".csv.gz") for path in DATA.glob("*.csv.gz") if path != UNFUSED]
 
 # ncu's details page of the same launch.
 DETAILS = {
@@ -40,20 +38,11 @@ def test_the_numbers_of_the_details_page(key):
 
 
 @pytest.mark.parametrize("name", STORED)
-@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.key)
-def test_every_quantity_of_every_recorded_report(name, quantity):
-    value = quantity.read(_read(name))
-    assert value is not None
-    assert not math.isnan(value)
-    assert value >= 0
-    if quantity.unit == "%":
-        assert value <= 100.5
-
-
-def test_keys_are_unique_and_groups_stand_together():
-    assert len(BY_KEY) == len(QUANTITIES)
-    groups = [quantity.group for quantity in QUANTITIES]
-    assert [group for group, _ in groupby(groups)] == list(dict.fromkeys(groups))
+def test_every_quantity_of_every_recorded_report(name):
+    for quantity in QUANTITIES:
+        value = quantity.read(_read(name))
+        assert value is not None, quantity.key
+        assert 0 <= value <= (100.5 if quantity.unit == "%" else math.inf), quantity.key
 
 
 def test_kernels_with_a_fault_show_it():
@@ -70,14 +59,6 @@ def test_kernels_with_a_fault_show_it():
     )
     assert "barrier" in list(stalls(barriers))[:3]
     assert value_of(tail, "sm_imbalance") > 1.3 > value_of(sound, "sm_imbalance")
-
-
-def test_memory_bandwidth_is_reading_and_writing():
-    profile = _read("decode-v4-B256")
-    moved = value_of(profile, "dram_read_bytes") + value_of(profile, "dram_write_bytes")
-    assert value_of(profile, "dram_bytes_per_s") == pytest.approx(
-        moved / value_of(profile, "duration_us") * 1e6, rel=0.02
-    )
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -112,9 +93,3 @@ def test_a_counter_that_is_absent_and_one_that_is_nan():
     assert math.isnan(function.median(BY_KEY["dram_read_bytes"]))
     with pytest.raises(MissingCounterError, match="DRAM read of decode-v1"):
         check_read([function])
-
-
-def test_medians_over_launches():
-    [function] = functions_of(NcuReport(V1, read_profiles(V1)))
-    assert function.median(BY_KEY["duration_us"]) == pytest.approx(3.584)
-    assert function.stalls()["long_scoreboard"] == sorted(function.stall_values("long_scoreboard"))[1]

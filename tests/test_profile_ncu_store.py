@@ -12,12 +12,12 @@ import pytest
 from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
-from ncu_data import V1, V1_PAGE, V4
+from ncu_data import V1, V4
 
-from gdnbench.errors import ExitCode, LeftOutWarning, ReportFormatError
+from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.functions import functions_of
-from gdnbench.profile.ncu.profile import LaunchProfile, Metric, NcuReport
+from gdnbench.profile.ncu.quantities import LaunchProfile, Metric, NcuReport
 from gdnbench.profile.ncu.report import read_any
 from gdnbench.profile.ncu.store import COLUMNS, find_profiles, read_profiles, write_profiles
 
@@ -88,21 +88,9 @@ def test_every_cut_through_a_file_is_told(tmp_path):
             read_profiles(tmp_path / "cut.csv")
 
 
-def test_a_cut_archive_is_told(tmp_path):
-    (tmp_path / "cut.csv.gz").write_bytes(V4.read_bytes()[:5000])
-    with pytest.raises(ReportFormatError) as caught:
-        read_profiles(tmp_path / "cut.csv.gz")
-    assert caught.value.exit_code is ExitCode.PROFILER
-    (tmp_path / "no.csv.gz").write_text("not compressed")
-    with pytest.raises(ReportFormatError):
-        read_profiles(tmp_path / "no.csv.gz")
-
-
-@pytest.mark.parametrize("name", ["p.csv.gz", "p.page.csv.gz"])
-def test_archives_with_a_wrong_byte(tmp_path, name):
-    source = V4 if name == "p.csv.gz" else V1_PAGE
-    data = source.read_bytes()
-    path = tmp_path / name
+def test_archives_with_a_wrong_byte(tmp_path):
+    data = V4.read_bytes()
+    path = tmp_path / "p.csv.gz"
     for place in range(100, len(data), len(data) // 40):
         path.write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
         with pytest.raises(ReportFormatError):
@@ -113,12 +101,6 @@ def test_a_workload_that_is_none(tmp_path):
     write_profiles(tmp_path / "p.csv", [_profile(1.0)])
     (tmp_path / "p.csv").write_text((tmp_path / "p.csv").read_text().replace(",8,4,8,", ",8,3,8,"))
     with pytest.raises(ReportFormatError):
-        read_profiles(tmp_path / "p.csv")
-
-
-def test_another_table(tmp_path):
-    (tmp_path / "p.csv").write_bytes(gzip.decompress(V4.read_bytes()).replace(b"metric", b"metrik", 1))
-    with pytest.raises(ReportFormatError, match="lacks the column metric"):
         read_profiles(tmp_path / "p.csv")
 
 
@@ -135,21 +117,14 @@ def _with_cell(path, column, value):
     ("column", "value", "said"),
     [
         ("B", "0", "B=0"),
-        ("B", "-1", "B=-1"),
         ("HQ", "nan", "HQ: "),
         ("HV", "9" * 5000, "HV: "),
-        ("K", "12.5", "K: "),
         ("V", "", "V of the workload is missing"),
         ("HV", "9", "HV=9 is no multiple of HQ=4"),
         ("launch", "-1", "launch: "),
-        ("launch", "first", "launch: "),
-        ("source", "yes", "source: "),
         ("source", "0123456789ABCDEF", "source: "),
-        ("source", f"{SOURCE}0", "source: "),
         ("source", f"{SOURCE}\n", "source: "),
-        ("source", "../../../etc/passwd", "source: "),
         ("kernel", "decode-\x1b[31mv4", "kernel: "),
-        ("gpu", "NVIDIA\x00H200", "gpu: "),
         ("metric", "", "metric"),
         ("value", "x" * 200_000, "field larger than field limit"),
     ],
@@ -168,14 +143,9 @@ def test_a_cell_that_cannot_be_what_it_is_is_named_with_its_line(tmp_path, colum
     ("metric", "value"),
     [
         ("launch__sm_count", "0"),
-        ("launch__grid_size", "0"),
-        ("launch__block_size", "0.5"),
-        ("launch__occupancy_limit_warps", "-1"),
         ("gpu__time_duration.sum", "-3"),
         ("gpu__time_duration.sum", "inf"),
         ("gpu__time_duration.sum", "soon"),
-        ("sm__cycles_elapsed.max", "1e300"),
-        ("smsp__issue_active.avg.per_cycle_active", "-inf"),
         ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "1e9"),
         ("smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "-0.1"),
     ],
@@ -189,19 +159,6 @@ def test_a_counter_that_cannot_be_so_is_named_with_its_line(tmp_path, metric, va
     path.write_text("".join(lines))
     with pytest.raises(ReportFormatError, match=rf"p\.csv line {number + 1}: {re.escape(metric)} is "):
         read_profiles(path)
-
-
-@pytest.mark.parametrize("metric", ["device__some_number", "smsp__pcsamp_interval", "a.sum"])
-@pytest.mark.parametrize("value", [-1.0, math.inf, "n/a"])
-def test_what_gdnbench_does_not_read_may_be_anything(tmp_path, metric, value):
-    write_profiles(tmp_path / "p.csv", [_profile(1.0, metrics={metric: Metric(metric, "", value)})])
-    assert read_profiles(tmp_path / "p.csv")[0].metrics[metric].value == value
-
-
-def test_a_number_that_ncu_says_it_has_not_is_absent(tmp_path):
-    name = "launch__sm_count"
-    write_profiles(tmp_path / "p.csv", [_profile(1.0, metrics={name: Metric(name, "", "n/a")})])
-    assert read_profiles(tmp_path / "p.csv")[0].number(name) is None
 
 
 def test_a_file_of_before_there_was_a_source_is_read(tmp_path):
@@ -254,10 +211,9 @@ def test_a_file_that_is_not_of_text_or_not_a_file_is_told(tmp_path):
 
 def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("gdnbench.profile.files.MOST_BYTES", 1 << 20)
-    for name in ("p.csv.gz", "p.page.csv.gz"):
-        (tmp_path / name).write_bytes(gzip.compress(bytes(100 << 20)))
-        with pytest.raises(ReportFormatError, match="holds more than 1 MiB"):
-            read_any(tmp_path / name)
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(bytes(100 << 20)))
+    with pytest.raises(ReportFormatError, match="holds more than 1 MiB"):
+        read_any(tmp_path / "p.csv.gz")
 
 
 def _store(profiles, day, **changes):

@@ -102,9 +102,9 @@ def test_warps_that_have_no_marks_in_any_block_are_told_by_their_numbers():
     silent = made.records.copy()
     silent[:, 3::4] = UNWRITTEN
     silent[:, 5] = UNWRITTEN
-    profile = analyse(replace(made, records=silent, about=replace(made.about, block_warps=4)))
+    profile = analyse(replace(made, records=silent, about=about(block_warps=4)))
     assert (profile.unmarked, profile.silent, profile.breakdown.warps) == ((3,), 1, 11)
-    profile = analyse(replace(made, records=silent, about=replace(made.about, block_warps=0)))
+    profile = analyse(replace(made, records=silent, about=about(block_warps=0)))
     assert (profile.unmarked, profile.silent) == ((), 5)
 
 

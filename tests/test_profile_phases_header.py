@@ -95,9 +95,8 @@ def test_a_stamped_kernel_reads_its_clock_at_each_mark_and_spills_nothing(entry,
     assert not any(each.spill_bytes for each in built)
 
 
-@each_arch
-def test_the_marks_of_v4_stand_between_what_they_part(arch):
-    code = _instructions(CATALOG.entries["decode-v4"], arch, stamped=True)
+def test_the_marks_of_v4_stand_between_what_they_part():
+    code = _instructions(CATALOG.entries["decode-v4"], "sm_90", stamped=True)
     marks = [place for place, one in enumerate(code) if _is_mark(one)]
     begin, gates, load_qkv, load_state, update, store_state, store_output, end = marks
     loads = [place for place, one in enumerate(code) if one.name == "LDG" and "CONSTANT" in one.modifiers]
@@ -114,9 +113,8 @@ def test_the_marks_of_v4_stand_between_what_they_part(arch):
     assert load_qkv < load_state
 
 
-@each_arch
-def test_a_mark_that_uses_values_is_behind_a_branch_that_needs_them(arch):
-    code = _instructions(CATALOG.entries["decode-v4"], arch, stamped=True)
+def test_a_mark_that_uses_values_is_behind_a_branch_that_needs_them():
+    code = _instructions(CATALOG.entries["decode-v4"], "sm_90", stamped=True)
     marks = [place for place, one in enumerate(code) if _is_mark(one)]
     for first, place in pairwise(marks[:5]):
         names = [one.name for one in code[first:place]]
@@ -125,13 +123,6 @@ def test_a_mark_that_uses_values_is_behind_a_branch_that_needs_them(arch):
     state = next(one for one in code if one.name == "LDG" and one.modifiers[1] == "128")
     needed = next(one for one in code[marks[2] : marks[3]] if "0x7fedcba9" in one.operands)
     assert state.operands.split(",")[0] in needed.operands  # the first of the four registers that the load fills
-
-
-def test_the_phases_are_in_the_cubin_as_the_source_lists_them():
-    entry = CATALOG.entries["decode-v4"]
-    cubin = Path(build(entry, entry.default, decode_at(), "sm_90", stamped=True).cubin).read_bytes()
-    assert b"gates, load_qkv, load_state, update, store_state, store_output\0" in cubin
-    assert b"gdnbench_phase_records" in cubin
 
 
 def test_a_mark_of_a_phase_that_is_not_listed_does_not_compile(tmp_path):

@@ -77,41 +77,27 @@ def stored(tmp_path):
 def test_a_file_of_before_there_was_a_source_is_read(stored):
     assert read_stamps(stored).about == ABOUT
     _rewrite(stored, without=("source",))
-    assert read_stamps(stored).about == replace(ABOUT, source="")
-
-
-def test_a_field_that_a_later_gdnbench_adds_changes_nothing(stored):
-    _rewrite(stored, fields={"colour": "red"})
-    assert read_stamps(stored).about == ABOUT
+    assert read_stamps(stored).about == about()
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("op", 3),
-        ("op", ""),
         ("label", ["decode-v4"]),
-        ("label", "decode v4"),
         ("label", "decode-\x1b[2Jv4"),
         ("shape", {"B": 0, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 4, "HV": 8, "K": 128}),
-        ("shape", {"B": 1.5, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 4, "HV": 8, "K": 128, "V": 128, "W": 1}),
-        ("shape", "B=1"),
         ("gpu", None),
         ("phases", []),
-        ("phases", "load"),
         ("phases", ["load", "update", 3]),
         ("asked", -1),
-        ("asked", "50"),
         ("registers", 1e9),
-        ("registers", 10**30),
         ("stamped_spill_bytes", True),
         ("source", "no hash"),
-        ("source", None),
         ("schema", 2),
-        ("schema", "1"),
     ],
 )
 def test_a_field_that_cannot_be_what_it_is_is_named(stored, field, value):
@@ -121,37 +107,21 @@ def test_a_field_that_cannot_be_what_it_is_is_named(stored, field, value):
         read_stamps(stored)
 
 
-@pytest.mark.parametrize("field", ["schema", "op", "label", "shape", "gpu", "arch", "phases", "asked", "registers"])
-def test_a_field_that_is_missing_is_named(stored, field):
-    _rewrite(stored, without=(field,))
-    with pytest.raises(ReportFormatError, match=field):
-        read_stamps(stored)
-
-
 @pytest.mark.parametrize(
     "array",
     [
         {"plain_us": np.array([])},
-        {"plain_us": np.array([4.0, 0.0])},
-        {"plain_us": np.array([1e-300])},
         {"plain_us": np.array([1e300])},
-        {"plain_us": np.array([[4.0]])},
         {"plain_us": np.array(["4.0"])},
         {"plain_us": np.array([4.0], dtype=object)},  # which is pickled
         {"stamped_us": np.array([4.0, np.nan])},
-        {"stamped_us": np.array([4.0, np.inf])},
         {"stamped_us": np.array([-4.0])},
-        {"stamped_us": np.array([4 + 1j])},
         {"records": np.zeros((3, 5), dtype=np.uint32)},
-        {"records": np.zeros((3, 5, 7))},
         {"records": np.zeros((3, 5, 7), dtype=np.int64)},
         {"records": np.zeros((3, 5, 8), dtype=np.uint32)},
-        {"about": np.array(3)},
         {"about": np.array(["{}"])},
         {"about": np.array({"op": "decode"}, dtype=object)},
-        {"about": np.array("[" * 100_000)},
         {"about": np.array('{"schema": 1, "more": ' + "[" * 100_000 + "]" * 100_000 + "}")},
-        {"about": np.array("not JSON")},
         {"about": np.array('"\ud800"')},
     ],
 )

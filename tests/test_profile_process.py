@@ -11,7 +11,6 @@ from gdnbench.errors import ProfilerError
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.command import Completed
 from gdnbench.profile.process import Instrumentation, ProfileTask, run_command, run_worker
 
 GPU = Gpu(0, "NVIDIA H200", "GPU-0000", (9, 0))
@@ -27,20 +26,6 @@ ASSIGNMENT = ProfileTask(
 
 def _python(code, limit_s=30):
     return run_command([sys.executable, "-c", code], limit_s=limit_s)
-
-
-def test_both_streams_and_the_exit_code():
-    ended = _python("import sys; print('one', flush=True); print('two', file=sys.stderr); sys.exit(3)")
-    assert (ended.returncode, ended.output) == (3, "one\ntwo\n")
-
-
-def test_a_signal_is_a_negative_code():
-    assert _python("import os; os.abort()").returncode < 0
-
-
-@pytest.mark.parametrize(("output", "last"), [("", ""), ("a\nb \n\n \n", "b"), ("\n", "")])
-def test_the_last_line(output, last):
-    assert Completed(1, output).last_line == last
 
 
 def test_what_never_ends_is_taken_down_with_its_children(tmp_path):
@@ -68,10 +53,6 @@ def _is_alive(pid):
 def test_what_is_not_there():
     with pytest.raises(ProfilerError, match="/nowhere/ncu does not start"):
         run_command(["/nowhere/ncu"], limit_s=5)
-
-
-def test_output_that_is_no_text():
-    assert "\N{REPLACEMENT CHARACTER}" in _python("import sys; sys.stdout.buffer.write(bytes([255, 10]))").output
 
 
 def test_a_wrapper_gets_the_workers_command_and_one_gpu(tmp_path):

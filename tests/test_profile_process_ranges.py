@@ -26,11 +26,7 @@ def test_a_ranges_name_is_read_back(label, workload):
     "text",
     [
         "",
-        "profiled",
-        "decode v4 B=1",
         "decode v4 B=0 qk4_v8",
-        "decode v4 B=1 qk3_v8",
-        "a",
         f"decode v4 B={'9' * 5000} qk4_v8",
         "decode v4 B=1 qk4_v8 source=0123",
         "decode v4 B=1 qk4_v8 source=0123456789ABCDEF",

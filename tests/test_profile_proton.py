@@ -1,7 +1,6 @@
 """Recording with Proton: what the parent asks for, what the worker leaves, and what a scope compiles to."""
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from faults import python_path
-from proton_data import CLOCK32, CUPTI, SCOPES, recording, store, write_trace
+from proton_data import SCOPES, recording, store
 
 from gdnbench import trace
 from gdnbench.catalog.catalog import load_catalog
@@ -20,8 +19,12 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.collect import ScopeRequest, collect_scopes
 from gdnbench.profile.process import choose_case
-from gdnbench.profile.recording import kernel_durations_us, load_profile, read_recording
-from gdnbench.profile.recording import write_trace as write_trace_file
+from gdnbench.profile.recording import (
+    durations_by_scope,
+    load_profile,
+    read_recording,
+    read_trace,
+)
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 
@@ -38,9 +41,9 @@ def test_a_recording_survives_its_file(tmp_path):
 
 def test_a_stored_recording_opens_in_microseconds_of_its_own_clock(tmp_path):
     opened = load_profile(store(tmp_path))
-    assert (opened.breakdown.launches, opened.breakdown.unit) == (3, "µs")
-    cycles = load_profile(opened.trace).breakdown
-    assert opened.breakdown.totals == pytest.approx(cycles.totals[1:] / 1980)
+    assert opened.breakdown.launches == 3
+    cycles = durations_by_scope(read_trace(opened.trace), sm_mhz=1.0).totals
+    assert opened.breakdown.totals == pytest.approx(cycles[1:] / 1980)
 
 
 def test_a_kernel_without_scopes_has_no_breakdown(tmp_path):
@@ -80,36 +83,20 @@ def _edited(path, **fields):
         ("schema", 2),
         ("op", 3),
         ("case", {}),
-        ("case", []),
-        ("language", "cuda"),
-        ("gpu", ["NVIDIA H200"]),
         ("triton", None),
         ("times_us", {}),
         ("times_us", {"instrumented": [5.0]}),
         ("times_us", {"plain": []}),
-        ("times_us", {"plain": 5.0}),
         ("times_us", {"plain": [0.0]}),
-        ("times_us", {"plain": [-1.0]}),
-        ("times_us", {"plain": ["5.0"]}),
         ("times_us", {"plain": [1e300]}),
-        ("times_us", {"plain": [None]}),
-        ("cupti_us", {"f": []}),
-        ("cupti_us", {"f": [-0.5]}),
         ("trace", "../../../etc/passwd"),
-        ("trace", "/etc/passwd"),
         ("trace", "a\0b"),
-        ("trace", 3),
         ("mode", {}),
         ("launches", -1),
-        ("launches", 2.5),
         ("capacity", "32"),
-        ("capacity", 10**40),
         ("sm_mhz", [0.0]),
-        ("sm_mhz", [-1980.0]),
-        ("sm_mhz", 1980.0),
         ("notes", "one"),
         ("source", "0123"),
-        ("source", 123),
     ],
 )
 def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
@@ -124,11 +111,8 @@ def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
     ("part", "value"),
     [
         ("label", ""),
-        ("label", "decode v4"),
         ("kernel", None),
         ("params", {"BV": 1.5}),
-        ("params", {"BV": [1]}),
-        ("params", {"": 1}),
         ("role", "villain"),
         ("shape", {"B": -1, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
@@ -142,14 +126,6 @@ def test_a_part_of_a_case_that_cannot_be_is_refused(tmp_path, part, value):
         load_profile(_edited(path, case=case))
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_number_that_json_has_not_is_refused(tmp_path, number):
-    path = store(tmp_path)
-    path.write_text(path.read_text().replace("1979.0", number))
-    with pytest.raises(ReportFormatError, match=path.name):
-        load_profile(path)
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -158,7 +134,7 @@ def test_a_number_that_json_has_not_is_refused(tmp_path, number):
         '{"schema": 1, "traceEvents": ' + "[" * 100_000 + "]" * 100_000 + "}",
     ],
 )
-@pytest.mark.parametrize("name", ["a.json", "a.chrome_trace", "a.chrome_trace.gz"])
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
 def test_what_is_nested_deeply_ends_in_an_error_and_no_traceback(command_line, tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
@@ -168,77 +144,11 @@ def test_what_is_nested_deeply_ends_in_an_error_and_no_traceback(command_line, t
     assert "Traceback" not in err
 
 
-def test_a_recording_that_is_no_text_is_refused(tmp_path):
-    path = store(tmp_path)
-    path.write_bytes(path.read_bytes().replace(b"NVIDIA", b"\xff\xfe"))
-    with pytest.raises(ReportFormatError, match=path.name):
-        load_profile(path)
-
-
 def test_files_of_before_there_was_a_source_are_read():
-    folder = Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton"
-    for path in folder.iterdir():
-        opened = load_profile(path)
-        assert opened.origin.source == ""
-        assert opened.breakdown.launches
-    assert len(list(folder.iterdir())) == 2
-
-
-def test_a_trace_says_what_it_is_of_and_is_otherwise_as_proton_wrote_it(tmp_path):
-    written = tmp_path / "trace.chrome_trace"
-    written.write_bytes(gzip.decompress(CLOCK32.read_bytes()))
-    path = tmp_path / "a.chrome_trace.gz"
-    with written.open("rb") as file:
-        write_trace_file(file, path, label="decode-triton:BV=16", source="0123456789abcdef")
+    [path] = (Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton").glob("*.json")
     opened = load_profile(path)
-    assert (opened.origin.label, opened.origin.source) == ("decode-triton:BV=16", "0123456789abcdef")
-    before, after = json.loads(written.read_bytes()), json.loads(gzip.decompress(path.read_bytes()))
-    assert {name: value for name, value in after.items() if name != "otherData"} == before
-    assert after["otherData"] == {"gdnbench_kernel": "decode-triton:BV=16", "gdnbench_source": "0123456789abcdef"}
-
-
-def test_a_trace_of_a_kernel_without_scopes_stays_empty(tmp_path):
-    with io.BytesIO(b"") as file:
-        write_trace_file(file, tmp_path / "a.chrome_trace.gz", label="decode-triton", source="0123456789abcdef")
-    assert gzip.decompress((tmp_path / "a.chrome_trace.gz").read_bytes()) == b""
-
-
-@pytest.mark.parametrize("other", [{"gdnbench_source": "no hash"}, {"gdnbench_kernel": 3}, ["x"], None])
-def test_what_a_trace_says_of_itself_is_checked(tmp_path, other):
-    path = tmp_path / "a.chrome_trace"
-    path.write_text(json.dumps({"otherData": other, "traceEvents": []}))
-    with pytest.raises(ReportFormatError, match=r"a\.chrome_trace is not a trace"):
-        load_profile(path)
-
-
-def test_what_other_tools_say_of_a_trace_does_not_matter(tmp_path):
-    document = json.loads(gzip.decompress(CLOCK32.read_bytes()))
-    path = tmp_path / "a.chrome_trace"
-    path.write_text(json.dumps({**document, "otherData": {"version": 3}, "stackFrames": {}}))
-    assert load_profile(path).origin == load_profile(CLOCK32).origin
-
-
-def test_kernel_times_are_those_between_the_flushes():
-    found = kernel_durations_us(CUPTI, 20)
-    assert list(found) == ["gdn_decode"]
-    assert len(found["gdn_decode"]) == 20
-    assert found["gdn_decode"][:3] == [2.08, 1.984, 1.985]
-    assert sum(found["gdn_decode"]) == pytest.approx(41.987)
-
-
-def test_a_launch_of_several_functions_adds_those_of_one_name(tmp_path):
-    names = ["flush", "a", "b", "a", "flush", "a", "b", "a"]
-    events = [{"cat": "kernel", "name": name, "ts": ts, "dur": ts + 1.0} for ts, name in enumerate(names)]
-    found = kernel_durations_us(write_trace(tmp_path / "t", events[::-1]), 2)
-    assert found == {"a": [6.0, 14.0], "b": [3.0, 7.0]}
-
-
-@pytest.mark.parametrize("content", ["", '{"traceEvents": []}', '{"traceEvents": [{"name": "a"}]}', "[]"])
-def test_a_kernel_trace_that_lacks_launches_gives_no_times(tmp_path, content):
-    path = tmp_path / "t"
-    path.write_text(content)
-    with pytest.raises(ProfilerError):
-        kernel_durations_us(path, 20)
+    assert opened.recording.source == ""
+    assert opened.breakdown.launches
 
 
 @pytest.fixture
@@ -271,7 +181,6 @@ def collect(catalog, tmp_path, monkeypatch):
     [
         ("decode-triton", "B=1", 8),
         ("decode-triton:BV=8:WARPS=8", "B=32", 1),  # 4096 blocks, 32768 warps a launch
-        ("prefill-triton", "lengths=65536", 8),  # of several launches nothing is traced, so no grid is too large
     ],
 )
 def test_a_large_grid_is_traced_in_fewer_launches_and_says_so(collect, label, axes, launches):
@@ -284,6 +193,13 @@ def test_a_grid_too_large_for_one_launch_is_refused(collect):
     with pytest.raises(UsageError, match="too many") as raised:
         collect("decode-triton:BV=8:WARPS=8", "B=64")
     assert "a smaller B than 64" in raised.value.hint
+
+
+@pytest.mark.parametrize(("label", "why"), [("prefill-triton", "several launches"), ("decode-fla", "through Python")])
+def test_what_is_no_single_launch_of_tritons_is_refused_with_what_times_it(collect, label, why):
+    with pytest.raises(UsageError, match=why) as raised:
+        collect(label, "")
+    assert f"gdnbench run --kernel {label}" in raised.value.hint
 
 
 def test_what_the_worker_leaves_lies_under_the_kernel(collect, tmp_path):
@@ -307,7 +223,7 @@ def test_a_scope_does_nothing_in_plain_python():
         raise ValueError("through")
 
 
-INSTRUMENTED = ["decode-triton", "decode-triton-tma", "decode-triton-ws"]
+INSTRUMENTED = ["decode-triton-ws"]
 
 
 @pytest.fixture(scope="module")
@@ -347,24 +263,3 @@ def test_a_triton_kernel_is_traced_on_a_gpu(command_line, tmp_path):
     assert total < times["instrumented"]
     assert Path(found["trace"]).stat().st_size
     assert torch.cuda.is_available()
-
-
-@pytest.mark.gpu
-def test_a_kernel_without_scopes_has_its_times_alone(command_line, tmp_path):
-    code, out, err = command_line("proton", "decode-reference", "--json", "--profiles", tmp_path)
-    assert code == 0, err
-    found = json.loads(out)
-    assert (found["scopes"], found["trace"]) == ([], None)
-    assert {row["kind"] for row in found["kernel"]} == {"events", "cupti"}
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_each_launch_of_a_triton_kernel_has_its_time(command_line, tmp_path):
-    code, out, err = command_line("proton", "prefill-triton", "--json", "--profiles", tmp_path)
-    assert code == 0, err
-    found = json.loads(out)
-    assert (found["scopes"], found["recording"]["entries"]) == ([], ["prologue", "scan"])
-    times = {row["name"]: row["median_us"] for row in found["kernel"]}
-    assert times.keys() == {"plain", "prologue", "scan", "(sum)"}
-    assert times["prologue"] + times["scan"] == pytest.approx(times["(sum)"], rel=0.1)
-    assert times["(sum)"] < times["plain"]

@@ -12,7 +12,7 @@ from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Status
-from gdnbench.process.events import CaseChecked, NoteMade, PhaseBegun, StepChanged
+from gdnbench.process.events import CaseChecked, PhaseBegun, StepChanged
 from gdnbench.profile.sanitizer import SanitizerCheck, find_sanitizer, need_sanitizer
 from gdnbench.store.journal import Examined
 from gdnbench.verify.preflight import Verification
@@ -167,11 +167,6 @@ def test_a_tool_without_an_answer_is_never_a_pass(sanitize, v4, options, status,
     assert found.exit_code is ExitCode.PARTIAL
 
 
-def test_a_tool_that_hangs_after_a_finding_has_found_it(sanitize, v4):
-    found, _ = sanitize(v4, body='cp "$folder/$tool.txt" "$log"; sleep 60', limit_s=0.5, memcheck=own("memcheck"))
-    assert found.checked[v4.id].status is Status.UNSAFE
-
-
 def test_a_kernel_that_was_wrong_stays_so_where_a_tool_has_no_answer(sanitize, v4):
     found, _ = sanitize(v4, before=Status.WRONG_NUMBERS, memcheck="")
     assert (found.checked[v4.id].status, found.checked[v4.id].reason) == (Status.WRONG_NUMBERS, "before")
@@ -194,7 +189,7 @@ def test_a_kernel_behind_python_is_left_out_and_that_is_said(sanitize, catalog, 
     assert not (tmp_path / "arguments").exists()
 
 
-@pytest.mark.parametrize("status", [Status.BUILD_FAILED, Status.BROKEN, Status.MISSING, Status.UNSUPPORTED])
+@pytest.mark.parametrize("status", [Status.BUILD_FAILED, Status.UNSUPPORTED])
 def test_what_cannot_be_launched_is_left_alone(sanitize, v4, tmp_path, status):
     found, _ = sanitize(v4, before=status)
     assert found.checked[v4.id].status is status
@@ -207,21 +202,12 @@ def test_what_does_not_end_is_asked_for_its_barriers_alone(sanitize, v4, tmp_pat
     assert [command[1] for command in commands(tmp_path)] == ["synccheck"]
 
 
-def test_options_that_the_program_does_not_know_are_left_out_and_shared_memory_is_missed_aloud(sanitize, v4, tmp_path):
-    older = HELP.replace("--initcheck-address-space arg", "")
-    _, events = sanitize(v4, help_text=older)
-    memcheck, _, initcheck, _ = commands(tmp_path)
-    assert "--padding" in memcheck
-    assert "--padding" not in initcheck
-    assert "--initcheck-address-space" not in initcheck
-    assert any("looks at global memory alone" in each.text for each in events if isinstance(each, NoteMade))
-
-
-def test_initcheck_looks_at_shared_memory_where_it_can(sanitize, v4, tmp_path):
-    _, events = sanitize(v4)
-    initcheck = commands(tmp_path)[2]
+def test_options_that_the_program_does_not_know_are_left_out(sanitize, v4, tmp_path):
+    sanitize(v4)
+    sanitize(v4, help_text=HELP.replace("--initcheck-address-space arg", ""))
+    initcheck, older = (command for command in commands(tmp_path) if "initcheck" in command)
     assert initcheck[initcheck.index("--initcheck-address-space") + 1] == "all"
-    assert not any(isinstance(each, NoteMade) for each in events)
+    assert "--initcheck-address-space" not in older
 
 
 def test_it_is_found_on_the_path_in_cuda_home_and_in_the_newest_toolkit(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ def root(same_root):
     write_kernel(folder, "unsure", variant=ABLE.replace("M < 65", "M // 0"))
     write_kernel(folder, "nobuild", SOURCE.replace("float sum", "flaot sum"))
     write_kernel(folder, "unloaded", variant=VARIANT.replace("grid=", "gird="))
-    write_kernel(folder, "plain", SOURCE.replace("a[k]", "A[at + k]").replace("A + at", "B + at"))
+    write_kernel(folder, "overflowing", SOURCE.replace("C[at]", "C[at * 100000000 / 100000000]"))
     return folder
 
 
@@ -177,11 +177,11 @@ def test_of_what_does_not_load_nothing_else_is_looked_at(ready):
 
 
 def test_a_finding_of_lint_fails(ready, command_line, stored, verified):
-    stored("gemm-plain")
-    code, document = ready("gemm-plain")
+    stored("gemm-overflowing")
+    code, document = ready("gemm-overflowing")
     assert code == ExitCode.REGRESSION
     assert statuses(document)["source"] == "failed"
-    assert "kernel.cu:3: C4" in document["checks"]["source"]["what"]
+    assert "kernel.cu:10: C5" in document["checks"]["source"]["what"]
     assert command_line(*shlex.split(document["next"])[1:])[0] == ExitCode.REGRESSION
 
 

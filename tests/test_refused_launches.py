@@ -48,15 +48,6 @@ def test_a_verb_refuses_it_and_says_why(ask, verb):
         assert all(kernel.told in row["reason"] for row in own), own
 
 
-def test_lint_tells_what_source_and_declaration_tell(ask):
-    code, document = ask("lint", "--op", "twice", "--select", "C7,T9")
-    found = {each["kernel"].removeprefix("twice-"): each for each in document["findings"]}
-    assert code == ExitCode.REGRESSION
-    # What the source says of its launch, verify and inspect tell, which compile it.
-    assert found.keys() == {name for name in REFUSED if not KERNELS[name].head}
-    assert all(KERNELS[name].told in each["message"] for name, each in found.items())
-
-
 @pytest.mark.parametrize("name", ["bounds-macro", "triton-grid", "good-either"])
 def test_ready_counts_it_as_a_failed_build(ask, tmp_path, name):
     _, document = ask("verify", "--ready", f"twice-{name}", "--out", tmp_path)

@@ -21,9 +21,9 @@ from gdnbench.diagnose.launch import (
     profiled_launch,
 )
 from gdnbench.model.case import CodeState, Variant
+from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.workload import Workload
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import BY_KEY, LOCAL_SECTORS, STALL_MEANINGS, value_of
+from gdnbench.profile.ncu.quantities import BY_KEY, LOCAL_SECTORS, STALL_MEANINGS, LaunchProfile, value_of
 
 if TYPE_CHECKING:
     from gdnbench.inspect.compiled import CompiledKernel
@@ -156,6 +156,14 @@ def _share_of(part: float, whole: float) -> float:
     return part / whole if whole > 0 and not math.isnan(part) else 0.0
 
 
+def launched_entries(entry: CatalogEntry) -> tuple[str, ...]:
+    """Returns the entries of a kernel's launches; one for a kernel called through Python: its launches are unknown."""
+    kernel = entry.kernel
+    if isinstance(kernel, CudaKernel | TritonKernel):
+        return tuple(launch.entry for launch in kernel.launches)
+    return (kernel.entry,)
+
+
 LATENCY_PCT = 60.0
 """Below this share of its peak, in %, no unit is saturated; from here on memory counts as saturated.
 
@@ -227,11 +235,6 @@ def counter_line(evidence: Evidence, counter: str, note: str = "") -> tuple[Evid
     """Returns a line on a counter of the profile; none if the report lacks it."""
     value = evidence.counter(counter)
     return () if math.isnan(value) else (evidence_line(counter, value, BY_KEY[counter].unit, note),)
-
-
-def derived_line(counter: str, title: str, value: float, note: str) -> tuple[EvidenceLine, ...]:
-    """Returns a line on a value derived from a counter; none if the value is NaN."""
-    return () if math.isnan(value) else (EvidenceLine(counter, title, value, "", note),)
 
 
 def busiest_unit_pct(evidence: Evidence) -> float:

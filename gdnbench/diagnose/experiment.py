@@ -9,7 +9,7 @@ from itertools import count
 from math import prod
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.diagnose.evidence import Evidence, Experiment
+from gdnbench.diagnose.evidence import Evidence, Experiment, launched_entries
 from gdnbench.errors import BuildError
 from gdnbench.inspect.compiled import Subject
 from gdnbench.model.case import CodeState, Variant
@@ -72,15 +72,8 @@ def peer_grids(evidence: Evidence) -> Iterator[KernelGrid]:
 
 def makes_the_same_launches(evidence: Evidence, other: CatalogEntry) -> bool:
     """Whether another kernel's launches can be compared with this one's, one by one."""
-    own, its = (_launches(entry) for entry in (evidence.entry, other))
+    own, its = launched_entries(evidence.entry), launched_entries(other)
     return own == its or len(own) == len(its) == 1
-
-
-def _launches(entry: CatalogEntry) -> tuple[str, ...]:
-    """Returns the entries of a kernel's launches; one for a kernel called through Python: its launches are unknown."""
-    if not isinstance(entry.kernel, CudaKernel | TritonKernel):
-        return (entry.kernel.entry,)
-    return tuple(launch.entry for launch in entry.kernel.launches)
 
 
 def grids_by_param(evidence: Evidence) -> Iterator[tuple[str, KernelGrid]]:

@@ -19,7 +19,7 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_workload
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.diagnose.evidence import Cause, Evidence
+from gdnbench.diagnose.evidence import Cause, Evidence, launched_entries
 from gdnbench.diagnose.latency import (
     barriers,
     idle_sms,
@@ -30,7 +30,7 @@ from gdnbench.diagnose.latency import (
     too_few_warps,
     uneven_sms,
 )
-from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, recorded_times, timed_in_run
+from gdnbench.diagnose.launch import LaunchTimes, RunTimes, profiled_times, timed_in_run
 from gdnbench.diagnose.throughput import (
     bandwidth,
     bank_conflicts,
@@ -40,7 +40,7 @@ from gdnbench.diagnose.throughput import (
     spilling,
     uncoalesced,
 )
-from gdnbench.errors import GdnbenchError, UsageError, collect_left_out
+from gdnbench.errors import UsageError, collect_left_out
 from gdnbench.inspect.compiled import (
     BuildOutcome,
     CompiledKernel,
@@ -53,15 +53,13 @@ from gdnbench.inspect.compiled import (
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.gpu import Gpu, gpu_slug
-from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.process.events import Observer
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import value_of
+from gdnbench.profile.ncu.quantities import LaunchProfile, value_of
 from gdnbench.profile.ncu.report import read_any
-from gdnbench.profile.ncu.store import find_profiles
+from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.store.find import readable, runs_beside
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_measurements
@@ -98,13 +96,13 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     gpus = list_gpus()
     slug = _slug(question.gpu, gpus)
     entry, requested = catalog.behind(named, workload, slug or "")
-    if question.file:
-        counters = profile_in_file(question.file, entry, requested)
-    else:
-        counters = newest_profile(question.profiles, entry, requested, workload, slug)
-    profile = counters.profile
-    if profile and question.file:
-        workload = _agreed(profile, workload, question)
+    with collect_left_out() as left_out:
+        counters = _counters(question, entry, requested, workload, slug)
+    profile = _typical(counters.profiles) if counters else None
+    if profile and profile.workload and question.file:
+        if question.axes and profile.workload != workload:
+            raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
+        workload = profile.workload
     slug = gpu_slug(profile.gpu) if profile else slug
     entry, variant = catalog.behind(named, workload, slug or "")
     entry.refuse_unable(named.label, workload, "explain")
@@ -115,21 +113,20 @@ def gather(catalog: Catalog, question: Question, observer: Observer) -> Evidence
     if failed and not (profile or measured):
         raise failed[0].error
     if not (profile or measured or built):
-        raise _nothing(requested, workload)
+        problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, no build of gdnbench's own"
+        raise UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
     known = Evidence(
         catalog,
         entry,
         variant,
         workload,
-        profile_path=counters.path,
+        profile_path=counters.path if counters else None,
         measured=measured,
-        profile_code=counters.code,
-        warnings=counters.warnings,
+        profile_code=counters.code if counters else CodeState.UNKNOWN,
+        warnings=tuple(left_out),
     )
     if len(subjects) > 1:
-        with collect_left_out() as left_out:
-            times = _launch_times(question, known, slug, counters)
-        known = replace(known, warnings=(*known.warnings, *left_out), launch_times=times)
+        known = replace(known, launch_times=_launch_times(question, known, counters))
         return _with_launches(known, subjects, built, counters)
     return _with_code(replace(known, profile=profile), built[0] if built else None)
 
@@ -144,13 +141,13 @@ def _with_launches(
     known: Evidence,
     subjects: Sequence[Subject],
     built: Sequence[BuildOutcome],
-    counters: StoredProfile,
+    counters: StoredProfiles | None,
 ) -> Evidence:
     """Adds the evidence of each launch, the longest first; in call order if no times are known."""
     outcomes = {outcome.subject.launch: outcome for outcome in built}
     launches = []
     for subject in subjects:
-        own = [profile for profile in counters.profiles if profile.function == subject.launch]
+        own = [profile for profile in counters.profiles if profile.function == subject.launch] if counters else []
         launch = replace(known, entry_name=subject.launch, profile=_typical(own) if own else None, warnings=())
         launches.append(_with_code(launch, outcomes.get(subject.launch)))
     if times := known.launch_times:
@@ -158,23 +155,14 @@ def _with_launches(
     return replace(known, launches=tuple(launches))
 
 
-def _launch_times(question: Question, known: Evidence, gpu: str | None, counters: StoredProfile) -> LaunchTimes | None:
+def _launch_times(question: Question, known: Evidence, counters: StoredProfiles | None) -> LaunchTimes | None:
     """Returns the time of each launch: from the named file, else by CUPTI before ncu; of other code only if need be."""
-    entries = _entries(known.entry)
-    by_ncu = profiled_times(counters.profiles, entries, counters.path, counters.code)
+    entries = launched_entries(known.entry)
+    by_ncu = profiled_times(counters, entries) if counters else None
     if question.file and by_ncu:
         return by_ncu
-    recorded = recorded_times(question.profiles, known.entry, known.variant, entries, known.workload, gpu)
-    found = (timed_in_run(known.measured, entries), recorded, by_ncu)
+    found = (timed_in_run(known.measured, entries), by_ncu)
     return min((times for times in found if times), key=lambda times: times.code is CodeState.CHANGED, default=None)
-
-
-def _entries(entry: CatalogEntry) -> list[str]:
-    """Returns the functions in a kernel's source that it launches."""
-    kernel = entry.kernel
-    if isinstance(kernel, CudaKernel | TritonKernel):
-        return [launch.entry for launch in kernel.launches]
-    return [kernel.entry]
 
 
 def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
@@ -188,16 +176,6 @@ def _slug(gpu: str, gpus: Sequence[Gpu]) -> str | None:
     return gpu_slug(gpu)
 
 
-def _agreed(profile: LaunchProfile, workload: Workload, question: Question) -> Workload:
-    """Returns the file's workload, or the user's if the file has none."""
-    requested = bool(question.axes)
-    if profile.workload is None:
-        return workload
-    if requested and profile.workload != workload:
-        raise UsageError(f"{question.file} is about {profile.workload}, not {workload}", "leave --shape away")
-    return profile.workload
-
-
 def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer: Observer) -> tuple[BuildOutcome, ...]:
     """Builds launches for a GPU; returns nothing if that GPU's architecture is unknown."""
     archs = [one.arch for one in gpus if one.slug == gpu] or [
@@ -208,51 +186,26 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
     return build_subjects(subjects, archs[:1], lambda arch: gpu_size_of(arch, gpus), observer)
 
 
-def _nothing(requested: Variant, workload: Workload) -> GdnbenchError:
-    problem = f"nothing is known of {requested.label} at {workload}: no profile, no run, and no build of gdnbench's own"
-    return UsageError(problem, f"on a GPU: gdnbench ncu {requested.label} {' '.join(workload.options)}")
+def _counters(
+    question: Question, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
+) -> StoredProfiles | None:
+    """Returns the launches of the kernel in the named file, else in the newest stored profile; of any code if need be.
 
-
-@dataclass(frozen=True)
-class StoredProfile:
-    """Every launch of a kernel in a stored file, and the typical one; empty if nothing is stored.
-
-    `code` says whether the profile is of the kernel's current code; `warnings` name unreadable files, which were
-    skipped.
+    Raises UsageError if the named file has none.
     """
-
-    profile: LaunchProfile | None = None
-    path: Path | None = None
-    code: CodeState = CodeState.UNKNOWN
-    warnings: tuple[str, ...] = ()
-    profiles: tuple[LaunchProfile, ...] = ()
-
-
-def profile_in_file(path: Path, entry: CatalogEntry, requested: Variant) -> StoredProfile:
-    """Returns the typical launch of a kernel in a file that the user named; raises UsageError if there is none."""
+    path = question.file
+    if path is None:
+        return find_profiles(question.profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
     profiles = read_any(path)
-    own = [profile for profile in profiles if profile.label == requested.label]
-    own = own or [
+    own = [profile for profile in profiles if profile.label == requested.label] or [
         profile
         for profile in profiles
-        if not profile.label and any(each in profile.function for each in _entries(entry))
+        if not profile.label and any(each in profile.function for each in launched_entries(entry))
     ]
     if not own:
         names = ", ".join(dict.fromkeys(profile.name for profile in profiles))
         raise UsageError(f"{path} holds no launch of {requested.label}", f"it holds {names}")
-    profile = _typical(own)
-    return StoredProfile(profile, path, entry.code_state(profile.source), profiles=tuple(own))
-
-
-def newest_profile(
-    profiles: Path, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
-) -> StoredProfile:
-    """Returns the typical launch of the newest stored profile: of the current code, else of any code."""
-    with collect_left_out() as left_out:
-        found = find_profiles(profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
-    if found is None:
-        return StoredProfile(warnings=tuple(left_out))
-    return StoredProfile(_typical(found.profiles), found.path, found.code, tuple(left_out), found.profiles)
+    return StoredProfiles(path, tuple(own), entry.code_state(_typical(own).source))
 
 
 def _typical(profiles: Sequence[LaunchProfile]) -> LaunchProfile:
@@ -308,9 +261,8 @@ def _measured(
     own = timed.get(variant.label)
     if own is None or own.timing is None or own.case.variant.params != variant.params:
         return None
-    kinds = {
-        label: entries[row.case.variant.kernel].kernel.floor for label, row in timed.items() if _is_here(row, entries)
-    }
+    here = {label: entries.get(row.case.variant.kernel) for label, row in timed.items()}
+    kinds = {label: entry.kernel.floor for label, entry in here.items() if entry}
     times_us = {label: row.timing.time_us for label, row in timed.items() if row.timing}
     codes = {label: _code_of(row.case.variant, info, entries) for label, row in timed.items()}
     copies = [label for label, kind in kinds.items() if kind == "copy"]
@@ -335,10 +287,6 @@ def _code_of(variant: Variant, info: RunInfo, entries: Mapping[str, CatalogEntry
     """Returns whether a run timed a variant's current code; for a dispatcher's pick, also its table's."""
     names = {variant.kernel, variant.label} & entries.keys()
     return CodeState.together(entries[name].code_state(info.sources.get(name, "")) for name in names)
-
-
-def _is_here(row: Measurement, entries: Mapping[str, CatalogEntry]) -> bool:
-    return row.case.variant.kernel in entries
 
 
 CauseRule = Callable[[Evidence], Cause | None]

@@ -17,7 +17,6 @@ from gdnbench.diagnose.evidence import (
     busiest_unit_pct,
     counter_line,
     dependent_loads_line,
-    derived_line,
     dram_time_at_peak,
     evidence_line,
     missing_room,
@@ -189,13 +188,9 @@ def too_few_warps(evidence: Evidence) -> Cause | None:
         EvidenceLine("grid_blocks", "warps in flight", launch.resident_warps, "", str(launch)),
         EvidenceLine("sms", "warp schedulers", launch.schedulers, "", "four an SM, and each needs a warp to issue"),
         *counter_line(evidence, "issue_active_pct", "of the schedulers that have a warp"),
-        *derived_line(
-            "instructions",
-            "instructions per warp",
-            evidence.counter("instructions") / launch.warps,
-            "one after another",
-        ),
     ]
+    if not math.isnan(instructions := evidence.counter("instructions") / launch.warps):
+        facts.append(EvidenceLine("instructions", "instructions per warp", instructions, "", "one after another"))
     meaning = (
         f"With {launch}, {launch.missing_warps:.0%} of the schedulers have nothing to issue, and each warp's path is "
         "long. More SMs would not shorten it; the same work split among more warps, with fewer rows each, would."

@@ -10,30 +10,24 @@ shares of their time.
 
 The time of each launch of a kernel that makes several, if it was measured; medians in microseconds.
 
-CUPTI, in a run or in a recording of `gdnbench proton`, times the launches within whole calls. ncu replays each launch
-by itself after a cache flush, so that a launch which reads the previous one's output takes longer there than in a call.
+CUPTI, in a run, times the launches within whole calls. ncu replays each launch by itself after a cache flush, so that a
+launch which reads the previous one's output takes longer there than in a call.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
-from gdnbench.errors import LeftOutWarning, ReportFormatError
 from gdnbench.machine.gpus import spec_of
-from gdnbench.model.case import CodeState, Variant
-from gdnbench.model.workload import Workload
-from gdnbench.profile.files import find_files
-from gdnbench.profile.ncu.profile import LaunchProfile
-from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, stalls, value_of
-from gdnbench.profile.recording import read_recording
+from gdnbench.model.case import CodeState
+from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, LaunchProfile, stalls, value_of
+from gdnbench.profile.ncu.store import StoredProfiles
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
@@ -189,11 +183,8 @@ class RunTimes:
     """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds.
 
     Attributes:
-        gpu: the GPU's short name.
         times_us: of every kernel and floor of the run at the workload, by label.
-        empty: label of the empty floor; empty if the run lacks it.
-        copy: label of the copy floor; empty if the run lacks it.
-        copy_bytes: bytes that the copy floor moves.
+        empty: label of the empty floor, `copy` of the copy floor; empty if the run lacks it.
         flops_us: the op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None.
         launches: of one call of the kernel; 0 if not counted.
         code: whether the kernel's time is of its current code.
@@ -279,18 +270,16 @@ class LaunchTimes:
         return self.times_us[entry_name] / self.total_us
 
 
-def profiled_times(
-    profiles: Sequence[LaunchProfile], entries: Sequence[str], path: Path | None, code: CodeState
-) -> LaunchTimes | None:
-    """Returns ncu's times from `profiles` of one kernel at one workload, or None if a launch or duration is missing."""
+def profiled_times(stored: StoredProfiles, entries: Sequence[str]) -> LaunchTimes | None:
+    """Returns ncu's times, or None if a launch or a duration is missing."""
     durations: dict[str, list[float]] = {name: [] for name in entries}
-    for profile in profiles:
+    for profile in stored.profiles:
         value = value_of(profile, "duration_us")
         if profile.function in durations and value is not None and value > 0:  # which NaN is not
             durations[profile.function].append(value)
-    if path is None or not all(durations.values()):
+    if not all(durations.values()):
         return None
-    return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", path, code)
+    return LaunchTimes({name: median(values) for name, values in durations.items()}, "ncu", stored.path, stored.code)
 
 
 def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTimes | None:
@@ -299,36 +288,3 @@ def timed_in_run(measured: RunTimes | None, entries: Sequence[str]) -> LaunchTim
     if measured is None or measured.folder is None or not all(times.values()):
         return None
     return LaunchTimes(times, "cupti", measured.folder / LAUNCHES, measured.code)
-
-
-def recorded_times(
-    profiles: Path, entry: CatalogEntry, variant: Variant, entries: Sequence[str], workload: Workload, gpu: str | None
-) -> LaunchTimes | None:
-    """Returns CUPTI's times in the newest recording that timed every launch: of the current code, else of any code.
-
-    Unreadable recordings are left out with a `LeftOutWarning`. `gpu` is the GPU's short name, or None for any.
-    """
-    newest: LaunchTimes | None = None
-    for path in _recordings(profiles, variant, workload, gpu):
-        try:
-            recording = read_recording(path)
-        except ReportFormatError as error:
-            warnings.warn(f"a recording is left out: {error.message}", LeftOutWarning, stacklevel=2)
-            continue
-        times = {name: median(recording.cupti_us[name]) for name in entries if recording.cupti_us.get(name)}
-        is_whole = len(times) == len(entries) and sum(times.values()) > 0
-        if not is_whole or recording.case.variant.params != variant.params:
-            continue
-        found = LaunchTimes(times, "cupti", path, entry.code_state(recording.source))
-        if found.code is CodeState.CURRENT:
-            return found
-        newest = newest or found
-    return newest
-
-
-def _recordings(profiles: Path, variant: Variant, workload: Workload, gpu: str | None) -> tuple[Path, ...]:
-    try:
-        return find_files(profiles, "proton", variant.label, workload, suffix=".json", gpu=gpu)
-    except ReportFormatError as error:
-        warnings.warn(f"recordings are left out: {error.message}", LeftOutWarning, stacklevel=3)
-        return ()

@@ -1,32 +1,23 @@
-"""Reads the machine once and runs every check on it: GPU, driver, disk, software, files that shadow modules."""
+"""Reads the machine once and runs every check on it: GPU, driver, results, software."""
 
 from __future__ import annotations
 
-import os
-import pkgutil
-import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.machinery import PathFinder
 from pathlib import Path
 
-import gdnbench
 from gdnbench.doctor import software
 from gdnbench.doctor.loading import LoadResult, TorchGpu, load_libraries
 from gdnbench.doctor.software import Level, MachineCheck, check_python, check_torch, version_numbers
-from gdnbench.errors import GpuNotFoundError
+from gdnbench.errors import GpuNotFoundError, RunFormatError
 from gdnbench.machine.gpus import list_gpus, select_gpu
 from gdnbench.machine.provenance import GpuProcess, GpuState, host_name, package_version, read_state
 from gdnbench.model.gpu import Gpu
-from gdnbench.wording import first_of, plural
 
 _OLDEST_DRIVER = {12: "525", 13: "580"}  # the oldest driver that supports a CUDA major version
 HOT_C = 80
 _UNKNOWN = "the driver does not say"
 _MIB, _GIB = 2**20, 2**30
-LOW_BYTES = 2 * 10**9
-NONE_LEFT_BYTES = 200 * 10**6
 
 
 def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> MachineCheck:
@@ -155,76 +146,30 @@ def check_results(results: Path) -> MachineCheck:
     return MachineCheck("results", Level.OK, finding, needed_to_measure=True)
 
 
-def check_disk(free_bytes: int) -> MachineCheck:
-    """Checks the free space: a run with all its samples takes some megabytes, a profile some hundred."""
-    finding = f"{free_bytes / 1e9:.1f} GB free"
-    if free_bytes < NONE_LEFT_BYTES:
-        return MachineCheck("disk", Level.FAIL, finding, "free some, or choose another disk with --out", True)
-    if free_bytes < LOW_BYTES:
-        return MachineCheck("disk", Level.WARN, finding, "profiles are large: free some")
-    return MachineCheck("disk", Level.OK, finding, needed_to_measure=True)
-
-
-def free_bytes(results: Path) -> int:
-    """Returns the free bytes on the disk of the results."""
-    return shutil.disk_usage(_nearest(results)).free
-
-
 def _nearest(path: Path) -> Path:
     return next(place for place in (path, *path.absolute().parents) if place.exists())
 
 
-_NAME = "modules"
+def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:
+    """Checks the last whole calibration of a GPU model on a host; `driver` is today's version, or None if unknown."""
+    from gdnbench.store.calibration import in_words, last_calibration  # loads numpy
 
-
-def check_shadows(folder: Path, python_path: Sequence[Path], installed: Sequence[str]) -> MachineCheck:
-    """Checks for files in the working folder or on PYTHONPATH named like a module of Python's or an installed one.
-
-    gdnbench and its workers do not import from the working folder, but programs that libraries start there do. All of
-    them import from PYTHONPATH; there only Python's own modules count, because it may hold libraries. `installed` lists
-    the paths of installed modules.
-    """
-    on_path = [each for each in python_path if each.resolve() != folder.resolve()]
-    here = _shadows(folder, installed)
-    there = [path for each in on_path for path in _shadows(each, ())]
-    if not here and not there:
-        return MachineCheck(_NAME, Level.OK, "none is shadowed in the working folder or on PYTHONPATH")
-    is_named = len(on_path) < len(python_path)
-    texts = []
-    if here:
-        what = "imported in place of others, for PYTHONPATH names it" if is_named else "gdnbench passes over them"
-        texts.append(f"{first_of([path.name for path in here])} in the working folder: {what}")
-    if there:
-        texts.append(f"{first_of([str(path) for path in there])} on PYTHONPATH: imported in place of Python's own")
-    rename = f"rename {plural(len(here) + len(there), 'file')}: programs that libraries start may import them, too"
-    return MachineCheck(_NAME, Level.WARN, "; ".join(texts), rename)
-
-
-def _shadows(folder: Path, installed: Sequence[str]) -> list[Path]:
-    """Returns the modules in a folder named like one of Python's own, or like one installed elsewhere."""
-    found = []
-    for module in pkgutil.iter_modules([str(folder)]):
-        own = PathFinder.find_spec(module.name, [str(folder)])
-        if own is None or own.origin is None or _is_same(own.origin, str(gdnbench.__file__)):
-            continue
-        other = PathFinder.find_spec(module.name, list(installed)) if installed else None
-        is_installed = other is not None and other.origin is not None and not _is_same(other.origin, own.origin)
-        if module.name in sys.stdlib_module_names or is_installed:
-            path = Path(own.origin)
-            found.append(path.parent if module.ispkg else path)
-    return found
-
-
-def _is_same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
-def read_shadows() -> MachineCheck:
-    """Runs `check_shadows` on this process's paths."""
-    named = [Path(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
-    known = {os.path.realpath(each) for each in named}
-    installed = [each for each in sys.path if os.path.realpath(each) not in known]
-    return check_shadows(Path.cwd(), named, [each for each in installed if Path(each).resolve() != Path.cwd()])
+    calibrate = f"gdnbench doctor --calibrate --gpu {gpu.slug}"
+    try:
+        found = last_calibration(host, gpu.slug)
+    except RunFormatError as error:
+        return MachineCheck("calibration", Level.WARN, error.message, calibrate)
+    if found is None:
+        finding = f"none of the {gpu.name} here: how often verdicts are wrong is not known"
+        return MachineCheck("calibration", Level.OK, finding, calibrate)
+    text = in_words(found.summary)
+    if found.all_equal.false_claims.low > 1.0 - found.confidence:  # beyond chance
+        finding = f"{text}: equal kernels are called different too often"
+        remedy = "measure on a quieter machine, or with more --processes; then gdnbench doctor --calibrate"
+        return MachineCheck("calibration", Level.WARN, finding, remedy)
+    if found.driver != driver:
+        return MachineCheck("calibration", Level.OK, f"{text}, with driver {found.driver or 'unknown'}", calibrate)
+    return MachineCheck("calibration", Level.OK, text)
 
 
 def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
@@ -233,25 +178,19 @@ def run_checks(results: Path, gpu: str = "auto") -> tuple[MachineCheck, ...]:
     Loads torch, triton and cuda-bench in a separate process, which takes some seconds. The folder `results` is not
     created. `gpu` is as `--gpu` takes it; `auto` checks every GPU.
     """
-    from gdnbench.doctor.calibration import check_calibration  # loads numpy
-
     present = list_gpus()
     chosen, not_found = _choose(gpu, present)
     loaded = load_libraries(chosen)
     state = read_state(chosen) if chosen else GpuState()
     return (
         check_python(),
-        read_shadows(),
         check_torch(loaded["torch"], chosen, state.cuda_driver_version),
         *_check_libraries(loaded, chosen),
         *([not_found] if not_found else []),
         *([] if chosen or not_found else [_explain_absence(gpu, loaded["torch"])]),
         *(_check_gpus(present if gpu == "auto" else [chosen], chosen, state, loaded["torch"]) if chosen else []),
         *([check_calibration(host_name(), chosen, state.driver_version)] if chosen else []),
-        *(_check_profilers(state, loaded["torch"]) if chosen else []),
-        _check_nvcc(),
         check_results(results),
-        check_disk(free_bytes(results)),
     )
 
 
@@ -275,7 +214,6 @@ def _check_libraries(loaded: dict[str, LoadResult], gpu: Gpu | None) -> list[Mac
         software.check_triton(loaded["triton"]),
         software.check_nvrtc(loaded["nvrtc"], version("cuda-core"), version("nvidia-cuda-nvrtc")),
         software.check_nvbench(loaded["nvbench"], loaded["libcuda"], version("cuda-bench"), gpu),
-        software.check_fla(version("fla-core")),
         software.check_compilers(
             software.find_c_compiler(),
             software.find_cpp_compiler(),
@@ -291,27 +229,3 @@ def _check_gpus(looked_at: Sequence[Gpu], chosen: Gpu, state: GpuState, torch: L
     for gpu in looked_at:
         checks += check_gpu(gpu, read_state(gpu), l2_bytes.get(gpu.uuid, 0), is_chosen=gpu == chosen)
     return checks
-
-
-def _check_profilers(state: GpuState, torch: LoadResult) -> list[MachineCheck]:
-    ncu = software.find_ncu()
-    cupti = package_version("nvidia-cuda-cupti") or package_version("nvidia-cuda-cupti-cu12")
-    driver_params, process_status = _text("/proc/driver/nvidia/params"), _text("/proc/self/status")
-    return [
-        software.check_ncu(ncu, software.output_of([str(ncu), "--version"]) if ncu else ""),
-        software.check_counters(driver_params, process_status, state.driver_version),
-        software.check_cupti(cupti, torch.cuda, state.cuda_driver_version),
-    ]
-
-
-def _check_nvcc() -> MachineCheck:
-    nvcc = shutil.which("nvcc")
-    return software.check_nvcc(nvcc, software.output_of([nvcc, "--version"]) if nvcc else "")
-
-
-def _text(path: str) -> str:
-    """Reads a file of the kernel; empty if it is missing or forbidden."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError:
-        return ""

@@ -112,7 +112,6 @@ def _one_line(error: Exception) -> str:
 
 
 def _load_libcuda() -> LoadResult:
-    """Loads the driver's own library, which everything that talks to a GPU needs."""
     import ctypes
 
     ctypes.CDLL("libcuda.so.1")

@@ -1,4 +1,4 @@
-"""Checks of Python, torch, the packages that build and time the kernels, the compilers, and the profilers."""
+"""Checks of Python, torch, the packages that build and time the kernels, and the compilers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from gdnbench.doctor.loading import LoadResult
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.command import run_tool
 
 
 class Level(StrEnum):
@@ -148,13 +146,6 @@ def check_nvbench(nvbench: LoadResult, libcuda: LoadResult, version: str | None,
     return MachineCheck("cuda-bench", level, f"{version}, does not load: {cause}", remedy, needed_to_measure=True)
 
 
-def check_fla(version: str | None) -> MachineCheck:
-    """Checks whether the FLA baseline is installed."""
-    if version is None:
-        return MachineCheck("FLA", Level.WARN, "not installed: no FLA baseline", "pip install 'gdnbench[fla]'")
-    return MachineCheck("FLA", Level.OK, f"fla-core {version}")
-
-
 def find_c_compiler() -> str | None:
     """Returns the C compiler that Triton would take."""
     return os.environ.get("CC") or _first("gcc", "clang", "cc")
@@ -189,96 +180,5 @@ def check_compilers(c: str | None, cpp: str | None, has_headers: bool, has_gpu: 
     )
 
 
-def check_nvcc(path: str | None, version_text: str) -> MachineCheck:
-    """Reports nvcc at `path`, which gdnbench does not need; `version_text` is the output of `nvcc --version`."""
-    if path is None:
-        return MachineCheck("nvcc", Level.OK, "not found, and not needed: NVRTC builds the kernels")
-    release = re.search(r"release ([\d.]+)", version_text)
-    return MachineCheck(
-        "nvcc", Level.OK, f"{release.group(1) if release else path}, not needed: NVRTC builds the kernels"
-    )
-
-
-def output_of(command: Sequence[str], limit_s: float = 20) -> str:
-    """Returns a tool's stdout; empty if it cannot run or takes longer than `limit_s` seconds."""
-    try:
-        return run_tool(command, limit_s=limit_s).output
-    except OSError:
-        return ""
-
-
 def _first(*names: str) -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
-
-
-_CAP_SYS_ADMIN, _CAP_PERFMON = 21, 38  # linux/capability.h
-_FIRST_DRIVER_WITH_PERFMON = 565
-ALLOW_EVERYBODY = (
-    "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
-    "then reboot; in a container, start it with --cap-add=SYS_ADMIN"
-)
-
-
-def find_ncu(root: Path = Path("/")) -> Path | None:
-    """Finds Nsight Compute on the PATH, else the newest of the toolkit's and its own installer's below `root`."""
-    return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
-
-
-def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
-    """Returns a program on the PATH, else the newest, by its path's numbers, of a glob pattern below `root`."""
-    if on_path := shutil.which(program):
-        return Path(on_path)
-    found = [path for pattern in patterns for path in root.glob(pattern)]
-    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
-
-
-def check_ncu(path: Path | None, version_text: str) -> MachineCheck:
-    """Checks whether Nsight Compute is at `path`, and runs: `version_text` is the output of `ncu --version`."""
-    if path is None:
-        remedy = "install it: https://developer.nvidia.com/nsight-compute"
-        return MachineCheck("ncu", Level.WARN, "not found: no hardware counters", remedy)
-    version = re.search(r"Version ([\d.]+)", version_text)
-    if version is None:
-        return MachineCheck("ncu", Level.WARN, f"{path} does not run", "reinstall Nsight Compute")
-    return MachineCheck("ncu", Level.OK, f"{version.group(1)} ({path})")
-
-
-def check_counters(driver_params: str, process_status: str, driver_version: str | None) -> MachineCheck:
-    """Checks whether this process may read the GPU's hardware counters.
-
-    `driver_params` is the text of /proc/driver/nvidia/params, empty if unreadable, `process_status` that of
-    /proc/self/status. Drivers from 565 on accept CAP_PERFMON as well as CAP_SYS_ADMIN.
-    """
-    admin_only = re.search(r"RmProfilingAdminOnly:\s*(\d)", driver_params)
-    if admin_only is None:
-        finding = "permission unknown; where it is missing, ncu says ERR_NVGPUCTRPERM"
-        return MachineCheck("counters", Level.WARN, finding, ALLOW_EVERYBODY)
-    if admin_only.group(1) == "0":
-        return MachineCheck("counters", Level.OK, "every user may read them")
-    if _may_profile(process_status, driver_version):
-        return MachineCheck("counters", Level.OK, "this process may read them, other users may not")
-    return MachineCheck("counters", Level.WARN, "only administrators may read them: ncu will refuse", ALLOW_EVERYBODY)
-
-
-def _may_profile(process_status: str, driver_version: str | None) -> bool:
-    effective = re.search(r"^CapEff:\s*([0-9a-f]+)", process_status, re.MULTILINE)
-    held = int(effective.group(1), 16) if effective else 0
-    knows_perfmon = driver_version is not None and version_numbers(driver_version)[0] >= _FIRST_DRIVER_WITH_PERFMON
-    return bool(held >> _CAP_SYS_ADMIN & 1) or (knows_perfmon and bool(held >> _CAP_PERFMON & 1))
-
-
-def check_cupti(version: str | None, torch_cuda: str | None, driver_cuda: str | None) -> MachineCheck:
-    """Checks whether CUPTI, which gives kernel times through torch's profiler, fits torch and the driver.
-
-    `version` is the nvidia-cuda-cupti wheel's, None without it; `torch_cuda` is the CUDA that torch is built for,
-    `13.0`, `driver_cuda` the newest that the driver supports.
-    """
-    if version is None:
-        return MachineCheck("CUPTI", Level.OK, "no wheel of its own: torch brings or finds it")
-    if torch_cuda and version_numbers(version) != version_numbers(torch_cuda):
-        remedy = f"pip install 'nvidia-cuda-cupti=={torch_cuda}.*'"
-        return MachineCheck("CUPTI", Level.WARN, f"{version}, but torch is built for CUDA {torch_cuda}", remedy)
-    if driver_cuda and version_numbers(version)[0] > version_numbers(driver_cuda)[0]:
-        finding = f"{version}, but the driver goes up to CUDA {driver_cuda}"
-        return MachineCheck("CUPTI", Level.WARN, finding, "update the NVIDIA driver")
-    return MachineCheck("CUPTI", Level.OK, f"{version}, fits torch and the driver")

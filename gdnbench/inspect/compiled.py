@@ -194,9 +194,7 @@ class CompiledKernel:
     """A launch of a kernel compiled at a workload for an architecture.
 
     Attributes:
-        threads: per block.
         dynamic_shared_bytes: per block, requested at the launch.
-        grid: blocks along x, y and z.
         occupancy: of one SM.
         gpu_size: the GPU for which waves are counted; None if unknown.
     """

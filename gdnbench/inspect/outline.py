@@ -39,7 +39,6 @@ def choose_lines(frames: Frames, main: str) -> dict[int, SourceLine]:
 
 
 def _innermost(frames: Sequence[SourceLine]) -> dict[str, SourceLine]:
-    """Returns the innermost line in each file."""
     return {line.file: line for line in reversed(frames)}
 
 

@@ -350,7 +350,6 @@ def catalog_at(entry: CatalogEntry, revision: str) -> Catalog:
 
 
 def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
-    """Returns the folder `inside` of the repository as of a commit."""
     exported = cache_folder().parent / "revisions" / commit
     if not (exported / inside).is_dir():
         problem = f"{revision} has no {inside}"

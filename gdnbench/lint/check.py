@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import BuildError, ExitCode, UsageError
+from gdnbench.errors import BuildError, ExitCode
 from gdnbench.lint.cuda_source import CudaSubject, read_cuda_subjects, read_source
-from gdnbench.lint.finding import LintFinding, LintRule, apply_comments
+from gdnbench.lint.finding import LintFinding, apply_comments
 from gdnbench.lint.rules import RULES
 from gdnbench.lint.settings import settings_of
 from gdnbench.lint.triton_source import read_triton
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, TritonKernel
-from gdnbench.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -37,30 +35,8 @@ class LintResult:
         return ExitCode.REGRESSION if self.findings else ExitCode.OK
 
 
-def choose_rules(select: str, ignore: str) -> tuple[LintRule, ...]:
-    """Returns the rules whose codes begin with one of `select`, by default all, less those of `ignore`; as in `T1,C`.
-
-    Raises UsageError for a code that no rule begins with, or if no rule is left.
-    """
-    wanted, ignored = _codes(select), _codes(ignore)
-    codes = [rule.code for rule in RULES if rule.code.startswith(wanted or "") and not rule.code.startswith(ignored)]
-    chosen = tuple(rule for rule in RULES if rule.code in codes)
-    if not chosen:
-        raise UsageError("no rule is left", "`gdnbench lint --rules` lists them")
-    return chosen
-
-
-def _codes(text: str) -> tuple[str, ...]:
-    codes = tuple(code.strip().upper() for code in text.split(",") if code.strip())
-    for code in codes:
-        if not any(rule.code.startswith(code) for rule in RULES):
-            hint = did_you_mean(code, [rule.code for rule in RULES], "`gdnbench lint --rules` lists them", cutoff=0.5)
-            raise UsageError(f"there is no rule {code}", hint)
-    return codes
-
-
-def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Sequence[LintRule]) -> LintResult:
-    """Applies rules to the sources of kernels; `wanted` is as `select_variants` takes it.
+def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResult:
+    """Applies every rule to the sources of kernels; `wanted` is as `select_variants` takes it.
 
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
     source cannot be read, is not Python, or nests expressions too deeply.
@@ -72,7 +48,7 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, rules: Seque
         try:
             for subject in _subjects(entry, variant):
                 texts[subject.source.path] = subject.source.text
-                for finding in _apply(rules, subject):
+                for finding in _apply(subject):
                     findings.setdefault((finding.place, finding.code), finding)
         except RecursionError as error:
             message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
@@ -110,9 +86,9 @@ def _subjects(entry: CatalogEntry, variant: Variant) -> Iterator[TritonSubject |
     yield TritonSubject(source, settings, variant.label)
 
 
-def _apply(rules: Sequence[LintRule], subject: Any) -> Iterator[LintFinding]:
-    language = "triton" if isinstance(subject, TritonSubject) else "cuda"
-    for rule in rules:
-        if rule.language == language:
+def _apply(subject: TritonSubject | CudaSubject) -> Iterator[LintFinding]:
+    language = "T" if isinstance(subject, TritonSubject) else "C"
+    for rule in RULES:
+        if rule.code.startswith(language):
             for place, message in rule.check(subject):
                 yield LintFinding(place, rule.code, message, rule.remedy, subject.label)

@@ -27,17 +27,11 @@ _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[^\n]*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class CudaParameter:
-    """A parameter of a function; `type_name` is without qualifiers, pointers and references: `float`.
-
-    `is_const` holds for it or what it points to; `place` is None if a macro of another file declares it.
-    """
+    """A parameter of a function; `type_name` is without qualifiers, pointers and references: `float`."""
 
     name: str
     type_name: str
     is_pointer: bool
-    is_const: bool
-    is_restrict: bool
-    place: SourcePlace | None
 
 
 @dataclass(frozen=True)
@@ -85,13 +79,6 @@ class CudaSource:
         line = self.text.splitlines()[row].encode()
         return SourcePlace(self.path, row + 1, len(line[:column].decode(errors="replace")) + 1)
 
-    def place_of_kernel(self, entry: str) -> SourcePlace:
-        """Returns the place of a kernel's name, the first of several among which `#if` chooses; else line 1."""
-        name = re.escape(entry.partition("<")[0].strip().rpartition("::")[2])
-        match = re.search(rf"__global__[^;{{}}]*?\b(?={name}\s*\()", self.text)
-        before = self.text[: match.end()] if match else ""
-        return SourcePlace(self.path, before.count("\n") + 1, len(before) - before.rfind("\n"))
-
     def _function(self, node: Node) -> CudaFunction | None:
         declarator, body = field(node, "declarator"), field(node, "body")
         while declarator is not None and declarator.type != "function_declarator":
@@ -117,14 +104,14 @@ class CudaSource:
             if declarator is None and written in self.macros:
                 yield from self._of_macro(self.macros[written])
             elif declarator is not None:
-                yield _parameter(node, declarator, self.place(node))
+                yield _parameter(node, declarator)
 
     def _of_macro(self, body: str) -> Iterator[CudaParameter]:
         tree = _parser().parse(f"void f({body});".encode())
         for node in walk(tree.root_node):
             declarator = field(node, "declarator")
             if node.type == "parameter_declaration" and declarator is not None:
-                yield _parameter(node, declarator, None)
+                yield _parameter(node, declarator)
 
 
 def read_cuda(path: Path, text: str, macros: dict[str, str]) -> CudaSource:
@@ -159,16 +146,12 @@ def field(node: Node | None, name: str) -> Node | None:
     return node.child_by_field_name(name) if node is not None else None
 
 
-def _parameter(node: Node, declarator: Node, place: SourcePlace | None) -> CudaParameter:
-    written = text_of(node)
+def _parameter(node: Node, declarator: Node) -> CudaParameter:
     identifiers = [text_of(each) for each in walk(declarator) if each.type == "identifier"]
     return CudaParameter(
         name=identifiers[-1] if identifiers else "",
         type_name=text_of(field(node, "type")),
         is_pointer=declarator.type == "pointer_declarator",
-        is_const="const" in re.split(r"\W+", written.partition("*")[0]),
-        is_restrict="__restrict__" in written or "__restrict" in written,
-        place=place,
     )
 
 

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
-
-SourceLanguage = Literal["triton", "cuda"]
+from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -40,31 +38,19 @@ Places = Iterator[tuple[SourcePlace, str]]
 
 @dataclass(frozen=True)
 class LintRule:
-    """A kind of mistake: what it finds and what to do about it, in one sentence each.
+    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do.
 
     `check` yields the places in a source, a `TritonSubject` or `CudaSubject`.
     """
 
     code: str
-    name: str
-    bug: str
     remedy: str
     check: Callable[[Any], Places]
 
-    @property
-    def language(self) -> SourceLanguage:
-        """Codes begin with T for Triton, with C for CUDA."""
-        return "triton" if self.code.startswith("T") else "cuda"
 
-
-def lint_rule(code: str, name: str, *, remedy: str) -> Callable[[Callable[[Any], Places]], LintRule]:
-    """Makes a rule of the function that checks it, whose docstring says what the rule finds."""
-
-    def make(check: Callable[[Any], Places]) -> LintRule:
-        bug = (check.__doc__ or "").rstrip(".")
-        return LintRule(code, name, bug[:1].lower() + bug[1:], remedy, check)
-
-    return make
+def lint_rule(code: str, *, remedy: str) -> Callable[[Callable[[Any], Places]], LintRule]:
+    """Makes a rule of the function that checks it."""
+    return lambda check: LintRule(code, remedy, check)
 
 
 _COMMENT = re.compile(r"(?:#|//)\s*gdnbench:\s*ignore\[\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*\][ \t]*(.*)")

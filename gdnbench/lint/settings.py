@@ -1,14 +1,14 @@
-"""The settings at which a kernel is read: workloads, constants, launches; and launches that CUDA would refuse."""
+"""The settings at which a kernel is read: workloads, constants, launches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.arch import DEFAULT_ARCHS, LaunchRequest, request_of
+from gdnbench.codegen.arch import request_of
 from gdnbench.errors import GdnbenchError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import FACTS, Params
@@ -33,10 +33,6 @@ class LaunchSetting:
         at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`.
         constants: the values of `tl.constexpr` arguments and of macros, by name.
         sizes: run-time axes and derived sizes by name, with Triton's types.
-        scalars: names of fp32 arguments.
-        grid: programs or blocks along x, y and z.
-        threads: of a block of a CUDA kernel.
-        archs: target architectures; none if the kernel does not support the workload.
     """
 
     label: str
@@ -44,18 +40,13 @@ class LaunchSetting:
     tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    scalars: tuple[str, ...] = ()
     grid: tuple[int, ...] | None = None
     threads: int = 0
-    request: LaunchRequest | None = None
-    archs: tuple[str, ...] = ()
 
-
-def at_words(setting: LaunchSetting) -> str:
-    """Returns ` at B=64 qk4_v8 with BV=16`, the end of a sentence, or "" without a workload and constants."""
-    if not setting.at:
-        return ""
-    return f" {setting.at}" if setting.at.startswith("with ") else f" at {setting.at}"
+    @property
+    def at_words(self) -> str:
+        """` at B=64 qk4_v8 with BV=16`, the end of a sentence, or "" without a workload."""
+        return f" at {self.at}" if self.at else ""
 
 
 MOST_WORKLOADS = 16
@@ -128,18 +119,6 @@ def _setting(
             **{axis.name: (workload.axes[axis.name], "i32") for axis in op.workloads.axes if not axis.compile_time},
             **{name: (of(workload), "i64") for name, of in op.derived.items()},
         },
-        scalars=op.scalars,
         grid=request.grid,
         threads=request.threads if isinstance(launch, CudaLaunch) else 0,
-        request=request,
-        archs=() if kernel.unsupported_reason(workload) else tuple(arch for arch in DEFAULT_ARCHS if kernel.fits(arch)),
     )
-
-
-def first_refused(settings: Iterable[LaunchSetting]) -> str:
-    """Describes the first launch that one of its architectures refuses; empty if there is none."""
-    for setting in settings:
-        for arch in setting.archs if setting.request else ():
-            if setting.request and (reason := setting.request.refusal(arch)):
-                return f"{reason},{at_words(setting)}" if setting.at else reason
-    return ""

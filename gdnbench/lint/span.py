@@ -60,11 +60,9 @@ def span_between(least: int, most: int) -> Span:
 
 
 def program_spans(grid: tuple[int, ...]) -> tuple[Span, Span, Span]:
-    """Returns the index of each program or block along x, y and z; raises ValueError for an empty grid."""
+    """Returns the index of each program or block along x, y and z."""
     sizes = (*grid, 1, 1)[:3]
     count = prod(sizes)
-    if count < 1:
-        raise ValueError(f"a grid of {sizes} has no programs")
     numbers = np.arange(min(count, _MOST_PROGRAMS), dtype=np.int64)
     half = _MOST_PROGRAMS // 2
     if count > _MOST_PROGRAMS:

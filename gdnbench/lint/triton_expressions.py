@@ -1,53 +1,32 @@
-"""Evaluates the expressions of a Triton function: operators, indexing, and the functions of `triton.language`."""
+"""Follows the expressions of a Triton function: what is known of each value, and which memory is accessed."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from gdnbench.lint import span as spans
 from gdnbench.lint.settings import LaunchSetting
 from gdnbench.lint.span import Span, span_between
 from gdnbench.lint.triton_source import TritonFunction, TritonSource
-from gdnbench.lint.triton_value import (
-    CONSTANT,
-    UNKNOWN,
-    AccessKind,
-    MatrixProduct,
-    MemoryAccess,
-    TensorSum,
-    TritonEvent,
-    TritonValue,
-    binary,
-    broadcast,
-    cast,
-    constant,
-    joined,
-)
+from gdnbench.lint.triton_value import UNKNOWN, MemoryAccess, TritonValue, binary, cast, constant, joined
 
 Scope = dict[str, TritonValue]
 
 _DTYPES = {
-    "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "int1": "i1",
-    "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8",
-    "float8e4nv": "fp8e4nv", "float8e5": "fp8e5",
-}  # fmt: skip
-_ELEMENTWISE = frozenset({
-    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sqrt_rn", "sin", "cos", "abs", "sigmoid", "floor", "ceil", "erf",
-    "softmax", "flip",
-})  # fmt: skip
-"""Functions whose result has the operand's type and shape."""
+    f"{sign}int{bits}": f"{letter}{bits}" for sign, letter in (("", "i"), ("u", "u")) for bits in (8, 16, 32, 64)
+}
 
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda left, right: left in right, ast.NotIn: lambda left, right: left not in right,
 }  # fmt: skip
-_SAME = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
-_REDUCTIONS = frozenset({"sum", "max", "min", "xor_sum", "argmax", "argmin"})
+_SAME = frozenset({"multiple_of", "max_contiguous", "max_constancy", "trans", "reshape", "view", "broadcast_to"})
+"""Functions whose result has the operand's elements."""
 
 
 class SettingRefused(Exception):  # noqa: N818 - no error of anybody's: the kernel says where it works
@@ -55,11 +34,11 @@ class SettingRefused(Exception):  # noqa: N818 - no error of anybody's: the kern
 
 
 class Expressions:
-    """Evaluates expressions and records events; `is_conditional` while the code may not be reached."""
+    """Evaluates expressions and records accesses; `is_conditional` while the code may not be reached."""
 
     def __init__(self, source: TritonSource, setting: LaunchSetting, programs: tuple[Span, Span, Span] | None) -> None:
         self._source, self._setting, self._programs = source, setting, programs
-        self.events: list[TritonEvent] = []
+        self.accesses: list[MemoryAccess] = []
         self.is_conditional = False
 
     def call(self, function: TritonFunction, arguments: Scope) -> TritonValue:
@@ -106,9 +85,9 @@ class Expressions:
         """Returns the called function of `triton`, `triton.language` or Python; "" for any other."""
         match node.func:
             case ast.Attribute(value=ast.Name(id=module), attr=name):
-                return name if module in self._source.language | self._source.triton else ""
+                return name if module in self._source.modules else ""
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id=module)), attr=name):
-                return name if module in self._source.language | self._source.triton else ""
+                return name if module in self._source.modules else ""
             case ast.Name(id=name):
                 return name if name in {"range", "min", "max"} else ""
             case _:
@@ -126,53 +105,29 @@ class Expressions:
         if isinstance(node.op, ast.USub):
             if value.is_constant:
                 return constant(-value.constant) if isinstance(value.constant, int | float) else UNKNOWN
-            return TritonValue(
-                value.dtype, value.shape, spans.negate(value.span), by_lane=value.by_lane, wide=value.wide
-            )
-        return TritonValue(value.dtype if not value.is_constant else "", value.shape, by_lane=value.by_lane)
+            return replace(value, span=spans.negate(value.span), tensor="")
+        return replace(value, dtype="", span=None, tensor="", constant=None, wide=None)
 
     def _condition(self, node: ast.Compare | ast.BoolOp, scope: Scope) -> TritonValue:
         parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else node.values
         operands = [self.value(each, scope) for each in parts]
         if _all_constant(operands):
             return _of_constants(node, [each.constant for each in operands])
-        shape = operands[0].shape
-        for each in operands[1:]:
-            shape = broadcast(shape, each.shape)
-        return TritonValue("i1", shape, by_lane=any(each.by_lane for each in operands))
+        return TritonValue("i1", by_lane=any(each.by_lane for each in operands))
 
     def _indexed(self, value: TritonValue, index: ast.expr) -> TritonValue:
-        places = index.elts if isinstance(index, ast.Tuple) else [index]
-        if value.is_constant and isinstance(value.constant, tuple) and len(places) == 1:
+        if value.is_constant and isinstance(value.constant, tuple):
             try:
-                return constant(value.constant[ast.literal_eval(places[0])])
+                return constant(value.constant[ast.literal_eval(index)])
             except (ValueError, IndexError, TypeError):
                 return UNKNOWN
-        shape: list[int] | None = []
-        rest = list(value.shape) if value.shape is not None else None
-        for place in places:
-            if isinstance(place, ast.Constant) and place.value is None and shape is not None:
-                shape.append(1)
-            elif isinstance(place, ast.Slice) and rest and shape is not None:
-                shape.append(rest.pop(0))
-            else:
-                shape = None
-        dims = tuple(shape) if shape is not None and not rest and rest is not None else None
-        return TritonValue(
-            "" if value.is_constant else value.dtype, dims, value.span, value.tensor, value.by_lane, wide=value.wide
-        )
+        return UNKNOWN if value.is_constant else value
 
     def _attribute(self, owner: ast.expr, name: str, scope: Scope) -> TritonValue:
-        if isinstance(owner, ast.Name) and owner.id in self._source.language:
+        if isinstance(owner, ast.Name) and owner.id in self._source.modules:
             return constant(_DTYPES[name]) if name in _DTYPES else UNKNOWN
         value = self.value(owner, scope)
-        if name == "T" and value.shape is not None:
-            return TritonValue(value.dtype, value.shape[::-1], value.span, value.tensor, value.by_lane, wide=value.wide)
-        if name == "dtype" and value.dtype and not value.is_constant:
-            return constant(value.dtype)
-        if name == "shape" and value.shape:
-            return constant(value.shape)
-        return UNKNOWN
+        return value if name == "T" and not value.is_constant else UNKNOWN
 
     def _call(self, node: ast.Call, scope: Scope) -> TritonValue:
         arguments = [self.value(each, scope) for each in node.args if not isinstance(each, ast.Starred)]
@@ -189,7 +144,7 @@ class Expressions:
             arguments = [self.value(node.func.value, scope), *arguments]
         return self._builtin(name, node, arguments, named)
 
-    def _builtin(self, name: str, node: ast.Call, arguments: list[TritonValue], named: Scope) -> TritonValue:  # noqa: PLR0911, PLR0912
+    def _builtin(self, name: str, node: ast.Call, arguments: list[TritonValue], named: Scope) -> TritonValue:  # noqa: PLR0911
         first = arguments[0] if arguments else named.get("input", named.get("pointer", UNKNOWN))
         rest = arguments[1:]
         if name in {"load", "store"} or name.startswith("atomic_"):
@@ -199,18 +154,9 @@ class Expressions:
                 return self._program(name, named.get("axis", first))
             case "arange":
                 return _lanes(first, rest[0] if rest else named.get("end", UNKNOWN))
-            case "dot":
-                return self._product(node, first, rest[0] if rest else named.get("other", UNKNOWN), named)
             case "to" | "cast":
                 wanted = rest[0] if rest else named.get("dtype", UNKNOWN)
                 return cast(first, wanted.constant if isinstance(wanted.constant, str) else "")
-            case "zeros" | "full" | "zeros_like":
-                return _made(name, first, rest, named)
-            case "trans":
-                reversed_shape = first.shape[::-1] if first.shape is not None and not rest else None
-                return TritonValue(first.dtype, reversed_shape, by_lane=first.by_lane)
-            case "reshape" | "view" | "broadcast_to":
-                return TritonValue(first.dtype, _dims(rest), first.span, first.tensor, first.by_lane, wide=first.wide)
             case "cdiv" | "minimum" | "maximum" if rest:
                 return _of_two(name, node, first, rest[0])
             case "min" | "max" if rest and isinstance(node.func, ast.Name):
@@ -220,14 +166,7 @@ class Expressions:
             case "static_assert":
                 if first.is_constant and not first.constant:
                     raise SettingRefused
-                return UNKNOWN
-        if name == "sum":
-            self.events.append(TensorSum(node, first))
-        if name in _REDUCTIONS:
-            return TritonValue("" if first.is_constant else first.dtype, None)
-        if name in _SAME:
-            return first
-        return TritonValue(first.dtype, first.shape, by_lane=first.by_lane) if name in _ELEMENTWISE else UNKNOWN
+        return first if name in _SAME and not first.is_constant else UNKNOWN
 
     def _access(
         self, name: str, node: ast.Call, pointer: TritonValue, rest: list[TritonValue], named: Scope
@@ -235,9 +174,11 @@ class Expressions:
         at = {"load": 0, "store": 1}.get(name, 2 if name == "atomic_cas" else 1)
         mask = rest[at] if len(rest) > at else named.get("mask")
         masked = ("boundary_check" in named) or (mask is not None and not (mask.is_constant and mask.constant is None))
-        kind: AccessKind = "load" if name == "load" else "store" if name == "store" else "atomic"
-        self.events.append(MemoryAccess(node, kind, pointer, masked, self.is_conditional))
-        return TritonValue(pointer.dtype if pointer.tensor else "", pointer.shape)
+        kind: Literal["load", "store", "atomic"] = (
+            "load" if name == "load" else "store" if name == "store" else "atomic"
+        )
+        self.accesses.append(MemoryAccess(node, kind, pointer, masked, self.is_conditional))
+        return TritonValue(pointer.dtype if pointer.tensor else "")
 
     def _program(self, name: str, axis: TritonValue) -> TritonValue:
         place = axis.constant if axis.is_constant and axis.constant in {0, 1, 2} else None
@@ -245,14 +186,7 @@ class Expressions:
         if self._programs and self._setting.grid and place is not None:
             grid = (*self._setting.grid, 1, 1)
             span = self._programs[place] if name == "program_id" else spans.constant_span(grid[place])
-        return TritonValue("i32", (), span)
-
-    def _product(self, node: ast.Call, left: TritonValue, right: TritonValue, named: Scope) -> TritonValue:
-        says = bool({"input_precision", "allow_tf32"} & named.keys())
-        self.events.append(MatrixProduct(node, left, says))
-        are_matrices = left.shape is not None and right.shape is not None and len(left.shape) == len(right.shape) == 2
-        shape = (left.shape[0], right.shape[1]) if are_matrices and left.shape and right.shape else None
-        return TritonValue("fp32", shape)
+        return TritonValue("i32", span)
 
 
 def _all_constant(values: list[TritonValue]) -> bool:
@@ -271,28 +205,12 @@ def _of_constants(node: ast.Compare | ast.BoolOp, values: list[Any]) -> TritonVa
 
 def _lanes(start: TritonValue, end: TritonValue) -> TritonValue:
     if isinstance(start.constant, int) and isinstance(end.constant, int) and end.constant > start.constant:
-        bounds = span_between(start.constant, end.constant - 1)
-        return TritonValue("i32", (end.constant - start.constant,), bounds, by_lane=True)
-    return TritonValue("i32", None, by_lane=True)
-
-
-def _made(name: str, first: TritonValue, rest: list[TritonValue], named: Scope) -> TritonValue:
-    if name == "zeros_like":
-        return TritonValue(first.dtype, first.shape)
-    dtype = named.get("dtype", rest[-1] if rest else UNKNOWN)
-    shape = named.get("shape", first)
-    is_known = isinstance(shape.constant, tuple) and all(isinstance(each, int) for each in shape.constant)
-    return TritonValue(dtype.constant if isinstance(dtype.constant, str) else "", shape.constant if is_known else None)
-
-
-def _dims(values: list[TritonValue]) -> tuple[int, ...] | None:
-    sizes = values[0].constant if len(values) == 1 and isinstance(values[0].constant, tuple) else None
-    sizes = sizes or tuple(each.constant for each in values)
-    return sizes if all(isinstance(each, int) for each in sizes) else None
+        return TritonValue("i32", span_between(start.constant, end.constant - 1), by_lane=True)
+    return TritonValue("i32", by_lane=True)
 
 
 def _of_two(name: str, node: ast.Call, left: TritonValue, right: TritonValue) -> TritonValue:
-    if left.dtype == right.dtype == CONSTANT and isinstance(left.constant, int) and isinstance(right.constant, int):
+    if isinstance(left.constant, int) and isinstance(right.constant, int):
         if name == "cdiv":
             return constant(-(-left.constant // right.constant)) if right.constant else UNKNOWN
         return constant((min if name.startswith("min") else max)(left.constant, right.constant))
@@ -303,13 +221,10 @@ def _of_two(name: str, node: ast.Call, left: TritonValue, right: TritonValue) ->
     chosen = joined(left, right)
     span = (spans.minimum if name.startswith("min") else spans.maximum)(left.span, right.span)
     dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else chosen.dtype
-    return TritonValue(dtype, broadcast(left.shape, right.shape), span, by_lane=chosen.by_lane, wide=chosen.wide)
+    return TritonValue(dtype, span, by_lane=chosen.by_lane, wide=chosen.wide)
 
 
 def _chosen(test: TritonValue, left: TritonValue, right: TritonValue) -> TritonValue:
-    shape = broadcast(test.shape, broadcast(left.shape, right.shape))
     either = joined(left, right)
     dtype = left.dtype if right.is_constant else right.dtype if left.is_constant else either.dtype
-    return TritonValue(
-        dtype, shape, either.span, either.tensor, by_lane=test.by_lane or either.by_lane, wide=either.wide
-    )
+    return replace(either, dtype=dtype, by_lane=test.by_lane or either.by_lane)

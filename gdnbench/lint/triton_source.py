@@ -1,9 +1,9 @@
-"""A Triton source parsed by Python's `ast`: its functions, constants, and the tensors that they update in place."""
+"""A Triton source parsed by Python's `ast`: its functions and constants."""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,45 +11,27 @@ from gdnbench.lint.finding import SourcePlace
 
 
 @dataclass(frozen=True)
-class Autotune:
-    """An `@triton.autotune` of a function; fields are None if the source does not spell them out.
-
-    Attributes:
-        key: the arguments whose change tunes again.
-        restored: the arguments in `restore_value` or `reset_to_zero`.
-        configs: the constants of each `triton.Config` that is spelled out.
-    """
-
-    node: ast.Call
-    key: tuple[str, ...] | None
-    restored: tuple[str, ...] | None
-    configs: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True)
 class TritonFunction:
-    """A function under `@triton.jit`; `constants` are its `tl.constexpr` arguments."""
+    """A function under `@triton.jit`."""
 
     node: ast.FunctionDef
-    constants: frozenset[str]
-    autotune: Autotune | None = None
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of its arguments, in order."""
-        return tuple(each.arg for each in _arguments(self.node))
+        given = self.node.args
+        return tuple(each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 
 
 @dataclass(frozen=True)
 class TritonSource:
-    """A file of Triton functions and module constants, by name, and its names for `triton.language` and `triton`."""
+    """A file of Triton functions and module constants, by name, and its names for `triton` and `triton.language`."""
 
     path: Path
     text: str
     functions: dict[str, TritonFunction]
     values: dict[str, Any]
-    language: frozenset[str] = field(default=frozenset({"tl"}))
-    triton: frozenset[str] = field(default=frozenset({"triton"}))
+    modules: frozenset[str]
 
     def place(self, node: ast.expr | ast.stmt) -> SourcePlace:
         """Returns the place where a node begins."""
@@ -63,73 +45,27 @@ def read_triton(path: Path, text: str) -> TritonSource:
         tree = ast.parse(text, str(path))
     except ValueError as error:  # for a null byte, before Python 3.11.4
         raise SyntaxError(str(error), (str(path), 1, None, None)) from error
-    language, triton = _aliases(tree)
     values: dict[str, Any] = {}
     functions: dict[str, TritonFunction] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and any(last_name(each) == "jit" for each in node.decorator_list):
-            functions[node.name] = _function(node)
+            functions[node.name] = TritonFunction(node)
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             is_literal, value = _literal(node.value)
             if is_literal:
                 values[node.targets[0].id] = value
-    return TritonSource(path, text, functions, values, language, triton)
+    return TritonSource(path, text, functions, values, _module_names(tree))
 
 
-def _aliases(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
-    language, triton = set(), set()
+def _module_names(tree: ast.Module) -> frozenset[str]:
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for each in node.names:
-                if each.name == "triton.language" and each.asname:
-                    language.add(each.asname)
-                elif each.name == "triton":
-                    triton.add(each.asname or "triton")
+            names |= {each.asname or each.name for each in node.names if each.name in {"triton", "triton.language"}}
         elif isinstance(node, ast.ImportFrom) and node.module == "triton":
-            language |= {each.asname or each.name for each in node.names if each.name == "language"}
-    return frozenset(language), frozenset(triton)
-
-
-def _function(node: ast.FunctionDef) -> TritonFunction:
-    constants = frozenset(
-        each.arg
-        for each in _arguments(node)
-        if each.annotation is not None and "constexpr" in ast.dump(each.annotation)
-    )
-    tuned = [each for each in node.decorator_list if isinstance(each, ast.Call) and last_name(each) == "autotune"]
-    return TritonFunction(node, constants, _autotune(tuned[0]) if tuned else None)
-
-
-def _autotune(node: ast.Call) -> Autotune:
-    given = {each.arg: each.value for each in node.keywords if each.arg}
-    given |= dict(zip(("configs", "key"), node.args, strict=False))
-    restored: tuple[str, ...] | None = ()
-    for name in ("restore_value", "reset_to_zero"):
-        if name in given:
-            names = _names(given[name])
-            restored = None if restored is None or names is None else restored + names
-    configs = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each) == "Config"]
-    constants = (_literal(each.args[0]) for each in configs if each.args)
-    return Autotune(
-        node,
-        _names(given["key"]) if "key" in given else (),
-        restored,
-        tuple(value for is_literal, value in constants if is_literal and isinstance(value, dict)),
-    )
-
-
-def _names(node: ast.expr) -> tuple[str, ...] | None:
-    """Returns a literal list of texts, or None for anything else."""
-    is_literal, value = _literal(node)
-    if is_literal and value is None:
-        return ()
-    is_list = is_literal and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    return tuple(value) if is_list else None
-
-
-def _arguments(node: ast.FunctionDef) -> list[ast.arg]:
-    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            names |= {each.asname or each.name for each in node.names if each.name == "language"}
+    return frozenset(names)
 
 
 def _literal(node: ast.expr) -> tuple[bool, Any]:

@@ -12,31 +12,31 @@ from gdnbench.lint.settings import LaunchSetting
 from gdnbench.lint.span import Span, constant_span, program_spans
 from gdnbench.lint.triton_expressions import Expressions, Scope, SettingRefused
 from gdnbench.lint.triton_source import TritonFunction, TritonSource
-from gdnbench.lint.triton_value import UNKNOWN, EventsAtSetting, TritonEvent, TritonValue, constant, joined
+from gdnbench.lint.triton_value import UNKNOWN, EventsAtSetting, MemoryAccess, TritonValue, constant, joined
 
 _DEEPEST_CALL = 8
 
 
 def evaluate(source: TritonSource, function: TritonFunction, setting: LaunchSetting) -> EventsAtSetting:
-    """Returns the events of a function at a setting."""
+    """Returns the accesses of a function at a setting."""
     followed = _Follower(source, setting)
     arguments = {name: _argument(name, setting) for name in function.arguments}
     try:
         followed.call(function, arguments)
     except SettingRefused:
         return EventsAtSetting(setting, ())
-    return EventsAtSetting(setting, tuple(followed.events))
+    return EventsAtSetting(setting, tuple(followed.accesses))
 
 
 def _argument(name: str, setting: LaunchSetting) -> TritonValue:
     if name in setting.constants:
         return constant(setting.constants[name])
     if name in setting.tensors:
-        return TritonValue(setting.tensors[name].dtype, (), constant_span(0), tensor=name)
+        return TritonValue(setting.tensors[name].dtype, constant_span(0), tensor=name)
     if name in setting.sizes:
         value, dtype = setting.sizes[name]
-        return TritonValue(dtype, (), constant_span(value))
-    return TritonValue("fp32", ()) if name in setting.scalars else UNKNOWN
+        return TritonValue(dtype, constant_span(value))
+    return UNKNOWN
 
 
 class _Returned(Exception):  # noqa: N818 - no error, but the way out of a function
@@ -153,7 +153,7 @@ class _Follower(Expressions):
         if counter is None and certain:
             return  # no iteration
         self._forget_assigned(statement.body, scope)
-        self._assign(statement.target, TritonValue("i32", (), counter), scope)
+        self._assign(statement.target, TritonValue("i32", counter), scope)
         if certain:
             self._follow_all(statement.body, scope, returned)
         else:
@@ -179,13 +179,13 @@ class _Follower(Expressions):
         return Span(start.least + 0 * end.most, end.most - 1 + 0 * start.least), False
 
     def _forget_assigned(self, body: Iterable[ast.stmt], scope: Scope) -> None:
-        """Keeps of each name that a loop assigns only what no iteration changes: type, shape, the tensor."""
+        """Keeps of each name that a loop assigns only what no iteration changes: type and tensor."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in scope:
                     known = scope[node.id]
                     dtype = "" if known.is_constant else known.dtype
-                    scope[node.id] = TritonValue(dtype, known.shape, tensor=known.tensor, by_lane=known.by_lane)
+                    scope[node.id] = TritonValue(dtype, tensor=known.tensor, by_lane=known.by_lane)
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ class TritonSubject:
 
     @cached_property
     def traces(self) -> tuple[EventsAtSetting, ...]:
-        """The events of each function at each setting; functions that the file launches itself are read without any."""
+        """The accesses of each function at each setting; of a file that launches its functions itself, without any."""
         functions = self.source.functions
-        all_settings = self.settings or {name: tuple(self._own_settings(each)) for name, each in functions.items()}
+        all_settings = self.settings or {name: (LaunchSetting(self.label),) for name in functions}
         return tuple(
             evaluate(self.source, functions[name], setting)
             for name, settings in all_settings.items()
@@ -208,15 +208,8 @@ class TritonSubject:
             for setting in settings
         )
 
-    def events(self) -> Iterator[tuple[LaunchSetting, TritonEvent]]:
-        """Yields every event with its setting."""
+    def accesses(self) -> Iterator[tuple[LaunchSetting, MemoryAccess]]:
+        """Yields every access with its setting."""
         for trace in self.traces:
-            for event in trace.events:
-                yield trace.setting, event
-
-    def _own_settings(self, function: TritonFunction) -> Iterator[LaunchSetting]:
-        """Yields a setting for the constants of each `triton.Config`, or one without constants."""
-        configs = function.autotune.configs if function.autotune else ()
-        for constants in configs or ({},):
-            choices = ", ".join(f"{name}={value}" for name, value in constants.items())
-            yield LaunchSetting(self.label, at=f"with {choices}" if choices else "", constants=constants)
+            for access in trace.accesses:
+                yield trace.setting, access

@@ -157,11 +157,8 @@ ALL = "all"
 def select_cards(wanted: str, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Returns the GPUs of one model to measure on at once; empty if `wanted` names a single device.
 
-    `wanted` is `all`, or several GPUs as `select_gpu` takes them, separated by commas.
-
-    Raises:
-        GpuNotFoundError: if a GPU that was asked for is not here.
-        UsageError: if one was named twice, or they are of different models.
+    `wanted` is `all`, or several GPUs as `select_gpu` takes them, separated by commas. Raises GpuNotFoundError if one
+    is not here; UsageError if one was named twice, or they are of different models.
     """
     word = wanted.strip().lower()
     if word != ALL and "," not in word:
@@ -223,14 +220,11 @@ class GpuSpec:
     """A GPU model's specification, as its maker gives it.
 
     Attributes:
-        slug: the model's short name, as `gdnbench.model.gpu.gpu_slug` makes it: `b200`.
         name: the model and the board whose values these are.
         bandwidth_gbs: peak bandwidth of the device memory, GB/s (1e9 bytes a second).
         boost_mhz: the highest SM clock that the maker rates it for, MHz.
-        l2_bytes: L2 cache in bytes.
         peak_tflops: TFLOP/s (1e12 a second) by precision, of dense products; of fp32 on the ordinary cores.
         tensor_mhz: the SM clock at which the tensor cores' share of `peak_tflops` is rated, MHz.
-        sources: the source of each value, by the attribute's name.
     """
 
     slug: str
@@ -267,16 +261,10 @@ _WORD_BITS = 64
 
 
 def share_cores(usable: Collection[int], near: Sequence[Cores]) -> tuple[tuple[Cores, ...], bool]:
-    """Splits the cores that this process may use among GPUs, evenly and in disjoint parts.
+    """Splits `usable` cores among GPUs, evenly; returns each GPU's part, and whether it was chosen by its NUMA node.
 
-    Args:
-        usable: the cores, ordered so that those of one physical core are neighbours.
-        near: the cores of each GPU's NUMA node; an empty set if unknown.
-
-    Returns:
-        A part for each GPU, and whether it was chosen by its GPU's node. Each part is all cores if there are fewer
-            cores
-        than GPUs.
+    `usable` has the cores of one physical core side by side, `near` the cores of each GPU's node, empty if unknown.
+    Parts are disjoint; each is all cores if there are fewer cores than GPUs.
     """
     groups = {each: [number for number, other in enumerate(near) if other == each] for each in near}
     own = {each: [core for core in usable if core in each] for each in groups}

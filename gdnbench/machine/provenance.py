@@ -52,13 +52,9 @@ class GpuState:
     Attributes:
         sm_mhz: SM clock now; an idle GPU lowers it. `sm_max_mhz` is the highest that it may take.
         memory_mhz: memory clock now; `memory_max_mhz` is the highest.
-        temperature_c: of the GPU's die, in °C.
         power_w: drawn now, in watts; `power_limit_w` is the enforced limit.
-        ecc: whether memory error correction is on.
         throttle_reasons: what lowers the clocks now, in words; empty if nothing does.
         driver_version: `580.159.04`; `cuda_driver_version` is the newest CUDA that it supports, `13.0`.
-        mig: whether it is partitioned (multi-instance GPU).
-        persistence: whether the driver stays loaded between programs.
         compute_mode: `default`, `exclusive process`, `exclusive thread` or `prohibited`.
     """
 

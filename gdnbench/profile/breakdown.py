@@ -25,19 +25,17 @@ WHOLE = "total"
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Durations by phase.
+    """Durations by phase, in microseconds.
 
     Attributes:
         phases: by name, in the order in which they run: an array [launches, warps]. A phase that a warp runs several
             times is summed; NaN where a warp does not run it.
         totals: an array [launches, warps]: from the begin of a warp's first phase to the end of its last one.
-        unit: of all durations: `µs`, or `cycles` if the clock is unknown.
         nested: phases inside others, whose time includes theirs.
     """
 
     phases: Mapping[str, FloatArray] = field(repr=False)
     totals: FloatArray = field(repr=False)
-    unit: str = "µs"
     nested: frozenset[str] = frozenset()
 
     @property
@@ -62,7 +60,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class PhaseRow:
-    """One phase over all warps of all launches, in the breakdown's unit.
+    """One phase over all warps of all launches, in microseconds.
 
     `share` is of the time of all warps, from 0 to 1. `average` is over the warps that run the phase. `spread` is the
     95th minus the 5th percentile over the warps of a launch, averaged over launches: how unequally warps are served.
@@ -105,7 +103,6 @@ class Timeline:
         span_us: from the first warp's begin to the last warp's end; the median over launches.
         skew_us: from the first warp's begin to the last warp's begin; the median over launches.
         step_ns: the timer's step, the smallest seen.
-        sm_mhz: the SM clock during the launches.
     """
 
     span_us: float
@@ -134,7 +131,7 @@ class WarpRole:
     Attributes:
         places: their indices in a block, ascending; empty if unknown, or if some also belong to another role's warps.
             Warps of an idle block, which pass no phase, take no indices from other roles.
-        breakdown: their time by phase, in microseconds.
+        breakdown: their time by phase.
     """
 
     places: tuple[int, ...]
@@ -146,7 +143,7 @@ class PhaseProfile:
     """The analysis of a file of stamps.
 
     Attributes:
-        breakdown: time by phase, in microseconds, of the phases that some warp passed.
+        breakdown: time by phase, of the phases that some warp passed.
         roles: the same for the warps of each role, those with the most phases first; one role if all warps do the same.
         unpassed: phases that no warp passed.
         crossed: phases with a negative time in some warp: the clock at their end was read before that at their begin.

@@ -1,4 +1,4 @@
-"""Records the inside of kernels: clock stamps of a CUDA kernel's phases, a trace by Proton of any other's scopes."""
+"""Records the inside of kernels: clock stamps of a CUDA kernel's phases, a trace of a Triton kernel's scopes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ class ScopeRequest:
     """How to record the inside of kernels.
 
     Attributes:
-        gpu: as `--gpu` takes it.
         launch: the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks.
         launches: number of calls, None for the default; fewer if the records would be too large.
-        limit_s: time limit of a worker.
     """
 
     catalog: Catalog
@@ -50,16 +48,16 @@ class ScopeRequest:
     limit_s: float
 
     def is_cuda(self, case: Case) -> bool:
-        """Whether a case's kernel is stamped; any other is traced by Proton."""
+        """Whether a case's kernel is stamped, not traced."""
         return isinstance(self.catalog.entries[case.variant.kernel].kernel, CudaKernel)
 
 
 def collect_scopes(request: ScopeRequest, cases: Sequence[Case], observer: Observer) -> list[Path]:
-    """Stamps CUDA kernels, or traces one other kernel; returns the files.
+    """Stamps CUDA kernels, or traces one Triton kernel; returns the files.
 
     Stamps are in `profiles/phases/<kernel>/<run>.npz`; of several launches each is stamped in calls of its own, whose
     other launches are plain, and the file's name ends with its entry. A trace is in `profiles/proton`, beside a
-    `Recording`. Raises UsageError if a kernel lacks the launch, has no marks in it, or is too large to trace;
+    `Recording`. Raises UsageError if a kernel lacks the launch, has no marks in it, or cannot be traced;
     BuildError if it does not build; MachineError without a GPU; ProfilerError if a worker failed.
     """
     if all(map(request.is_cuda, cases)):
@@ -103,10 +101,16 @@ _MOST_WARPS = 65536
 
 
 def _limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
-    """Returns `wanted`, or as many launches as keep the trace readable; raises UsageError if one is too large."""
+    """Returns `wanted`, or as many launches as keep the trace readable.
+
+    Raises UsageError if one is too large, or the kernel is not a single launch of Triton's.
+    """
     kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
-    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:  # nothing is traced
-        return wanted
+    if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:
+        several = isinstance(kernel, TritonKernel)
+        why = "makes several launches" if several else "is reached through Python"
+        times = f"gdnbench run --kernel {case.label} {' '.join(case.workload.options)}"
+        raise UsageError(f"{case.label} {why}, and scopes are of one launch of Triton's", f"its times: {times}")
     blocks, warps = (
         prod(kernel.launches[0].grid(case.workload, params)),
         kernel.launches[0].warps(case.workload, params),

@@ -36,7 +36,6 @@ SourceHash = Annotated[str, Meta(pattern=r"^(?:(?:2:)?[0-9a-f]{16})?\Z")]
 SHORTEST_LAUNCH_US, LONGEST_LAUNCH_US = 1e-3, 1e9
 """Limits of a launch's duration: a nanosecond and a quarter of an hour."""
 
-DurationMicroseconds = Annotated[float, Meta(ge=0, le=LONGEST_LAUNCH_US)]
 LaunchMicroseconds = Annotated[float, Meta(ge=SHORTEST_LAUNCH_US, le=LONGEST_LAUNCH_US)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,10 +43,7 @@ class ProfileTask:
     """One worker's task.
 
     Attributes:
-        roots: the catalog's folders.
-        launches: number of profiled launches.
         result: path of the file that the worker writes; empty if it writes none.
-        source: hash of the kernel's sources, which the profile records.
         entry: the launch to profile of a kernel with several; empty for a kernel of one.
     """
 
@@ -81,14 +79,10 @@ def run_worker(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a worker on a GPU to its end.
+    """Runs a worker on a GPU to its end, behind the profiler's command line `wrapper`.
 
-    Raises ProfilerTimedOutError if the worker does not end in time; ProfilerError if the profiler cannot be started.
-
-    Args:
-        limit_s: after that the worker is killed, with all processes that it started.
-        wrapper: a profiler's command line, which the worker's follows.
-        environment: variables on top of those of each worker.
+    Raises ProfilerTimedOutError after `limit_s`, when the worker is killed with all processes that it started;
+    ProfilerError if the profiler cannot be started.
     """
     with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
         path = Path(folder) / "task.json"
@@ -114,6 +108,14 @@ def run_command(command: Sequence[str], *, limit_s: float, environment: Mapping[
         raise ProfilerError(f"{command[0]} does not start: {error}", "see `gdnbench doctor`") from error
 
 
+def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
+    """Returns a program on the PATH, else the newest, by its path's numbers, of a glob pattern below `root`."""
+    if on_path := shutil.which(program):
+        return Path(on_path)
+    found = [path for pattern in patterns for path in root.glob(pattern)]
+    return max(found, key=lambda path: [int(number) for number in re.findall(r"\d+", str(path))], default=None)
+
+
 def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
     """Raises ProfilerError if a process failed, or did not leave the file `path`.
 
@@ -125,10 +127,7 @@ def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
 
 
 class NvtxRange(NamedTuple):
-    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make.
-
-    `source` hashes the kernel's sources; it is empty in reports from before gdnbench recorded it.
-    """
+    """The launch that a range's name describes; fields are empty for launches that gdnbench did not make."""
 
     op: str = ""
     label: str = ""
@@ -181,7 +180,7 @@ def choose_case(catalog: Catalog, op: str, label: str, *, axes: str, gpu: str = 
 def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
     """Returns the GPU to profile on; `wanted` is as `--gpu` takes it.
 
-    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a timeline`) as the
+    Raises GpuNotFoundError without the requested GPU; MachineError without any, with `purpose` (`a trace`) as the
     subject of its message and `instead` as its hint.
     """
     gpu = select_gpu(wanted, list_gpus())

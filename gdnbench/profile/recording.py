@@ -3,19 +3,18 @@
 A trace is in Chrome's Trace Event Format. An event of the instrumentation is one pass of one warp through one scope:
 `pid` names function, SM and block (`gdn_decode Core0 CTA15`), `tid` the warp (`warp 3 (line 0)`; nested scopes are on
 further lines). Blocks begin at a `ts` in true microseconds; inside a block, `ts` and `dur` are cycles written as if the
-clock ran at 1 GHz: 1.862 is 1862 cycles. gdnbench records the traced kernel in the format's free member `otherData`.
+clock ran at 1 GHz: 1.862 is 1862 cycles.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Generic, Literal, TypeVar
+from statistics import mean
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -27,7 +26,6 @@ from gdnbench.model.case import Case
 from gdnbench.profile.breakdown import Breakdown
 from gdnbench.profile.files import (
     CaseFields,
-    DurationMicroseconds,
     FileName,
     LaunchMicroseconds,
     SourceHash,
@@ -42,7 +40,7 @@ PLAIN, INSTRUMENTED = "plain", "instrumented"
 WARM_UPS = 1
 """Traced launches that do not count: the first one also loads the code, and took 12 to 50 % longer on an H200."""
 
-_HINT = "`--import` takes the .json that `gdnbench proton` wrote, or a .chrome_trace of Proton's"
+_HINT = "`--import` takes the .json that `gdnbench proton` wrote"
 _SOME = Meta(min_length=1)
 C = TypeVar("C")
 # A pause separates two launches: Proton fetches a launch's records before the next one begins, which takes at least
@@ -53,26 +51,23 @@ _PAUSE = 100.0  # in the trace's unit, which is true microseconds between launch
 class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
+    Older files also hold CUPTI's times of launches, which `gdnbench run` has, and are not read.
+
     Attributes:
         triton: Triton's version, which is Proton's.
-        times_us: cold launches by CUDA events, in microseconds: `plain`, and `instrumented` if the kernel has scopes.
-        cupti_us: durations by GPU function of the plain kernel's cold launches, from Proton's CUPTI backend; may be
-            empty.
-        trace: name of the gzipped trace file beside this one; empty for a kernel without scopes.
+        times_us: cold launches by CUDA events, in microseconds: `plain` and `instrumented`.
+        trace: name of the gzipped trace file beside this one; empty in older files, of kernels without scopes.
         launches: traced launches that count, after `WARM_UPS` that do not.
         capacity: passes through scopes that a warp can record in a launch.
         sm_mhz: the SM clock before and after the traced launches.
         source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
-        entries: the launches of a Triton kernel that makes several, in order; nothing is traced of it. Else empty.
     """
 
     op: Word
     case: C
-    language: Literal["triton", "torch"]
     gpu: Text
     triton: Text
     times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
-    cupti_us: dict[Text, Annotated[list[DurationMicroseconds], _SOME]] = {}
     trace: FileName = ""
     mode: Text = ""
     launches: SmallCount = 0
@@ -80,17 +75,6 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
     notes: tuple[str, ...] = ()
     source: SourceHash = ""
-    entries: tuple[Text, ...] = ()
-
-    @property
-    def call_us(self) -> list[float]:
-        """Sum of the functions' CUPTI durations for each call, without gaps between them; microseconds.
-
-        Empty if a call has one function only, or calls differ in their functions.
-        """
-        times = list(self.cupti_us.values())
-        alike = len(times) > 1 and len({len(each) for each in times}) == 1
-        return [sum(call) for call in zip(*times, strict=True)] if alike else []
 
     def write(self: Recording, path: Path) -> None:
         """Writes the recording as JSON."""
@@ -100,20 +84,12 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
         """Returns the fields as JSON holds them."""
         return {**structs.asdict(self), "case": self.case.to_dict()}
 
-    @property
-    def clock_mhz(self) -> float | None:
-        """The SM clock during the traced launches, or None if nothing was traced."""
-        return sum(self.sm_mhz) / len(self.sm_mhz) if self.sm_mhz else None
-
     def breakdown(self, folder: Path) -> Breakdown | None:
-        """Returns durations by scope from the trace in `folder`, or None without scopes.
-
-        Raises ProfilerError if the trace is missing, cannot be used, or lacks some of the traced launches.
-        """
-        if not self.trace:
+        """Returns durations by scope from the trace in `folder`, or None without scopes; raises as `load_profile`."""
+        if not (self.trace and self.sm_mhz):
             return None
         spans = read_trace(folder / self.trace)
-        breakdown = durations_by_scope(spans, sm_mhz=self.clock_mhz, skip=WARM_UPS, capacity=self.capacity)
+        breakdown = durations_by_scope(spans, sm_mhz=mean(self.sm_mhz), skip=WARM_UPS, capacity=self.capacity)
         if breakdown.launches != self.launches:
             found = f"{breakdown.launches} launches besides the one that warms up"
             raise ProfilerError(f"{self.trace} holds {found}, and {self.launches} were made", "trace the kernel again")
@@ -126,6 +102,8 @@ Recording = RecordingOf[Case]
 def read_recording(path: Path) -> Recording:
     """Reads what `write` wrote; raises ReportFormatError if it is invalid."""
     content = read_content(path, _HINT)
+    if content.lstrip()[:1] == b"[":
+        raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
     try:
         stored = decode_document(content, RecordingOf[CaseFields], _SCHEMA)
         if PLAIN not in stored.times_us:
@@ -137,42 +115,26 @@ def read_recording(path: Path) -> Recording:
 
 @dataclass(frozen=True)
 class ProtonProfile:
-    """A stored recording, or a trace alone; `recording` is None for a trace that gdnbench did not record.
-
-    `breakdown` has the durations by scope; None for a kernel without scopes.
-    """
+    """A stored recording, and its durations by scope; None for a kernel without scopes."""
 
     path: Path
-    recording: Recording | None
+    recording: Recording
     breakdown: Breakdown | None
-    origin: TraceOrigin
 
     @property
     def trace(self) -> Path | None:
         """The file for Perfetto, or None for a kernel without scopes."""
-        if self.recording is None:
-            return self.path
         return self.path.with_name(self.recording.trace) if self.recording.trace else None
 
 
 def load_profile(path: Path) -> ProtonProfile:
-    """Reads a recording, or a trace of Proton's instrumentation alone, whose times stay cycles, of all launches.
-
-    Raises ReportFormatError if the file is not a recording, or the trace cannot be read; ProfilerError if the trace
-    cannot be used.
-    """
-    if read_content(path, _HINT).lstrip()[:1] == b"[":
-        raise ReportFormatError(f"{path} is a profile in Proton's default format, hatchet, which is not read", _HINT)
-    if path.suffix == ".json":
-        recording = read_recording(path)
-        origin = TraceOrigin(recording.case.variant.label, recording.source)
-        return ProtonProfile(path, recording, recording.breakdown(path.parent), origin)
-    spans = read_trace(path)
-    return ProtonProfile(path, None, durations_by_scope(spans, sm_mhz=None), spans.origin)
+    """Reads a recording with its trace. Raises ReportFormatError if one is invalid, ProfilerError if of no use."""
+    recording = read_recording(path)
+    return ProtonProfile(path, recording, recording.breakdown(path.parent))
 
 
-def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Returns durations by scope, launch and warp, without the first `skip` launches; in cycles if `sm_mhz` is None.
+def durations_by_scope(spans: Spans, *, sm_mhz: float, skip: int = 0, capacity: int | None = None) -> Breakdown:
+    """Returns durations by scope, launch and warp, in microseconds, without the first `skip` launches.
 
     Raises ProfilerError if launches differ in their warps, a warp recorded `capacity` passes, or no launch is left.
     """
@@ -183,18 +145,15 @@ def durations_by_scope(spans: Spans, *, sm_mhz: float | None, skip: int = 0, cap
     _check_space(launch * shape[1] + warp, capacity)
     if shape[0] <= skip:
         raise ProfilerError(f"the trace holds {shape[0]} launches, and the first {skip} do not count", "launch more")
-    scale = 1e3 if sm_mhz is None else 1e3 / sm_mhz
+    scale = 1e3 / sm_mhz
     phases = {
         name: _sums(spans, number, launch, warp, shape)[skip:] * scale for number, name in _in_order(spans).items()
     }
     nested = frozenset(spans.names[number] for number in np.unique(spans.scope[spans.line > 0]))
-    return Breakdown(
-        phases, _totals(spans, launch, warp, shape)[skip:] * scale, "cycles" if sm_mhz is None else "µs", nested
-    )
+    return Breakdown(phases, _totals(spans, launch, warp, shape)[skip:] * scale, nested)
 
 
 def _launches(spans: Spans) -> IntArray:
-    """Returns the launch index of each event."""
     order = np.argsort(spans.begin, kind="stable")
     begin, end = spans.begin[order], np.maximum.accumulate((spans.begin + spans.length)[order])
     launch = np.empty(len(order), dtype=np.int64)
@@ -203,7 +162,6 @@ def _launches(spans: Spans) -> IntArray:
 
 
 def _warps(spans: Spans) -> tuple[IntArray, IntArray]:
-    """Returns every (block, warp) of the grid, and the index into them of each event."""
     pairs, place = np.unique(np.stack([spans.block, spans.warp], axis=1), axis=0, return_inverse=True)
     return pairs, place.reshape(-1)
 
@@ -261,7 +219,6 @@ _BLOCK = re.compile(r".+ Core(\d{1,9}) CTA(\d{1,9})")
 _WARP = re.compile(r"warp (\d{1,9}) \(line (\d{1,9})\)")
 _MOST_CYCLES = 2**31  # half the range of a 32-bit clock; a second of work
 _AGAIN = "record it again with `gdnbench proton`"
-_KERNEL, _SOURCE = "gdnbench_kernel", "gdnbench_source"
 _LATEST_US = 2.0**53  # a larger `ts` has no fraction
 
 Time = Annotated[float, Meta(ge=-_LATEST_US, le=_LATEST_US)]
@@ -277,42 +234,8 @@ class ScopeEvent(msgspec.Struct, frozen=True):
     dur: Time
 
 
-class TraceOrigin(msgspec.Struct, frozen=True):
-    """The kernel of a trace; empty if the trace does not name it, or gdnbench did not record it."""
-
-    label: Text = msgspec.field(default="", name=_KERNEL)
-    source: SourceHash = msgspec.field(default="", name=_SOURCE)
-
-
 class _ScopeTrace(msgspec.Struct, frozen=True):
     events: list[ScopeEvent] = msgspec.field(name="traceEvents")
-    origin: TraceOrigin = msgspec.field(default=TraceOrigin(), name="otherData")
-
-
-class _CuptiEvent(msgspec.Struct, frozen=True):
-    """A GPU function, or another event, in the trace of Proton's CUPTI backend."""
-
-    name: str
-    ts: Time
-    dur: Time
-    cat: str = ""
-
-
-class _CuptiTrace(msgspec.Struct, frozen=True):
-    events: list[_CuptiEvent] = msgspec.field(name="traceEvents")
-
-
-def write_trace(written: BinaryIO, path: Path, *, label: str, source: str) -> None:
-    """Stores Proton's trace gzipped, which Perfetto opens: a twentieth of its size. Prepends label and source hash.
-
-    Args:
-        written: Proton's file, open for reading.
-    """
-    origin = json.dumps({"otherData": {_KERNEL: label, _SOURCE: source}}).encode()
-    with gzip.open(path, "wb", compresslevel=6) as packed:
-        first = written.read(1)
-        packed.write(origin[:-1] + b"," if first == b"{" else first)
-        shutil.copyfileobj(written, packed)
 
 
 @dataclass(frozen=True)
@@ -323,7 +246,6 @@ class Spans:
     """
 
     names: tuple[str, ...]
-    origin: TraceOrigin
     scope: IntArray
     core: IntArray
     block: IntArray
@@ -338,54 +260,23 @@ def read_trace(path: Path) -> Spans:
 
     Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
     """
-    trace = _read_scope_trace(path)
-    if not trace.events:
-        raise ProfilerError(f"{path} holds no scopes", "mark the kernel's phases with gdnbench.trace.scope")
-    names = tuple(dict.fromkeys(event.name for event in trace.events))
-    numbers = {name: number for number, name in enumerate(names)}
-    try:
-        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in trace.events])
-    except ValueError as error:
-        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
-    times = np.array([(event.ts, event.dur) for event in trace.events])
-    if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
-        raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
-    return Spans(names, trace.origin, *places.T, *times.T)
-
-
-def kernel_durations_us(path: Path, launches: int) -> dict[str, list[float]]:
-    """Returns each launch's durations in microseconds by GPU function, from a trace of Proton's CUPTI backend.
-
-    A flush of the L2, the trace's first function, precedes each launch and is left out. Repeated calls of a function
-    within a launch are summed. Raises ProfilerError if the trace cannot be read, or the number of launches differs.
-    """
-    try:
-        events = sorted(decode_json(path.read_bytes(), _CuptiTrace).events, key=lambda event: event.ts)
-    except (OSError, SchemaError) as error:
-        raise ProfilerError(f"Proton's CUPTI backend left no trace that can be read: {error}") from error
-    timed = [(event.name, event.dur) for event in events if event.cat == "kernel"]
-    flush = timed[0][0] if timed else ""
-    if sum(name == flush for name, _ in timed) != launches:
-        raise ProfilerError("the flushes in Proton's CUPTI trace are not those that were launched")
-    found: dict[str, list[float]] = {name: [0.0] * launches for name, _ in timed if name != flush}
-    launch = -1
-    for name, duration in timed:
-        if name == flush:
-            launch += 1
-        else:
-            found[name][launch] += duration
-    return found
-
-
-def _read_scope_trace(path: Path) -> _ScopeTrace:
-    """Reads a trace, plain or gzipped; Proton's empty file for a kernel without scopes gives no events."""
     content = read_content(path, _AGAIN)
-    if not content.strip():
-        return _ScopeTrace(events=[])
     try:
-        return decode_json(content, _ScopeTrace)
+        events = decode_json(content, _ScopeTrace).events if content.strip() else []  # Proton's file without scopes
     except SchemaError as error:
         raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+    if not events:
+        raise ProfilerError(f"{path} holds no scopes", "mark the kernel's phases with gdnbench.trace.scope")
+    names = tuple(dict.fromkeys(event.name for event in events))
+    numbers = {name: number for number, name in enumerate(names)}
+    try:
+        places = np.array([(numbers[event.name], *_place(event.pid, event.tid)) for event in events])
+    except ValueError as error:
+        raise ReportFormatError(f"{path} is not a trace of Proton's instrumentation: {error}", _AGAIN) from error
+    times = np.array([(event.ts, event.dur) for event in events])
+    if times[:, 1].min() < 0 or times[:, 1].max() * 1e3 > _MOST_CYCLES:
+        raise ProfilerError(f"{path} holds a scope in which an SM's 32-bit clock wrapped", _AGAIN)
+    return Spans(names, *places.T, *times.T)
 
 
 @cache

@@ -14,15 +14,21 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codegen.nvrtc import compile_ptx
-from gdnbench.doctor.software import newest_installed
 from gdnbench.errors import MachineError, ProfilerTimedOutError
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel, TritonKernel
 from gdnbench.model.status import GateResult, Status
 from gdnbench.process.command import Completed, describe_exit
-from gdnbench.process.events import NoteMade, Observer, PhaseBegun, StepChanged, UnitDone
-from gdnbench.profile.process import Instrumentation, choose_gpu, make_assignment, run_command, run_worker
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
+from gdnbench.profile.process import (
+    Instrumentation,
+    choose_gpu,
+    make_assignment,
+    newest_installed,
+    run_command,
+    run_worker,
+)
 from gdnbench.profile.sanitizer_report import SanitizerFinding, SanitizerReport, read_report
 from gdnbench.store.journal import BUILD_STEPS, Examined, checked_event
 from gdnbench.verify.preflight import Verification
@@ -53,12 +59,11 @@ _OPTIONS: tuple[tuple[str, str], ...] = (
     ("--show-backtrace", "device"),
     ("--strip-paths", "no"),
 )
-_ADDRESS_SPACE = "--initcheck-address-space"
 _OPTIONS_OF: dict[SanitizerTool, tuple[tuple[str, str], ...]] = {
     # Failing CUDA calls are not the kernel's fault: torch and Triton probe the driver with some.
     SanitizerTool.MEMCHECK: (("--padding", _PADDING_BYTES), ("--report-api-errors", "no")),
     SanitizerTool.SYNCCHECK: (),
-    SanitizerTool.INITCHECK: ((_ADDRESS_SPACE, "all"),),
+    SanitizerTool.INITCHECK: (("--initcheck-address-space", "all"),),
     SanitizerTool.RACECHECK: (("--racecheck-report", "analysis"),),
 }
 
@@ -69,11 +74,6 @@ class Sanitizer:
 
     path: Path
     options: frozenset[str]
-
-    @property
-    def sees_shared(self) -> bool:
-        """Whether initcheck also checks shared memory."""
-        return _ADDRESS_SPACE in self.options
 
     def command(self, tool: SanitizerTool, log: Path) -> Sequence[str]:
         """Returns the command line of a tool, which the watched command follows; the tool writes to `log`."""
@@ -147,17 +147,20 @@ class SanitizerCheck:
 
         A finding makes any case unsafe. A tool that gives no answer fails a case that had passed.
         """
-        chosen = [case for case in self._smallest(verification.cases) if _may_launch(verification.checked[case.id])]
+        chosen = [
+            case
+            for case in self._smallest(verification.cases)
+            if verification.checked[case.id].status not in _NEVER_LAUNCHED
+        ]
         ours = [case for case in chosen if self._own_kernels(case)]
         checked = dict(verification.checked)
         for case in chosen:
             if case not in ours:
-                checked[case.id] = _noted(checked[case.id], (f"{PROGRAM} was not run: {_LIBRARY}",))
+                note = (
+                    f"{PROGRAM} was not run: it is reached through Python, and which kernels are its own is not known"
+                )
+                checked[case.id] = replace(checked[case.id], notes=(*checked[case.id].notes, note))
         self.observer(PhaseBegun("sanitize", sum(len(_tools(checked[case.id])) for case in ours)))
-        if ours and not self.sanitizer.sees_shared:
-            self.observer(
-                NoteMade("initcheck of this compute-sanitizer looks at global memory alone: newer ones at shared, too")
-            )
         for case in ours:
             before = checked[case.id]
             checked[case.id] = self._judged(case, before, verification.seed)
@@ -166,7 +169,6 @@ class SanitizerCheck:
         return replace(verification, checked=checked, sanitized=frozenset(case.id for case in ours))
 
     def _smallest(self, cases: Iterable[Case]) -> list[Case]:
-        """Returns, for each variant, the case with the smallest tensors."""
         by_variant: dict[tuple[str, str], list[Case]] = {}
         for case in cases:
             by_variant.setdefault((case.label, case.variant.in_full), []).append(case)
@@ -201,7 +203,6 @@ class SanitizerCheck:
         return self._verdict(tool, case, read_report(text), failure)
 
     def _launch(self, tool: SanitizerTool, case: Case, seed: int, log: Path) -> tuple[Status, str] | None:
-        """Launches a case under a tool; returns why that failed, or None."""
         launched = log.with_name("launched")
         assignment = make_assignment(
             self.catalog, case, Instrumentation.NOTHING, seed=seed, launches=1, result=str(launched)
@@ -239,20 +240,9 @@ class SanitizerCheck:
         return "mbarrier." in text
 
 
-_LIBRARY = "it is reached through Python, and which kernels are its own is not known"
-
-
-def _may_launch(verdict: Examined) -> bool:
-    return verdict.status not in _NEVER_LAUNCHED
-
-
 def _tools(verdict: Examined) -> tuple[SanitizerTool, ...]:
     """Returns all tools; for a kernel that hangs only synccheck, which may say why."""
     return (SanitizerTool.SYNCCHECK,) if verdict.status is Status.TIMED_OUT else tuple(SanitizerTool)
-
-
-def _noted(verdict: Examined, notes: Sequence[str]) -> Examined:
-    return replace(verdict, notes=(*verdict.notes, *notes))
 
 
 def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
@@ -264,8 +254,8 @@ def _joined(before: Examined, verdicts: Sequence[ToolVerdict]) -> Examined:
         status, reason = Status.UNSAFE, "; ".join(unsafe)
     elif failures and status is Status.OK:
         status, reason = failures[0][0], "; ".join(reason for _, reason in failures)
-    notes = [note for verdict in verdicts for note in verdict.notes]
-    return _noted(replace(before, status=status, reason=reason, gates=(*before.gates, *gates)), notes)
+    notes = (*before.notes, *(note for verdict in verdicts for note in verdict.notes))
+    return replace(before, status=status, reason=reason, gates=(*before.gates, *gates), notes=notes)
 
 
 def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]) -> GateResult:

@@ -152,7 +152,6 @@ def read_report(text: str) -> SanitizerReport:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields each heading and the lines below it."""
     heading, details = "", list[str]()
     for raw in text.splitlines():
         match = _LINE.match(raw)

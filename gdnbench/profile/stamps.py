@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,55 +40,22 @@ UNWRITTEN = 0xFFFF_FFFF
 """Every word of a record before its warp writes it; an SM number is always smaller."""
 
 _SCHEMA = 1
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HINT = "give --import an .npz file that `gdnbench proton` wrote"
 
 
-@dataclass(frozen=True)
-class StampedKernel:
-    """The kernel that was stamped.
+class StampedKernel(msgspec.Struct, frozen=True):
+    """The kernel that was stamped, as files hold it.
 
     Attributes:
         gpu: the GPU's name, `NVIDIA H200`.
-        arch: `sm_90`.
         phases: names, in declaration order.
         asked: requested launches.
-        registers: per thread of the plain kernel.
-        stamped_registers: per thread of the stamped kernel.
+        registers: per thread of the plain kernel; `stamped_registers` of the stamped one.
         stamped_spill_bytes: local memory per thread of the stamped kernel.
         source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
         entry: the stamped launch of a kernel with several; empty for a kernel of one.
         block_warps: warps of a block; 0 in files from before gdnbench recorded it.
     """
-
-    op: str
-    label: str
-    workload: Workload
-    gpu: str
-    arch: str
-    phases: tuple[str, ...]
-    asked: int
-    registers: int
-    stamped_registers: int
-    stamped_spill_bytes: int
-    source: str = ""
-    entry: str = ""
-    block_warps: int = 0
-
-    @property
-    def title(self) -> str:
-        """The kernel's name in tables, with the launch if it has several."""
-        return f"{self.label}/{self.entry}" if self.entry else self.label
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON holds them; the workload's sizes keep their older key `shape`."""
-        values = {**vars(self), "workload": self.workload.sizes}
-        fields = {"shape" if name == "workload" else name: value for name, value in values.items()}
-        return fields | self.workload.place
-
-
-class _StampedKernelFields(msgspec.Struct, frozen=True):
-    """A stamped kernel as files hold it, with ranges."""
 
     op: Word
     label: Word
@@ -105,6 +71,21 @@ class _StampedKernelFields(msgspec.Struct, frozen=True):
     entry: Text = ""
     block_warps: SmallCount = 0
     profile: Text = ""
+
+    @property
+    def workload(self) -> Workload:
+        """The workload; raises ValueError if the sizes fit none of the op."""
+        return stored_workload(self.shape, self.op, self.profile)
+
+    @property
+    def title(self) -> str:
+        """The kernel's name in tables, with the launch if it has several."""
+        return f"{self.label}/{self.entry}" if self.entry else self.label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON holds them."""
+        fields = msgspec.structs.asdict(self)
+        return {name: value for name, value in fields.items() if name != "profile" or value}
 
 
 @dataclass(frozen=True)
@@ -155,14 +136,12 @@ def _about_of(array: npt.NDArray[Any]) -> StampedKernel:
     if array.dtype.kind != "U" or array.ndim:
         raise ValueError(f"about is {array.dtype} of {array.shape}, and no text")
     document = str(array[()])
-    fields = decode_document(document, _StampedKernelFields, _SCHEMA)
-    values = msgspec.structs.asdict(fields)
-    workload = stored_workload(values.pop("shape"), fields.op, values.pop("profile"))
-    return StampedKernel(workload=workload, **values)
+    kernel = decode_document(document, StampedKernel, _SCHEMA)
+    _ = kernel.workload  # is checked
+    return kernel
 
 
 def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
-    """Checks cold times: at least one, none of them zero."""
     if array.dtype != np.float64 or array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {array.dtype} of {array.shape}, and no list of times")
     is_time = (array >= SHORTEST_LAUNCH_US) & (array <= LONGEST_LAUNCH_US)  # False for NaN
@@ -177,11 +156,7 @@ def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
 
 
 def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """Returns the named arrays of an `.npz` file; refuses pickled ones, and sizes that the file does not hold.
-
-    `numpy.load` trusts a header: one that declares a terabyte allocates it. Raises ValueError naming the array that is
-    missing, damaged, pickled or of another size than it declares.
-    """
+    """Returns the named arrays of an `.npz` file; raises ValueError naming one that is missing, damaged or pickled."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return [_member(archive, name) for name in names]
@@ -197,19 +172,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     if member.file_size > files.MOST_BYTES:
         raise ValueError(f"{name} declares {member.file_size} bytes")
     try:
-        return _array(archive.read(member))
+        array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(archive.read(member)), allow_pickle=False)
     except Exception as error:  # zipfile and NumPy raise various types for a damaged or pickled member
         raise ValueError(f"{name}: {error}") from error
-
-
-def _array(content: bytes) -> npt.NDArray[Any]:
-    stream = io.BytesIO(content)
-    shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
-    held = len(content) - stream.tell()
-    if dtype.hasobject:
-        raise ValueError("it holds pickled objects")
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != held:
-        raise ValueError(f"it declares {shape} of {dtype}, and holds {held} bytes")
-    stream.seek(0)
-    array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array

@@ -25,7 +25,6 @@ from gdnbench.inspect.compiled import (
 )
 from gdnbench.inspect.quantities import Rule, exit_code, find_violations
 from gdnbench.lint.check import lint_kernels
-from gdnbench.lint.rules import RULES
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_SUITE
 from gdnbench.model.gpu import Gpu
@@ -329,7 +328,7 @@ def check_source(candidate: Candidate) -> ReadyCheck:
 
     Raises BuildError for an unreadable source.
     """
-    result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label, RULES)
+    result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
     files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     command = lint_command(candidate.label)

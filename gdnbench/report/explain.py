@@ -19,11 +19,10 @@ from gdnbench.diagnose.launch import RunTimes
 from gdnbench.model.case import CodeState
 from gdnbench.model.gpu import format_serialized
 from gdnbench.origin import path_at_origin, with_folders
-from gdnbench.profile.ncu.profile import estimated_speedups
 from gdnbench.render.console import plain_table
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.units import OTHER_CODE, other_code, time_text
-from gdnbench.report.ncu import rule_text, value_text
+from gdnbench.report.ncu import value_text
 
 
 def explained_answer(
@@ -161,8 +160,6 @@ def _known(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield ("cycles", ", ".join(f"{name} {share:.0%}" for name, share in parts))
     elif profile:
         yield ("cycles", "the report lacks counters of them: profile with `--set full`")
-    if profile and (results := estimated_speedups([profile])):
-        yield ("NVIDIA", f"rules estimate at most {rule_text(results[0]).strip()}")
     if compiled:
         launch = evidence.launch or "no GPU"
         yield ("code", f"{compiled.arch}, {compiled.resources.registers} registers, {launch}")
@@ -220,7 +217,6 @@ def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[st
     measured, cycles, compiled = evidence.measured, evidence.cycles, evidence.compiled
     times, launches = evidence.launch_times, evidence.launches
     profile = evidence.profile or next((launch.profile for launch in launches if launch.profile), None)
-    rules = evidence.profile.rules if evidence.profile else ()
     return {
         **_identity(evidence),
         "params": dict(evidence.variant.params),
@@ -230,7 +226,6 @@ def _findings_document(evidence: Evidence, findings: Sequence[Cause]) -> dict[st
             "gpu": profile.gpu if profile else measured.gpu if measured else None,
             "function": evidence.profile.function if evidence.profile else None,
             "arch": compiled.arch if compiled else None,
-            **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
             "run": _run_document(measured) if measured else None,
             **({"launch_times": times and asdict(times)} if evidence.launches else {}),
         },

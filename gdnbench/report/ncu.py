@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain, groupby
 from textwrap import wrap
 from typing import Any
@@ -21,14 +19,11 @@ from gdnbench.model.workload import Workload
 from gdnbench.profile.ncu.functions import (
     RELATIVE_FLOOR,
     STALLS,
-    CallSum,
     CounterChange,
     Function,
     FunctionDifference,
-    with_sums,
 )
-from gdnbench.profile.ncu.profile import RuleResult, estimated_speedups
-from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, STALL_MEANINGS, NcuQuantity
+from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS, NcuQuantity
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.render.units import CodeOf, other_code, percent
 
@@ -37,7 +32,6 @@ _WITH_VALUE = ("B", "B/s", "x")  # units that stand beside the value; others sta
 _DECIMALS = {"µs": 2, "%": 1, "MHz": 0, "cycles": 2}  # ncu's clock ticks every 32 ns
 _PREFIXES = ("", "k", "M", "G", "T")
 _LEAST_SHARE = 0.01  # of a warp's time, below which a stall has no row
-_SENTENCE = re.compile(r".+?[.!?](?=\s|$)")
 NOT_A_TIME = (
     "ncu's duration is that of a replay by itself, after the caches were flushed: "
     "compare it with other durations here, not with times of gdnbench run."
@@ -73,17 +67,12 @@ def _prefixed(value: float, unit: str) -> str:
     return f"{value / 1000**power:.3g} {_PREFIXES[power]}{unit}"
 
 
-SUM = "(sum)"
-"""The heading of a kernel's sum over its functions."""
-
-
-def heading(column: Function | CallSum, everything: Sequence[Function]) -> list[str]:
+def heading(function: Function, everything: Sequence[Function]) -> list[str]:
     """Returns narrow heading lines of a column: the kernel without its op, and what tells it from `everything`."""
-    function = column.functions[0] if isinstance(column, CallSum) else column
     lines = [function.label.removeprefix(f"{function.profiles[0].op}-") or function.name]
     siblings = [one for one in everything if one.path == function.path and one.label == function.label]
     if function.label and len({one.name for one in siblings}) > 1:
-        lines.append(SUM if isinstance(column, CallSum) else function.name)
+        lines.append(function.name)
     if len({one.workload for one in everything}) > 1 and function.workload:
         lines.append(str(function.workload))
     if len({one.gpu for one in everything}) > 1:
@@ -99,16 +88,9 @@ def _looks_like(one: Function, other: Function) -> bool:
     return (one.label, one.name, one.workload, one.gpu) == (other.label, other.name, other.workload, other.gpu)
 
 
-def quantity_text(column: Function | CallSum, quantity: NcuQuantity) -> str:
-    """Formats a quantity: a function's median over its launches, or a kernel's sum of its functions' medians."""
-    return value_text(column.median(quantity), quantity.unit)
-
-
-def rule_text(result: RuleResult) -> str:
-    """Formats one of NVIDIA's rules in a line: its estimated speedup, title, and the message's first sentence."""
-    sentence = _SENTENCE.match(result.message)
-    said = sentence.group() if sentence else result.message
-    return f"{result.speedup_pct or 0.0:3.0f}%  {result.title or result.name}: {said}"
+def quantity_text(function: Function, quantity: NcuQuantity) -> str:
+    """Formats a quantity, the median over the function's launches."""
+    return value_text(function.median(quantity), quantity.unit)
 
 
 def workload_text(workload: Workload | None) -> str:
@@ -149,17 +131,15 @@ def stall_reasons(functions: Sequence[Function]) -> Iterator[str]:
 _TITLE_WIDTH = 28
 _GAP = 2
 _TELLING_SHARE = 0.1  # of a warp's time, from which on a stall is explained
-_MOST_RULES = 3
 _STYLES = {"better": "green", "worse": "red", "": ""}
 
 
 def functions_answer(functions: Sequence[Function], code_of: CodeOf) -> Answer:
     """Returns functions side by side, and which of them are not of their kernels' current code."""
-    columns = with_sums(functions)
     return Answer(
-        records=lambda: [_row(column, code_of) for column in columns],
-        text=lambda width: [*_functions_text(width, functions, columns), *_reports(functions, code_of)],
-        document=lambda: [function_document(column, code_of) for column in columns],
+        records=lambda: [_row(function, code_of) for function in functions],
+        text=lambda width: [*_functions_text(width, functions), *_reports(functions, code_of)],
+        document=lambda: [function_document(function, code_of) for function in functions],
         next=_after_table(functions),
     )
 
@@ -205,58 +185,41 @@ def _paths(functions: Sequence[Function]) -> list[str]:
     return list(dict.fromkeys(str(function.path) for function in functions))
 
 
-def _functions_text(
-    width: int, functions: Sequence[Function], columns: Sequence[Function | CallSum]
-) -> Iterator[Block]:
+def _functions_text(width: int, functions: Sequence[Function]) -> Iterator[Block]:
     first = functions[0]
     known = zip(*((one.profiles[0].op, one.workload, one.gpu) for one in functions), strict=True)
     shared = (first.profiles[0].op, workload_text(first.workload), first.gpu)
     parts = [text for text, values in zip(shared, known, strict=True) if text and len(set(values)) == 1]
     yield Note("  ".join(parts) or "as ncu sees it", "title")
     most = max(1, (width - _TITLE_WIDTH) // (COLUMN_WIDTH + _GAP))
-    for start in range(0, len(columns), most):
+    for start in range(0, len(functions), most):
         if start:
             yield Note("")
-        yield _function_table(columns[start : start + most], functions)
-    yield from _rules(functions, width)
+        yield _function_table(functions[start : start + most], functions)
     stalls = first.stalls()
     for reason, cycles in stalls.items():
         if cycles >= _TELLING_SHARE * sum(stalls.values()) and reason in STALL_MEANINGS:
             yield Note(f"{reason}: {STALL_MEANINGS[reason]}", "legend")
-    if any(isinstance(column, CallSum) for column in columns):
-        yield Note(f"{SUM}: of the launches of one call, each profiled by itself", "legend")
     if any(len(function.profiles) > 1 for function in functions):
         yield Note("of several launches: the median of each quantity", "legend")
     yield Note(f"-: not in the report. {NOT_A_TIME}", "legend")
 
 
-def _function_table(block: Sequence[Function | CallSum], everything: Sequence[Function]) -> Table[TitledRow]:
+def _function_table(block: Sequence[Function], everything: Sequence[Function]) -> Table[TitledRow]:
     rows: list[TitledRow] = []
     for group, quantities in groupby(QUANTITIES, lambda quantity: quantity.group):
         rows.append((group, ()))
-        rows += [(f"  {titled(one.title, one.unit)}", [_cell(column, one) for column in block]) for one in quantities]
+        rows += [
+            (f"  {titled(one.title, one.unit)}", [quantity_text(each, one) for each in block]) for one in quantities
+        ]
     # The stalls of all functions, most of the first's first, so that every block has the same rows.
     reasons = list(stall_reasons(everything))
-    found = [column.stalls() if isinstance(column, Function) else {} for column in block]
+    found = [function.stalls() for function in block]
     rows += [("a warp's cycles/instruction", ())] if reasons else []
     for reason in reasons:
         rows.append((f"  {reason}", [stall_text(each.get(reason, 0.0), sum(each.values())) for each in found]))
-    heads = ["\n".join(heading(column, everything)) for column in block]
+    heads = ["\n".join(heading(function, everything)) for function in block]
     return titled_table(heads, rows, fold=len(heads), bottom=len(heads), least=_TITLE_WIDTH - _GAP, most=COLUMN_WIDTH)
-
-
-def _cell(column: Function | CallSum, quantity: NcuQuantity) -> str:
-    return "" if isinstance(column, CallSum) and quantity.key not in ADDITIVE else quantity_text(column, quantity)
-
-
-def _rules(functions: Sequence[Function], width: int) -> Iterator[Note]:
-    """Yields the estimates of NVIDIA's rules per function, largest first; nothing if the reports hold none."""
-    for function in functions:
-        if results := estimated_speedups(function.profiles)[:_MOST_RULES]:
-            name = " ".join(dict.fromkeys(filter(None, (function.label, function.name))))
-            yield Note(f"{name}: speedup at most, by NVIDIA's rules", "title")
-            for result in results:
-                yield from map(Note, wrap(f"  {rule_text(result)}", min(width, 80), subsequent_indent=" " * 8))
 
 
 def _difference_text(difference: FunctionDifference, *, named: bool) -> Iterator[Block]:
@@ -315,35 +278,22 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
     }
 
 
-def function_document(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
-    """Returns one function for JSON: medians over its launches; null for missing values and NaN.
-
-    A sum has null for quantities that do not add up, and no stalls. `rules`, what NVIDIA's rules say of the first
-    launch, is there if the file holds them.
-    """
-    rules = column.profiles[0].rules if isinstance(column, Function) else ()
+def function_document(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    """Returns one function for JSON: medians over its launches; null for missing values and NaN."""
     return {
-        **_column_identity(column, code_of),
-        "quantities": _quantities(column),
-        "stalls": column.stalls() if isinstance(column, Function) else {},
-        **({"rules": [asdict(rule) for rule in rules]} if rules else {}),
+        **_identity(function, code_of),
+        "quantities": _quantities(function),
+        "stalls": function.stalls(),
     }
 
 
-def _row(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
-    found = column.stalls() if isinstance(column, Function) else {}
-    stalls = {f"stall_{reason}": cycles for reason, cycles in found.items()}
-    return {**_column_identity(column, code_of), **_quantities(column), **stalls}
+def _row(function: Function, code_of: CodeOf) -> dict[str, Any]:
+    stalls = {f"stall_{reason}": cycles for reason, cycles in function.stalls().items()}
+    return {**_identity(function, code_of), **_quantities(function), **stalls}
 
 
-def _column_identity(column: Function | CallSum, code_of: CodeOf) -> dict[str, Any]:
-    if isinstance(column, Function):
-        return _identity(column, code_of)
-    return _identity(column.functions[0], code_of) | {"function": SUM}
-
-
-def _quantities(column: Function | CallSum) -> dict[str, float | None]:
-    return {quantity.key: _exact(column.median(quantity)) for quantity in QUANTITIES}
+def _quantities(function: Function) -> dict[str, float | None]:
+    return {quantity.key: _exact(function.median(quantity)) for quantity in QUANTITIES}
 
 
 def _exact(value: float | None) -> float | None:

@@ -20,8 +20,7 @@ from gdnbench.profile.ncu.functions import (
     pipes_pct,
     traffic_bytes,
 )
-from gdnbench.profile.ncu.profile import LaunchProfile, RuleResult, estimated_speedups
-from gdnbench.profile.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS
+from gdnbench.profile.ncu.quantities import BY_KEY, OCCUPANCY_LIMITS, STALL_MEANINGS, LaunchProfile
 from gdnbench.render.console import print_text
 from gdnbench.render.table import Answer
 from gdnbench.render.units import CodeOf, other_code
@@ -31,7 +30,6 @@ from gdnbench.report.ncu import (
     difference_document,
     function_document,
     is_changed,
-    rule_text,
     subject,
     value_text,
 )
@@ -80,7 +78,6 @@ def lines_of_function(function: Function) -> Iterator[Line]:
     yield Line("launch", tuple(_launch(function)), ranked=False)
     yield Line("memory", tuple(_memory(function)), ranked=False)
     yield _counts("accesses and branches", medians_of(function, accesses), "warp instructions")
-    yield Line("NVIDIA's rules, speedup at most", tuple(map(_rule, estimated_speedups(function.profiles))))
 
 
 @dataclass(frozen=True)
@@ -237,10 +234,6 @@ def unit_beside(unit: str) -> str:
 def _median(function: Function, key: str) -> float:
     value = function.median(BY_KEY[key])
     return math.nan if value is None else value
-
-
-def _rule(result: RuleResult) -> str:
-    return rule_text(result).strip()
 
 
 _BY_KIND = frozenset({"dram_read_bytes", "dram_write_bytes", "fma_pct", "alu_pct", "xu_pct", "lsu_pct"})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from gdnbench.model.case import CodeState
@@ -31,12 +31,11 @@ _DURATIONS = {
 
 def breakdown_table(breakdown: Breakdown, heading: str) -> Table[PhaseRow]:
     """Returns a row per phase, for the time between phases, and for the total; `heading` names the phases, `scope`."""
-    unit, decimals = ("us", 3) if breakdown.unit == "µs" else (breakdown.unit, 0)
 
     def duration(title: str, name: str, drop: int) -> Column[PhaseRow]:
-        head = f"{title} {breakdown.unit}" if title == "avg" else title
+        head = f"{title} µs" if title == "avg" else title
         show = attrgetter(name)
-        return Column(f"{title}_{unit}", show, head, lambda row: f"{show(row):.{decimals}f}", drop, right=True)
+        return Column(f"{title}_us", show, head, lambda row: f"{show(row):.3f}", drop, right=True)
 
     columns: list[Column[PhaseRow]] = [
         Column("name", lambda row: row.name, heading, lambda row: f"{'  ' * (row.name in breakdown.nested)}{row.name}"),
@@ -222,84 +221,55 @@ def _stamp_rows(launch: _StampedLaunch) -> list[dict[str, Any]]:
 
 
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
-_NO_SCOPES = {
-    "triton": 'no scopes in it; mark its phases: `with trace.scope("load"):` (see gdnbench.trace)',
-    "torch": "reached through Python, so its times are those of whole launches",
-}
-_SEVERAL = "of {} launches, so their times are told and no scopes: those are traced in kernels of one launch"
-_NAME_WIDTH = 40  # of a GPU function; names of C++ templates exceed a line
-SUM = "(sum)"
-"""The name of all functions of a call together."""
 
 
 def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
-    """Returns what a recording tells, or a trace alone, and whether it is of the kernel's current code."""
-    code, recording = code_of(profile.origin.label, profile.origin.source), profile.recording
-    following = ["gdnbench", "proton", "--import", str(profile.path), "--csv"]
-    if recording:
-        following = ["gdnbench", "ncu", recording.case.variant.label, *recording.case.workload.options]
+    """Returns what a recording tells, and whether it is of the kernel's current code."""
+    case = profile.recording.case
+    code = code_of(case.variant.label, profile.recording.source)
     return Answer(
         records=lambda: _trace_rows(profile, code),
         text=lambda _width: _trace_text(profile, code),
         document=lambda: _trace_document(profile, code),
-        next=following,
+        next=["gdnbench", "ncu", case.variant.label, *case.workload.options],
     )
 
 
 def _trace_text(profile: ProtonProfile, code: CodeState) -> Iterator[Block]:
-    recording, breakdown = profile.recording, profile.breakdown
-    if recording:
-        case = recording.case
-        params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
-        yield Note(f"{case.label}  {case.workload}{params}  on {recording.gpu}", "title")
-    else:
-        yield Note(str(profile.path), "title", whole=True)
+    recording, breakdown, case = profile.recording, profile.breakdown, profile.recording.case
+    params = "".join(f" {name}={value}" for name, value in case.variant.params.items())
+    yield Note(f"{case.label}  {case.workload}{params}  on {recording.gpu}", "title")
     if breakdown:
-        clock = f", cold L2, {recording.clock_mhz:.0f} MHz" if recording and recording.clock_mhz else ""
-        counts = f"{breakdown.launches} launches of {breakdown.warps} warps{clock}"
+        counts = f"{breakdown.launches} launches of {breakdown.warps} warps, cold L2, {mean(recording.sm_mhz):.0f} MHz"
         yield Note(f"{counts}; spread: among a launch's warps", "legend")
         yield breakdown_table(breakdown, "scope")
         yield Note(_ASYNCHRONOUS, "legend")
-    yield from map(Note, _time_lines(recording) if recording else ())
-    changed = [other_code(profile.origin.label)] if code is CodeState.CHANGED else []
-    yield from (Note(warning, "warning") for warning in (*changed, *(recording.notes if recording else ())))
-    if recording and not breakdown:
-        entries = recording.entries
-        yield Note(_SEVERAL.format(len(entries)) if entries else _NO_SCOPES[recording.language])
+    yield Note(_time_line(recording))
+    changed = [other_code(case.label)] if code is CodeState.CHANGED else []
+    yield from (Note(warning, "warning") for warning in (*changed, *recording.notes))
     if profile.trace:
         yield Note(f"trace: {profile.trace}  (for ui.perfetto.dev; its ns are cycles)", "legend", whole=True)
 
 
-def _time_lines(recording: Recording) -> list[str]:
+def _time_line(recording: Recording) -> str:
     plain = median(recording.times_us[PLAIN])
     line = f"kernel by CUDA events, cold: {time_text(plain)} µs"
     if INSTRUMENTED in recording.times_us:
         traced = median(recording.times_us[INSTRUMENTED])
         more = f"{'+' if traced >= plain else '-'}{percent(abs(traced / plain - 1))}"
         line += f", instrumented {time_text(traced)} µs ({more})"
-    names = {name: name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…" for name in _cupti_us(recording)}
-    times = _cupti_us(recording).items()
-    return [line, *(f"on the GPU by CUPTI, cold: {time_text(median(us))} µs  {names[name]}" for name, us in times)]
-
-
-def _cupti_us(recording: Recording) -> dict[str, list[float]]:
-    call_us = recording.call_us
-    return {**recording.cupti_us, **({SUM: call_us} if call_us else {})}
+    return line
 
 
 def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
-    """Returns a profile for JSON: scopes in µs, or cycles if the clock is unknown; times of launches in µs."""
     recording, breakdown = profile.recording, profile.breakdown
-    samples = ("times_us", "cupti_us")  # they stay in the file
     return {
         "file": str(profile.path),
-        "source": profile.origin.source,
+        "source": recording.source,
         "code": code,
         "trace": str(profile.trace) if profile.trace else None,
-        "recording": {key: value for key, value in recording.to_dict().items() if key not in samples}
-        if recording
-        else None,
-        "kernel": _kernel_times(recording) if recording else [],
+        "recording": {key: value for key, value in recording.to_dict().items() if key != "times_us"},
+        "kernel": _kernel_times(recording),
         "launches": breakdown.launches if breakdown else 0,
         "warps": breakdown.warps if breakdown else 0,
         "scopes": breakdown_table(breakdown, "").records() if breakdown else [],
@@ -308,20 +278,18 @@ def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
 
 def _trace_rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
     recording = profile.recording
-    subject: dict[str, Any] = {"file": str(profile.path)}
-    if recording:
-        subject = {"kernel": recording.case.label, **recording.case.workload.cells, "gpu": recording.gpu}
-    subject |= {"source": profile.origin.source, "code": code.value}
+    subject = {"kernel": recording.case.label, **recording.case.workload.cells, "gpu": recording.gpu}
+    subject |= {"source": recording.source, "code": code.value}
     scopes = breakdown_table(profile.breakdown, "").records() if profile.breakdown else []
-    times = _kernel_times(recording) if recording else []
-    return [*({**subject, "kind": "scope", **row} for row in scopes), *({**subject, **row} for row in times)]
+    return [
+        *({**subject, "kind": "scope", **row} for row in scopes),
+        *({**subject, **row} for row in _kernel_times(recording)),
+    ]
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
-    """Returns times of whole launches in microseconds; `kind` is the clock, `events` or `cupti`."""
-    clocks = {"events": recording.times_us, "cupti": _cupti_us(recording)}
+    """Returns times of whole launches in microseconds, by CUDA events."""
     return [
-        {"kind": kind, "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
-        for kind, times_us in clocks.items()
-        for name, us in times_us.items()
+        {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
+        for name, us in recording.times_us.items()
     ]

@@ -27,7 +27,7 @@ MOVED = {
     "export": "exchange export",
     "import": "exchange import",
     "merge": "runs merge",
-    "nsys": "ncu --timeline",
+    "nsys": "",
     "phases": "proton",
     "plot": "show --chart",
     "ready": "verify --ready",

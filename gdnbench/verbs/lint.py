@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from gdnbench import __version__
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import short_path
@@ -21,7 +18,7 @@ from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.lint.check import LintResult
-    from gdnbench.lint.finding import LintFinding, LintRule
+    from gdnbench.lint.finding import LintFinding
 
 
 def lint(
@@ -34,43 +31,20 @@ def lint(
             autocompletion=complete_ops,
         ),
     ] = "",
-    select: Annotated[
-        list[str] | None, typer.Option(metavar="CODE,…", help="Look for these rules alone: T1, or T for all of Triton.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
-    form: Annotated[str, typer.Option("--format", help="text, json, or sarif for editors and CI.")] = "text",
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
 
     Where no kernel is named, or all, the kernels of every op are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
-    the op's largest workload, TF32 by default, sums in 16 bits, launches that CUDA
-    refuses, mistakes of autotuning. CUDA: pointers that lack const __restrict__,
-    overflowing offsets, refused launches.
+    the op's largest workload, loads that may be issued before a store to the same
+    tensor. CUDA: offsets that overflow.
     `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
     Exits with 1 if there is a finding.
     """
-    from gdnbench.errors import UsageError
-    from gdnbench.lint.check import choose_rules, lint_kernels
-
-    if form not in _FORMATS:
-        raise UsageError(f"--format {form}: there is no such format of findings", f"there are {', '.join(_FORMATS)}")
-    if json and form == "sarif":
-        raise UsageError("--json and --format sarif are two formats", "ask for one")
-    chosen = choose_rules(joined(select), joined(ignore))
-    json = json or form == "json"
-    if rules:
-        if form == "sarif":
-            raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
-        print_answer(
-            Answer([Table(_RULES, chosen)], text=lambda _: [Table(_RULES, chosen), ""], next=command("lint", "all")),
-            json=json,
-        )
-        return
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import names_no_kernel, resolve_op
+    from gdnbench.lint.check import lint_kernels
     from gdnbench.verbs.progress import waiting
 
     catalog = load_catalog()
@@ -78,25 +52,15 @@ def lint(
     every = names_no_kernel(names) and not op
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
     with waiting("reading sources"):
-        result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
+        result = lint_kernels(catalog, ops, joined(names) or "all")
     answer = Answer(
         text=lambda _: _text(result),
-        document=lambda: _sarif(result.findings, chosen) if form == "sarif" else _document(result, chosen),
-        next=_next(result),
+        document=lambda: _document(result),
+        next=command("verify", result.findings[0].kernel if result.findings else result.kernels[0]),
     )
-    print_answer(answer, json=json or form == "sarif")
+    print_answer(answer, json=json)
     raise typer.Exit(result.exit_code)
 
-
-_FORMATS = ("text", "json", "sarif")
-
-_RULES: list[Column[LintRule]] = [
-    Column("code", lambda rule: rule.code, "code", style="bold"),
-    Column("name", lambda rule: rule.name, "name", fold=True),
-    Column("language", lambda rule: rule.language),
-    Column("bug", lambda rule: rule.bug, "finds", fold=True),
-    Column("remedy", lambda rule: rule.remedy),
-]
 
 _FINDINGS: list[Column[LintFinding]] = [
     Column("path", lambda finding: short_path(finding.place.path)),
@@ -109,11 +73,13 @@ _FINDINGS: list[Column[LintFinding]] = [
 ]
 
 
-def _document(result: LintResult, rules: Sequence[LintRule]) -> dict[str, object]:
+def _document(result: LintResult) -> dict[str, object]:
+    from gdnbench.lint.rules import RULES
+
     return {
         "kernels": list(result.kernels),
         "files": [short_path(path) for path in result.files],
-        "rules": [rule.code for rule in rules],
+        "rules": [rule.code for rule in RULES],
         "silenced": result.silenced,
         "findings": Table(_FINDINGS, result.findings).document,
     }
@@ -130,62 +96,3 @@ def _text(result: LintResult) -> Iterator[Block]:
     of = f"{plural(len(result.kernels), 'kernel')}, {plural(len(result.files), 'file')}"
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""
     yield f"{of}: {findings or 'no findings'}{silenced}"
-
-
-def _next(result: LintResult) -> tuple[str, ...]:
-    return command("lint", "--rules") if result.findings else command("verify", result.kernels[0])
-
-
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_ROOT = "SRCROOT"
-
-
-def _sarif(findings: Sequence[LintFinding], rules: Sequence[LintRule]) -> dict[str, Any]:
-    """Returns one run of the tool, with its rules; paths below the current folder are relative to it."""
-    numbers = {rule.code: number for number, rule in enumerate(rules)}
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "gdnbench lint",
-                        "semanticVersion": __version__,
-                        "rules": [_descriptor(rule) for rule in rules],
-                    }
-                },
-                "columnKind": "unicodeCodePoints",
-                "originalUriBaseIds": {_ROOT: {"uri": f"{Path.cwd().as_uri()}/"}},
-                "results": [_result(finding, numbers[finding.code]) for finding in findings],
-            }
-        ],
-    }
-
-
-def _descriptor(rule: LintRule) -> dict[str, Any]:
-    return {
-        "id": rule.code,
-        "name": rule.name,
-        "shortDescription": {"text": rule.bug},
-        "help": {"text": rule.remedy},
-        "defaultConfiguration": {"level": "warning"},
-    }
-
-
-def _result(finding: LintFinding, number: int) -> dict[str, Any]:
-    place = finding.place
-    region = {"startLine": place.line, "startColumn": place.column}
-    return {
-        "ruleId": finding.code,
-        "ruleIndex": number,
-        "level": "warning",
-        "message": {"text": f"{finding.message}; {finding.remedy}"},
-        "locations": [{"physicalLocation": {"artifactLocation": _location(place.path), "region": region}}],
-    }
-
-
-def _location(path: Path) -> dict[str, str]:
-    if path.is_relative_to(Path.cwd()):
-        return {"uri": quote(path.relative_to(Path.cwd()).as_posix()), "uriBaseId": _ROOT}
-    return {"uri": path.as_uri()}

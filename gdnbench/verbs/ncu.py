@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,23 +19,12 @@ from gdnbench.verbs.options import (
     ProfilesOption,
     QuietOption,
     ShapesOption,
-    check_mode,
-    one_term,
     sizes,
     some_terms,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from gdnbench.catalog.catalog import Catalog
-
-
-_OF_COUNTERS = ("diff", "stored", "repeat", "path", "for_model", "budget", "csv")
-
 
 def ncu(
-    ctx: typer.Context,
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
@@ -66,13 +55,6 @@ def ncu(
     budget: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
     ] = None,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="Record a timeline of one kernel's launches with Nsight Systems instead.")
-    ] = False,
-    launches: Annotated[int, typer.Option(min=1, help="With --timeline: how often to launch.")] = 100,
-    nsys: Annotated[
-        Path | None, typer.Option("--nsys", help="With --timeline: Nsight Systems; found by itself by default.")
-    ] = None,
     json: JsonOption = False,
     csv: CsvOption = False,
     quiet: QuietOption = False,
@@ -86,10 +68,6 @@ def ncu(
     --for-model tells a profile to a language model within a budget of tokens: what
     bounds the kernel, where its cycles go, bytes by level, pipes, stalls, occupancy
     and launch, the largest first; with --diff, what changed.
-
-    --timeline records launches with Nsight Systems, where that is installed. NVTX
-    ranges name op, kernel and workload. The report opens in Nsight Systems; times in
-    it include what tracing costs, so use `gdnbench run` to compare kernels.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
@@ -102,14 +80,10 @@ def ncu(
     from gdnbench.verbs.progress import watch
 
     _check_form(for_model, csv, budget)
-    check_mode(ctx, "timeline", ("launches", "nsys"), _OF_COUNTERS)
     most = DEFAULT_BUDGET if budget is None else budget
 
     names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
     catalog = load_catalog()
-    if timeline:
-        _record_timeline(catalog, one_term(names, None, "gdnbench ncu decode-v4 --timeline"), ctx.params)
-        return
     profiled = [*named_kernels(names, stored=stored), *named_kernels([diff], stored=False)]
     wanted = NcuRequest(
         catalog=catalog,
@@ -150,29 +124,3 @@ def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
         raise UsageError("--budget is of --for-model", "add --for-model, or leave it out")
     if for_model and csv:
         raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")
-
-
-def _record_timeline(catalog: Catalog, name: str, params: Mapping[str, Any]) -> None:
-    """Records and prints a timeline of a kernel's launches, by the verb's parameters."""
-    from gdnbench.catalog.select import resolve_op
-    from gdnbench.machine.gpus import alone_on
-    from gdnbench.origin import path_at_origin
-    from gdnbench.profile.ncu.command import find_nsys, record_timeline
-    from gdnbench.profile.process import Instrumentation, choose_case, choose_gpu, make_assignment
-    from gdnbench.render.console import print_json
-    from gdnbench.verbs.progress import watch
-
-    gpu, launches, quiet = params["gpu"], params["launches"], params["quiet"]
-    op = resolve_op(catalog, params["op"], [name])
-    case = choose_case(catalog, op, name, axes=sizes(params["shape"]), gpu=gpu)
-    chosen = choose_gpu(gpu, "a timeline")
-    task = make_assignment(catalog, case, Instrumentation.LAUNCH, seed=params["seed"], launches=launches)
-    nsys = params["nsys"] or find_nsys()
-    with watch(quiet=quiet) as observer, alone_on(chosen, observer):
-        report = path_at_origin(record_timeline(task, chosen, nsys, Path(params["profiles"]), limit_s=params["limit"]))
-    if params["json"]:
-        print_json({"kernel": case.label, "shape": case.workload.cells, "launches": launches, "report": report})
-        return
-    print(f"{launches} launches of {case.label} at {case.workload}: {report}")
-    if not quiet:
-        print(f"next: nsys-ui {report}")

@@ -56,7 +56,7 @@ def proton(
     ] = None,
     stored: Annotated[
         bool,
-        typer.Option("--import", help="Show stored .npz or .json files, or a .chrome_trace of Proton's; needs no GPU."),
+        typer.Option("--import", help="Show stored .npz or .json files; needs no GPU."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     profiles: ProfilesOption = PROFILES,

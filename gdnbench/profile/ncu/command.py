@@ -1,4 +1,4 @@
-"""The programs ncu and nsys: their paths, their command lines, and what ncu's messages mean."""
+"""The program ncu: its path, its command line, and what its messages mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.software import ALLOW_EVERYBODY, find_ncu, newest_installed
 from gdnbench.errors import (
     CounterPermissionError,
     CountersTakenError,
@@ -15,13 +14,10 @@ from gdnbench.errors import (
     NothingProfiledError,
     ProfilerError,
     ProfilerTooOldError,
-    ReportFormatError,
     WorkerFailedError,
 )
-from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profile.files import make_folder, profile_name
-from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, check_left, run_worker
+from gdnbench.profile.process import DOMAIN, PROFILED, newest_installed
 
 _SAID = re.compile(r"^==(?:ERROR|WARNING)==\s*(.+)", re.MULTILINE)
 
@@ -31,7 +27,8 @@ _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
         r"ERR_NVGPUCTRPERM|does not have permission",
         CounterPermissionError,
         "the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)",
-        ALLOW_EVERYBODY,
+        "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
+        "then reboot; in a container, start it with --cap-add=SYS_ADMIN",
     ),
     (
         r"driver resource was unavailable|other tool \(like DCGM\)",
@@ -46,13 +43,12 @@ _MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
         "install the newest (https://developer.nvidia.com/nsight-compute) and name it with --ncu PATH; "
         "`ncu --list-chips` shows what one knows",
     ),
-    (
-        r"Failed to load report|not an Nsight Compute",
-        ReportFormatError,
-        "ncu cannot load the report",
-        "was it made by a newer ncu? pip install -U ncu-report reads those, too",
-    ),
 )
+
+
+def find_ncu(root: Path = Path("/")) -> Path | None:
+    """Finds Nsight Compute on the PATH, else the newest of the toolkit's and its own installer's below `root`."""
+    return newest_installed("ncu", root, "usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
 
 
 def need_ncu(given: Path | None) -> Path:
@@ -60,19 +56,15 @@ def need_ncu(given: Path | None) -> Path:
     if given is None:
         if found := find_ncu():
             return found
-        raise no_ncu("or read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep")
+        raise MachineError(
+            "ncu is neither on the PATH nor under /usr/local/cuda* and /opt/nvidia",
+            "install it (https://developer.nvidia.com/nsight-compute), or say where it is with --ncu PATH, "
+            "or read a report made elsewhere: gdnbench ncu --import FILE.ncu-rep",
+        )
     program = shutil.which(given)
     if program is None:
         raise MachineError(f"--ncu {given}: there is no such program", "give the path of ncu itself")
     return Path(program)
-
-
-def no_ncu(alternative: str) -> MachineError:
-    """Returns the error for a machine without ncu; `alternative` ends its hint."""
-    return MachineError(
-        "ncu is neither on the PATH nor under /usr/local/cuda* and /opt/nvidia",
-        f"install it (https://developer.nvidia.com/nsight-compute), or say where it is with --ncu PATH, {alternative}",
-    )
 
 
 def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
@@ -107,42 +99,5 @@ def failure_of(ended: Completed) -> ProfilerError | MachineError:
 
 
 def _last_own_line(ended: Completed) -> str:
-    """Returns the last line that the worker printed, without ncu's."""
     lines = [line for line in ended.output.splitlines() if line.strip() and not line.startswith("==")]
     return lines[-1].strip() if lines else "it said nothing"
-
-
-_WITHOUT_NSYS = "gdnbench ncu and gdnbench run do without it"
-
-
-def find_nsys(root: Path = Path("/")) -> Path | None:
-    """Finds Nsight Systems on the PATH, else the newest installed in `usr` or `opt` of `root`."""
-    return newest_installed("nsys", root, "opt/nvidia/nsight-systems*/*/bin/nsys", "usr/local/cuda*/bin/nsys")
-
-
-def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
-    """Returns the profiler's command line, which the worker's follows.
-
-    CPU sampling is off: it needs a kernel setting that few machines have.
-    """
-    return (
-        str(nsys),
-        "profile",
-        "--trace=cuda,nvtx",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--force-overwrite=true",
-        f"--output={report}",
-    )
-
-
-def record_timeline(assignment: ProfileTask, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
-    """Records a timeline of a kernel's launches in `profiles/nsys/<kernel>/<run>.nsys-rep`; raises ProfilerError."""
-    if nsys is None:
-        remedy = f"install it: https://developer.nvidia.com/nsight-systems, or give --nsys PATH; {_WITHOUT_NSYS}"
-        raise MachineError("Nsight Systems (nsys) is not installed here", remedy)
-    folder = make_folder(profiles, "nsys", assignment.case.label)
-    report = folder / f"{profile_name(assignment.case, gpu.slug)}.nsys-rep"
-    ended = run_worker(assignment, gpu, limit_s=limit_s, wrapper=nsys_command(nsys, report))
-    check_left(ended, report, f"nsys left no timeline of {assignment.case.label}", "see `gdnbench doctor`")
-    return report

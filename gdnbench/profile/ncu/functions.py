@@ -17,8 +17,15 @@ from pathlib import Path
 
 from gdnbench.errors import MissingCounterError, UsageError
 from gdnbench.model.workload import Workload
-from gdnbench.profile.ncu.profile import LaunchProfile, NcuReport
-from gdnbench.profile.ncu.quantities import ADDITIVE, QUANTITIES, Better, NcuQuantity, stalls, unread_stalls
+from gdnbench.profile.ncu.quantities import (
+    QUANTITIES,
+    Better,
+    LaunchProfile,
+    NcuQuantity,
+    NcuReport,
+    stalls,
+    unread_stalls,
+)
 
 RELATIVE_FLOOR = 0.02
 _ABSOLUTE_FLOORS = {"%": 0.5, "cycles": 0.05}  # percentage points; cycles per instruction
@@ -82,36 +89,6 @@ class Function:
         titles = [one.title for one in QUANTITIES if any(map(math.isnan, self.values(one)))]
         reasons = (reason for profile in self.profiles for reason in unread_stalls(profile))
         return tuple(dict.fromkeys([*titles, *reasons]))
-
-
-@dataclass(frozen=True)
-class CallSum:
-    """The sum of the functions of one call of a kernel: two or more of one report, launched equally often."""
-
-    functions: tuple[Function, ...]
-
-    def median(self, quantity: NcuQuantity) -> float | None:
-        """Returns the sum of the functions' medians, or None if the quantity is not additive or not in the report."""
-        medians = [function.median(quantity) for function in self.functions] if quantity.key in ADDITIVE else [None]
-        return None if any(one is None for one in medians) else sum(one for one in medians if one is not None)
-
-
-def with_sums(functions: Sequence[Function]) -> list[Function | CallSum]:
-    """Returns the functions, each group of a kernel with several functions followed by its sum.
-
-    If functions of a kernel are launched unequally often, one call launches some several times or the report lacks
-    launches: such a kernel has no sum.
-    """
-    kernels: dict[tuple[object, ...], list[Function]] = {}
-    for function in functions:
-        kernel = (function.path, function.label, function.workload, function.gpu, function.source)
-        kernels.setdefault(kernel, []).append(function)
-    columns: list[Function | CallSum] = []
-    for own in kernels.values():
-        columns += own
-        if own[0].label and len(own) > 1 and len({len(function.profiles) for function in own}) == 1:
-            columns.append(CallSum(tuple(own)))
-    return columns
 
 
 def functions_of(report: NcuReport) -> tuple[Function, ...]:
@@ -290,6 +267,5 @@ def accesses(profile: LaunchProfile) -> dict[str, float]:
 
 
 def _largest_first(found: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """Drops values that are missing, NaN or 0."""
     known = [(name, value) for name, value in found if value and not math.isnan(value)]
     return dict(sorted(known, key=lambda pair: -pair[1]))

@@ -1,4 +1,4 @@
-"""Reads reports with NVIDIA's native module `ncu_report` in a subprocess, which survives its crashes, else through ncu.
+"""Reads reports with NVIDIA's native module `ncu_report`, in a subprocess, as it may crash; profiles kernels with ncu.
 
 The subprocess is `python -m gdnbench.profile.ncu.report REPORT PROFILES.csv [NCU]`.
 """
@@ -19,28 +19,18 @@ from typing import Any
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.select import select_variants
-from gdnbench.doctor.software import find_ncu, version_numbers
-from gdnbench.errors import ReportFormatError, UsageError
+from gdnbench.doctor.software import version_numbers
+from gdnbench.errors import MachineError, ProfilerError, ReportFormatError, UsageError
 from gdnbench.machine.gpus import alone_on
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import Gpu
-from gdnbench.process.command import PYTHON
+from gdnbench.process.command import PYTHON, describe_exit
 from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone
 from gdnbench.process.worker import python_path
 from gdnbench.profile.files import check_file, make_folder, read_text, unused_name
-from gdnbench.profile.ncu.command import failure_of, ncu_command, need_ncu, no_ncu
-from gdnbench.profile.ncu.profile import (
-    GPU_NAME,
-    LaunchProfile,
-    Metric,
-    NcuReport,
-    Value,
-    add_rules,
-    is_stored,
-    rules_of,
-)
-from gdnbench.profile.ncu.raw_page import export_page, is_page, parse_page
-from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, write_profiles
+from gdnbench.profile.ncu.command import failure_of, find_ncu, ncu_command, need_ncu
+from gdnbench.profile.ncu.quantities import GPU_NAME, LaunchProfile, Metric, NcuReport, Value, is_stored
+from gdnbench.profile.ncu.store import WHAT_IS_READ, parse_profiles, read_profiles, write_profiles
 from gdnbench.profile.process import (
     DOMAIN,
     Instrumentation,
@@ -54,6 +44,7 @@ from gdnbench.profile.process import (
 )
 
 _STORED = (".csv", ".csv.gz")
+_OTHER_MODULE = "another version may read it: pip install -U 'gdnbench[ncu]'"
 _LIMIT_S = 120.0  # a report of torch's kernels, 46 MB, takes a few seconds
 _MAJOR, _MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
 
@@ -65,53 +56,39 @@ class _Exit(IntEnum):
 
 
 def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
-    """Reads a report, stored profiles or ncu's raw page as CSV; the suffix and the first lines decide which.
+    """Reads a report or stored profiles, as the suffix says; returns a profile of each launch, in order, at least one.
 
-    Returns a profile for each launch, in the order of the file, never empty. Only a report that nothing else here can
-    read needs ncu; it is searched for if `ncu` is None. Raises ReportFormatError for any other file, or one without
-    launches; MachineError if nothing on this machine reads reports.
+    Raises ReportFormatError for any other file, or one without launches; MachineError if nothing here reads reports.
     """
-    if not path.name.endswith(_STORED):
+    if path.name.endswith(_STORED):
+        profiles = read_profiles(path)
+    else:
         check_file(path, WHAT_IS_READ)
-        return _not_empty(path, read_report(path, ncu))
-    text = read_text(path, WHAT_IS_READ)
-    return _not_empty(path, parse_page(text, path) if is_page(text) else add_rules(parse_profiles(text, path), path))
-
-
-def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
-    """Reads a `.ncu-rep` with the `ncu-report` wheel, else ncu's own module, else ncu itself; raises as `read_any`."""
-    ncu = ncu or find_ncu()
-    profiles = read_in_subprocess(path, ncu)
-    if profiles is not None:
-        return profiles
-    if ncu is None:
-        raise no_ncu("or only read reports: pip install 'gdnbench[ncu]'")
-    return export_page(ncu, path)
-
-
-def _not_empty(path: Path, profiles: tuple[LaunchProfile, ...]) -> tuple[LaunchProfile, ...]:
+        profiles = read_report(path, ncu)
     if not profiles:
         raise ReportFormatError(f"{path} holds no profiled launch", WHAT_IS_READ)
     return profiles
 
 
-def read_in_subprocess(path: Path, ncu: Path | None) -> tuple[LaunchProfile, ...] | None:
-    """Reads a report in a subprocess; returns None if NVIDIA's module is not installed or crashed.
+def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
+    """Reads a `.ncu-rep` with the `ncu-report` wheel, else with the module of `ncu` or of the newest ncu here.
 
-    If the wheel is not installed, the module is taken from `ncu`. Raises ReportFormatError if the file is not a report.
+    Raises as `read_any`, and ProfilerError if the module, which is native code, crashes.
     """
+    ncu = ncu or find_ncu()
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
         command = [*PYTHON, "-m", __name__, str(path), str(read), *([str(ncu)] if ncu else [])]
-        environment = {"PYTHONPATH": python_path()}
-        ended = run_command(command, limit_s=_LIMIT_S, environment=environment)
-        if ended.returncode == _Exit.NO_REPORT:
-            raise ReportFormatError(ended.last_line, WHAT_IS_READ)
-        return (
-            add_rules(parse_profiles(read_text(read, WHAT_IS_READ), path), read)
-            if ended.returncode == _Exit.READ
-            else None
-        )
+        ended = run_command(command, limit_s=_LIMIT_S, environment={"PYTHONPATH": python_path()})
+        match ended.returncode:
+            case _Exit.READ:
+                return parse_profiles(read_text(read, WHAT_IS_READ), path)
+            case _Exit.NO_REPORT:
+                raise ReportFormatError(ended.last_line, WHAT_IS_READ)
+            case _Exit.NO_MODULE:
+                raise MachineError("nothing here reads ncu's reports", "pip install 'gdnbench[ncu]'")
+            case code:
+                raise ProfilerError(f"{path} brought NVIDIA's module down ({describe_exit(code)})", _OTHER_MODULE)
 
 
 def main(arguments: list[str]) -> int:
@@ -191,7 +168,6 @@ def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]
         launch=launches[key] - 1,
         metrics=dict(_metrics(reader, found, _sections(action))),
         source=named.source,
-        rules=tuple(rules_of(action)),
     )
 
 
@@ -239,11 +215,7 @@ class NcuRequest:
 
     Attributes:
         op: the kernels' op; may be empty if only files are named.
-        axes: as `--shape` takes them.
-        gpu: as `--gpu` takes it.
         ncu: path of ncu; None to search for it.
-        repeat: launches to profile of each kernel.
-        limit_s: time limit for one kernel.
     """
 
     catalog: Catalog

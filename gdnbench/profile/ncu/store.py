@@ -20,15 +20,14 @@ from gdnbench.errors import LeftOutWarning, ReportFormatError, ShapeError, Unkno
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
 from gdnbench.profile.files import SourceHash, find_files, read_text
-from gdnbench.profile.ncu.profile import LaunchProfile, Metric, Value, add_rules, write_rules
-from gdnbench.profile.ncu.quantities import check_value
+from gdnbench.profile.ncu.quantities import LaunchProfile, Metric, Value, check_value
 from gdnbench.store.schema import SmallCount
 
 _SOURCE = "source"
 _WHAT, _WHERE = ("kernel", "op"), ("gpu", "arch", _SOURCE, "function", "launch")
 _LAUNCH = (*_WHAT, *_WHERE)
 _METRIC = ("section", "metric", "unit", "value")
-WHAT_IS_READ = "give a .ncu-rep, a .csv that `gdnbench ncu` stored, or what `ncu --csv --page raw` prints"
+WHAT_IS_READ = "give a .ncu-rep, or a .csv that `gdnbench ncu` stored; what ncu itself prints (--page raw) is not read"
 _DAMAGED = "the file is damaged; profile again"
 COLUMNS = (*_LAUNCH, *_METRIC)  # the op's axes follow the column `op`
 
@@ -64,14 +63,12 @@ class StoredProfiles:
 def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
     """Writes profiles atomically, compressed if the name ends in `.gz`; numbers have every digit.
 
-    Results of rules go to `<run>.rules.json` first, if there are any. Raises ValueError for two profiles of one launch
-    of a function, which a reader could not distinguish.
+    Raises ValueError for two profiles of one launch of a function, which a reader could not distinguish.
     """
     axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.cells))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
         raise ValueError("two profiles of one launch")
-    write_rules(path, profiles)
     temporary = path.with_name(f".new-{path.name}")  # keeps the suffix, which decides on compression
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(temporary, "wt", encoding="utf-8", newline="") as file:
@@ -84,7 +81,7 @@ def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
 
 def read_profiles(path: Path) -> tuple[LaunchProfile, ...]:
     """Reads what `write_profiles` wrote; older files lack the column `source`. Raises ReportFormatError if invalid."""
-    return add_rules(parse_profiles(read_text(path, _DAMAGED), path), path)
+    return parse_profiles(read_text(path, _DAMAGED), path)
 
 
 def parse_profiles(text: str, path: Path) -> tuple[LaunchProfile, ...]:

@@ -24,23 +24,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _work(task: ProfileTask) -> None:
-    match task.instrumentation:
-        case Instrumentation.LAUNCH:
-            from gdnbench.profile.worker.case import launch_in_ranges
+    from gdnbench.profile.worker.case import launch_in_ranges, launch_untouched, stamp_phases
+    from gdnbench.profile.worker.proton import trace_scopes
 
-            launch_in_ranges(task)
-        case Instrumentation.PHASES:
-            from gdnbench.profile.worker.case import stamp_phases
-
-            stamp_phases(task)
-        case Instrumentation.PROTON:
-            from gdnbench.profile.worker.proton import trace_scopes
-
-            trace_scopes(task)
-        case Instrumentation.NOTHING:
-            from gdnbench.profile.worker.case import launch_untouched
-
-            launch_untouched(task)
+    {
+        Instrumentation.LAUNCH: launch_in_ranges,
+        Instrumentation.PHASES: stamp_phases,
+        Instrumentation.PROTON: trace_scopes,
+        Instrumentation.NOTHING: launch_untouched,
+    }[task.instrumentation](task)
 
 
 if __name__ == "__main__":

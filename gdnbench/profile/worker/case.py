@@ -126,7 +126,6 @@ def _blocking_cycles(runs: Sequence[Launcher]) -> int:
 
 
 def _host_s(run: Launcher) -> float:
-    """Returns seconds until the launcher returns; the median of `_TRIALS`."""
     times = []
     for _ in range(_TRIALS):
         torch.cuda.synchronize()
@@ -150,8 +149,7 @@ def launch_in_ranges(task: ProfileTask) -> None:
 
 
 def _launch(run: Launcher, name: str) -> None:
-    # Two kinds of ranges: the push/pop range names the launch on a timeline; the start/end range, which does not depend
-    # on the stack, is the profiler's filter.
+    # The push/pop range names the launch; the start/end range, which needs no stack, is the profiler's filter.
     with nvtx.annotate(name, domain=DOMAIN):
         profiled = nvtx.start_range(PROFILED, domain=DOMAIN)
         run()
@@ -207,7 +205,6 @@ def _block_warps(placed: PlacedCase, launch: CudaLaunch) -> int:
 
 
 def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
-    """Returns a warmed-up launcher for each placement."""
     runs = [bind(workspace) for workspace in placed.workspaces]
     for _ in range(_STAMPED_WARM_UPS):
         for run in runs:
@@ -240,7 +237,8 @@ def _about(task: ProfileTask, placed: PlacedCase, names: tuple[str, ...], launch
     return StampedKernel(
         op=task.op,
         label=case.label,
-        workload=case.workload,
+        shape={name: size if isinstance(size, int) else list(size) for name, size in case.workload.sizes.items()},
+        profile=case.workload.profile,
         gpu=torch.cuda.get_device_name(),
         arch=arch,
         phases=names,

@@ -1,7 +1,9 @@
-"""Records a Triton kernel with Proton: its scopes, and its time with and without their instrumentation."""
+"""Records a Triton kernel's scopes with Proton, and its time with and without their instrumentation."""
 
 from __future__ import annotations
 
+import gzip
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -10,14 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from msgspec import structs
 
 from gdnbench.codegen.triton import compile_triton, constants_of, load_function, options
+from gdnbench.errors import ProfilerError
 from gdnbench.launch import Launcher, Workspace, load
 from gdnbench.launch.bind import bind_compiled
 from gdnbench.model.kernel import TritonKernel
 from gdnbench.profile.process import ProfileTask
-from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording, kernel_durations_us, write_trace
+from gdnbench.profile.recording import INSTRUMENTED, PLAIN, WARM_UPS, Recording
 from gdnbench.profile.worker.case import PlacedCase, measure_sm_mhz, place_case, time_cold, verify_altered
 from gdnbench.workers.cold import L2Flush, raise_clock
 
@@ -30,18 +32,13 @@ _PASS_BYTES = 16  # a record of 8 bytes at a scope's begin, and one at its end
 _STEADY = 0.02  # largest relative change of the SM clock during the launches for which one clock serves
 _PLACEMENTS = 8  # placement alone changes a kernel's time by some per cent
 _SAMPLES = 200  # of each arm
-_LAUNCHES = 40
 
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A kernel that was traced.
+    """A kernel that was traced, with the fields of `Recording`.
 
-    Attributes:
-        launchers: launch the instrumented kernel, one for each placement; its records are not fetched.
-        capacity: passes through scopes that a warp can record in a launch.
-        sm_mhz: the SM clock before and after the traced launches.
-        notes: what qualifies the trace.
+    `launchers` launch the instrumented kernel, one for each placement; its records are not fetched.
     """
 
     trace: Path
@@ -51,21 +48,21 @@ class Instrumented:
     notes: tuple[str, ...]
 
 
-def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumented | None:
+def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumented:
     """Traces cold launches of a Triton kernel into a file at `base`, a path without suffixes.
 
-    Returns None if the kernel has no scopes. Raises BuildError if it does not compile; ProfilerError if the
-    instrumented kernel's numbers are wrong.
+    Raises BuildError if it does not compile; ProfilerError if it has no scopes, or its numbers are wrong when
+    instrumented.
     """
     jit = Jit(placed)
     same = jit.makes_our_code()
     with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
         compiled, sm_mhz = _trace(jit, task.launches, Path(folder) / "trace")
         if not compiled.metadata.profile_scratch_size:
-            return None
+            raise ProfilerError("it has no scopes: mark its phases by `with trace.scope(...)`, see gdnbench.trace")
         trace = base.with_name(f"{base.name}.chrome_trace.gz")
-        with (Path(folder) / "trace.chrome_trace").open("rb") as written:
-            write_trace(written, trace, label=placed.case.label, source=task.source)
+        with (Path(folder) / "trace.chrome_trace").open("rb") as written, gzip.open(trace, "wb", 6) as packed:
+            shutil.copyfileobj(written, packed)  # Perfetto opens it gzipped: a twentieth of its size
     launchers = _launchers(jit, compiled, placed)
     verify_altered(launchers[0], placed, "instrumented")
     return Instrumented(trace, launchers, capacity_of(compiled.metadata), sm_mhz, _notes(same, *sm_mhz))
@@ -162,7 +159,7 @@ class Jit:
 
 
 def trace_scopes(task: ProfileTask) -> None:
-    """Records the kernel and writes a `Recording` as the task's result; raises BuildError if it does not compile."""
+    """Records the kernel and writes a `Recording` as the task's result; raises as `instrument`."""
     import triton
 
     result = Path(task.result)
@@ -170,36 +167,22 @@ def trace_scopes(task: ProfileTask) -> None:
         placed = place_case(task, copies=_PLACEMENTS)
         # Before Proton starts: a later build would be instrumented, and cached as the plain kernel.
         plain = _bind_plain(placed)
-        traced = instrument(placed, task, result.with_suffix("")) if _is_traced(placed) else None
-        arms = {PLAIN: plain, **({INSTRUMENTED: traced.launchers} if traced else {})}
-        times_us = time_cold(arms, _SAMPLES, task.seed)
-        cupti_us, said = record_kernel_times(plain)  # last, as CUPTI slows the launches that it watches
-    recording = Recording(
+        traced = instrument(placed, task, result.with_suffix(""))
+        times_us = time_cold({PLAIN: plain, INSTRUMENTED: traced.launchers}, _SAMPLES, task.seed)
+    Recording(
         op=task.op,
         case=placed.case,
-        language="triton" if isinstance(placed.entry.kernel, TritonKernel) else "torch",
         gpu=torch.cuda.get_device_name(),
         triton=triton.__version__,
         times_us=times_us,
-        cupti_us=cupti_us,
-        notes=said,
+        trace=traced.trace.name,
+        mode=MODE,
+        launches=task.launches,
+        capacity=traced.capacity,
+        sm_mhz=traced.sm_mhz,
+        notes=traced.notes,
         source=task.source,
-        entries=_entries(placed),
-    )
-    _with_trace(recording, traced, task.launches).write(result)
-
-
-def _is_traced(placed: PlacedCase) -> bool:
-    """Whether scopes are traced: for Triton kernels of one launch only. Of several launches, CUPTI times each."""
-    return isinstance(placed.entry.kernel, TritonKernel) and not _entries(placed)
-
-
-def _entries(placed: PlacedCase) -> tuple[str, ...]:
-    """Returns the launches of a Triton kernel that makes several; empty for any other kernel."""
-    kernel = placed.entry.kernel
-    if not isinstance(kernel, TritonKernel) or len(kernel.launches) == 1:
-        return ()
-    return tuple(launch.entry for launch in kernel.launches)
+    ).write(result)
 
 
 def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
@@ -209,43 +192,3 @@ def _bind_plain(placed: PlacedCase) -> Sequence[Launcher]:
         run()
     torch.cuda.synchronize()
     return launchers
-
-
-def _with_trace(recording: Recording, traced: Instrumented | None, launches: int) -> Recording:
-    if traced is None:
-        return recording
-    return structs.replace(
-        recording,
-        trace=traced.trace.name,
-        mode=MODE,
-        launches=launches,
-        capacity=traced.capacity,
-        sm_mhz=traced.sm_mhz,
-        notes=(*recording.notes, *traced.notes),
-    )
-
-
-def record_kernel_times(launchers: Sequence[Launcher]) -> tuple[dict[str, list[float]], tuple[str, ...]]:
-    """Records the GPU functions of cold launches with Proton's CUPTI backend, the placements in turn.
-
-    Returns durations in microseconds by function, one a launch, and no note; or none, and a note with the reason.
-    """
-    import triton.profiler as proton
-
-    # Torch's fill is a GPU function, unlike the driver's, so it separates launches in the trace.
-    flush = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.uint8, device="cuda")
-    with TemporaryDirectory(prefix="gdnbench-proton-") as folder:
-        base = Path(folder) / "kernels"
-        try:
-            proton.start(str(base), data="trace", backend="cupti")
-            try:
-                for number in range(_LAUNCHES):
-                    flush.zero_()
-                    launchers[number % len(launchers)]()
-                torch.cuda.synchronize()
-            finally:
-                proton.finalize()
-            return kernel_durations_us(base.with_name("kernels.chrome_trace"), _LAUNCHES), ()
-        except Exception as error:
-            # CUPTI allows one subscriber, and refuses in a process that another profiler watches.
-            return {}, (f"no kernel times by CUPTI: {type(error).__name__}: {error}".partition("\n")[0],)

@@ -17,8 +17,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.profile.ncu.functions import Function, functions_of
-from gdnbench.profile.ncu.profile import NcuReport
-from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS
+from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS, NcuReport
 from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table

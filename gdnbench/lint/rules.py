@@ -1,0 +1,108 @@
+"""The rules of `gdnbench lint`: addresses that neither a compiler nor one interpreted workload shows to be wrong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gdnbench.lint.cuda_evaluate import narrow_offsets
+from gdnbench.lint.cuda_source import CudaSubject
+from gdnbench.lint.finding import LintRule, Places, lint_rule
+from gdnbench.lint.triton_subject import TritonSubject
+from gdnbench.lint.triton_value import EventsAtSetting, MemoryAccess
+
+FEWEST_STAGES = 2
+"""With one stage no load is issued ahead."""
+
+
+@lint_rule("T1", remedy="give it a mask, or a block that divides the size")
+def unmasked_access(subject: TritonSubject) -> Places:
+    """A tl.load or tl.store over tl.arange without a mask reaches beyond its tensor at a workload of the op."""
+    for setting, access in subject.accesses():
+        tensor = setting.tensors.get(access.pointer.tensor)
+        if access.masked or access.is_conditional or not access.pointer.by_lane:
+            continue
+        if access.pointer.span is None or tensor is None:
+            continue
+        least, most = access.pointer.span.bounds
+        if most >= tensor.elements or least < 0:
+            reach = f"element {most:,}" if most >= tensor.elements else f"element {least:,}"
+            yield (
+                subject.source.place(access.node),
+                f"the {access.kind} has no mask and reaches {reach} of {access.pointer.tensor}, which has "
+                f"{tensor.elements:,}{setting.at_words}",
+            )
+
+
+@lint_rule("T4", remedy="make its first factor 64 bits wide: tl.program_id(0).to(tl.int64)")
+def triton_offset(subject: TritonSubject) -> Places:
+    """An offset that is computed in int32 overflows at a workload of the op's suites."""
+    for setting, access in subject.accesses():
+        wide = access.pointer.wide
+        if wide and access.pointer.tensor:
+            yield (
+                subject.source.place(wide.node),
+                f"an offset into {access.pointer.tensor} is computed in {wide.dtype} and reaches {wide.most:,}"
+                f"{setting.at_words}",
+            )
+
+
+@lint_rule("T10", remedy="keep the value in registers, or take num_stages from that loop")
+def moved_load(subject: TritonSubject) -> Places:
+    """In a loop of several stages a load follows a store to the same tensor: Triton may issue it before the store."""
+    loops = [
+        loop
+        for function in subject.source.functions.values()
+        for loop in ast.walk(function.node)
+        if isinstance(loop, ast.For)
+    ]
+    for trace in subject.traces:
+        for loop in loops:
+            if (stages := _stages(loop, trace.setting.constants)) >= FEWEST_STAGES:
+                for load, store in _moved(loop, trace):
+                    yield (
+                        subject.source.place(load.node),
+                        f"the load of {load.pointer.tensor} follows its store in line {store.node.lineno} of a loop of "
+                        f"num_stages={stages}{trace.setting.at_words}: it may be issued before that store",
+                    )
+
+
+def _stages(loop: ast.For, constants: Mapping[str, Any]) -> int:
+    """Returns the `num_stages` of the loop's `tl.range`; 0 if absent or unknown."""
+    if not isinstance(loop.iter, ast.Call):
+        return 0
+    option = next((each.value for each in loop.iter.keywords if each.arg == "num_stages"), None)
+    value = option.value if isinstance(option, ast.Constant) else None
+    if isinstance(option, ast.Name):
+        value = constants.get(option.id)
+    return value if isinstance(value, int) else 0
+
+
+def _moved(loop: ast.For, trace: EventsAtSetting) -> Iterator[tuple[MemoryAccess, MemoryAccess]]:
+    """Yields each load of the loop with the last store before it to the same tensor, in evaluation order."""
+    inside = {id(node) for statement in loop.body for node in ast.walk(statement)}
+    stored: dict[str, MemoryAccess] = {}
+    for access in trace.accesses:
+        if id(access.node) not in inside or not access.pointer.tensor:
+            continue
+        if access.kind == "load" and access.pointer.tensor in stored:
+            yield access, stored[access.pointer.tensor]
+        elif access.kind == "store":
+            stored[access.pointer.tensor] = access
+
+
+@lint_rule("C5", remedy="make its first factor 64 bits wide: static_cast<size_t>(blockIdx.x)")
+def cuda_offset(subject: CudaSubject) -> Places:
+    """An offset that is computed in int or unsigned overflows at a workload of the op's suites."""
+    for function in subject.source.functions:
+        if not function.is_kernel or not function.is_understood:
+            continue
+        for setting in subject.settings.get(function.name, ()):
+            for node, most in narrow_offsets(subject.source, subject.headers, function, setting):
+                text = f"an offset is computed in 32 bits and reaches {most:,}{setting.at_words}"
+                yield subject.source.place(node), text
+
+
+RULES: tuple[LintRule, ...] = (unmasked_access, triton_offset, moved_load, cuda_offset)
+"""Triton's, then CUDA's, by their codes."""
