@@ -7,7 +7,7 @@ import sys
 import pytest
 from committed import RESULTS
 from decode_workloads import decode_at
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.analyse.expected import expect
@@ -54,22 +54,11 @@ def study():
 @pytest.mark.parametrize(("label", "told"), [
     ("decode-triton", 1.34), ("decode-flashinfer", 1.49), ("decode-triton-tma", 1.50),
 ])  # fmt: skip
-def test_the_studys_ratios_and_its_reason(study, label, told):
+def test_the_studys_ratios(study, label, told):
     measured, expectation = study[label]
     assert measured == pytest.approx(told, abs=0.015)  # the study's are of figures with more digits
     assert expectation.bound == "latency"
     assert expectation.residual == pytest.approx(measured / expectation.ratio)
-    assert expectation.reason.startswith(f"{measured:.2f}x slower on b200: 0.13 of ")
-    assert expectation.reason.endswith("Latency, not a bad port.")
-
-
-@needs_results
-def test_the_reason_in_full(study):
-    assert study["decode-v4"][1].reason == (
-        "1.33x slower on b200: 0.13 of 7.07 µs is traffic at peak bandwidth (1.13 of 5.33 on rtx3090); the rest, "
-        "launch and latency, grew from 4.2 to 6.9 µs, 1.65x (median of 11 other kernels: 1.69x). "
-        "Latency, not a bad port."
-    )
 
 
 def test_by_hand_without_floors():
@@ -77,13 +66,11 @@ def test_by_hand_without_floors():
     expectation = between(figure(5.0), figure(6.0))
     assert expectation.ratio == pytest.approx((TRAFFIC / 8e6 + 5.0 - TRAFFIC / 4.8e6) / 5.0)
     assert expectation.residual == pytest.approx(1.2 / expectation.ratio)
-    assert expectation.reason.endswith("grew from 4.8 to 5.9 µs. Latency, not bandwidth.")
 
 
 def test_by_hand_with_floors():
     expectation = between(figure(5.0), figure(6.0), others=([floor(2.0)], [floor(3.0)]))
     assert expectation.ratio == pytest.approx((TRAFFIC / 8e6 + 1.5 * (5.0 - TRAFFIC / 4.8e6)) / 5.0)
-    assert "an empty kernel grew from 2.0 to 3.0 µs" in expectation.reason
 
 
 def test_a_floor_on_one_side_alone_tells_nothing():
@@ -107,24 +94,11 @@ def test_a_floor_is_expected_to_be_what_it_is():
     assert (expectation.ratio, expectation.residual) == (1.5, 1.0)
 
 
-def test_a_kernel_that_lost_more_than_the_others_is_pointed_at():
-    others = [[figure(time, f"k{number}") for number, time in enumerate(times)] for times in ((5, 6, 7), (5, 6, 7))]
-    expectation = between(figure(5.0), figure(9.0), others=others)
-    assert expectation.reason.endswith("look at the port.")
-
-
-def test_few_other_kernels_prove_nothing():
-    others = [[figure(time, f"k{number}") for number, time in enumerate(times)] for times in ((5, 6), (5, 6))]
-    assert between(figure(5.0), figure(9.0), others=others).reason.endswith("Latency, not bandwidth.")
-
-
 def test_large_batches_are_bound_by_bandwidth():
     workload = decode_at(B=256, HQ=16, HV=32)
     expectation = between(figure(260.0, workload=workload), figure(170.0, workload=workload))
     assert expectation.bound == "bandwidth"
     assert 0.6 < expectation.ratio < 0.8
-    assert expectation.reason.startswith("1.53x faster on b200: ")
-    assert "traffic alone is 1.67x faster there" in expectation.reason
 
 
 def test_between_the_two_it_is_mixed():
@@ -174,14 +148,6 @@ def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, r
     bandwidths = spec_of(left_gpu).bandwidth_gbs / spec_of(right_gpu).bandwidth_gbs
     assert min(bandwidths, 1) * (1 - 1e-9) <= expectation.ratio <= max(bandwidths, 1) * (1 + 1e-9)
     assert expectation.residual * expectation.ratio == pytest.approx(right_us / left_us)
-    assert "nan" not in expectation.reason
-
-
-@given(left_us=st.floats(3.0, 50.0), right_us=st.floats(3.0, 50.0))
-def test_the_headline_agrees_with_the_times(left_us, right_us):
-    assume(abs(math.log(right_us / left_us)) > 0.01)
-    reason = between(figure(left_us), figure(right_us)).reason
-    assert ("slower" if right_us > left_us else "faster") in reason.partition(":")[0]
 
 
 def test_no_torch_is_imported_for_it():

@@ -53,15 +53,6 @@ def test_the_launch_of_a_run_is_taken_out(launch):
     assert runs.stream.effect.whole.mean == pytest.approx(launch, abs=0.01)
 
 
-def test_raw_leaves_the_launch_in_and_adds_it_to_the_interval():
-    runs = run_of(KERNELS), run_of(KERNELS, "other", launch=0.13)
-    raw, ratio = ratios_of(compared(*runs, raw=True))["decode-v1", 1], ratios_of(compared(*runs))["decode-v1", 1]
-    assert raw.value == pytest.approx(4.3 / 4.43, rel=1e-4)
-    assert raw.comparison.verdict is Verdict.UNCLEAR
-    assert raw.comparison.speedup.high > 1.0 > raw.comparison.speedup.low
-    assert raw.comparison.speedup.half_width > ratio.comparison.speedup.half_width + 0.028
-
-
 def test_noise_of_either_side_widens_by_what_cases_do_not_stray_by_anyway():
     quiet = ratios_of(compared(run_of(KERNELS), run_of(KERNELS, "other")))["decode-v1", 1].comparison.speedup
     noisy = compared(run_of(KERNELS, noise={B1: 0.03}), run_of(KERNELS, "other", noise={B1: 0.04}))
@@ -143,11 +134,11 @@ def assert_mirrored(one, other):
     assert right.verdict is MIRROR.get(left.verdict, left.verdict)
 
 
-@given(STRAYS, st.floats(0.8, 1.25), st.sampled_from(["h200", "b200"]), st.booleans())
+@given(STRAYS, st.floats(0.8, 1.25), st.sampled_from(["h200", "b200"]))
 @settings(max_examples=25, deadline=None)
-def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu, raw):
+def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu):
     one, other = run_of(KERNELS), run_of(KERNELS, "other", strays=strays, moved=moved, gpu=gpu)
-    there, back = compared(one, other, raw=raw), compared(other, one, raw=raw)
+    there, back = compared(one, other), compared(other, one)
     for case, ratio in ratios_of(there).items():
         assert_mirrored(ratio, ratios_of(back)[case])
     means = [side.columns[0].mean for side in (there, back)]
@@ -240,12 +231,12 @@ def test_a_gate_that_is_none_is_refused(text):
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
 def test_a_margin_that_is_none_is_refused(margin):
     with pytest.raises(UsageError, match="not a relative difference"):
-        check_settings(margin, raw=False, strict=False, gate="")
+        check_settings(margin, strict=False, gate="")
 
 
 def test_strict_needs_a_gate():
     with pytest.raises(UsageError, match="--fail-on"):
-        check_settings(0.005, raw=False, strict=True, gate="")
+        check_settings(0.005, strict=True, gate="")
 
 
 def outcome(left, right, margin=0.01):

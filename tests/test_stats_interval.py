@@ -10,7 +10,6 @@ from gdnbench.stats.interval import (
     Interval,
     Verdict,
     judge,
-    round_interval,
     share_of,
     t_half_width,
     t_interval,
@@ -85,39 +84,6 @@ def test_one_value_says_nothing_of_its_spread():
 def test_bad_values_are_refused(values):
     with pytest.raises(ValueError, match="values"):
         t_interval(np.array(values))
-
-
-# --- round_interval
-
-
-def test_a_time_is_the_median_in_the_interval_of_the_mean():
-    rounds = np.array([5.0, 5.1, 5.2, 5.3, 5.9])
-    interval, over_rounds = round_interval(rounds), t_interval(rounds)
-    assert interval.estimate == 5.2
-    assert (interval.low, interval.high) == (over_rounds.low, over_rounds.high)
-
-
-def test_missing_rounds_are_dropped():
-    assert round_interval(np.array([5.0, math.nan, 5.2])) == round_interval(np.array([5.0, 5.2]))
-
-
-def test_a_single_round_has_no_bounds():
-    assert round_interval(np.array([math.nan, 5.0])) == Interval(5.0, -math.inf, math.inf)
-
-
-def test_skewed_rounds_widen_the_interval_just_to_the_median():
-    rounds = np.append(np.full(60, 5.0), np.full(40, 6.0))
-    over_rounds, interval = t_interval(rounds), round_interval(rounds)
-    assert over_rounds.low > 5.0
-    assert interval == Interval(5.0, 5.0, over_rounds.high)
-    mirrored = round_interval(11.0 - rounds)
-    assert (mirrored.estimate, mirrored.high) == (6.0, 6.0)
-
-
-@pytest.mark.parametrize("rounds", [[], [math.nan, math.nan], [5.0, math.inf]])
-def test_a_case_without_a_time_is_refused(rounds):
-    with pytest.raises(ValueError, match="values"):
-        round_interval(np.array(rounds))
 
 
 @pytest.mark.parametrize(

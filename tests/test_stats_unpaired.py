@@ -79,11 +79,11 @@ def test_a_level_that_is_none_is_refused():
         log_ratio(RIGHT, LEFT).speedup(1.0)
 
 
-def test_noise_is_added_in_quadrature_and_bias_whole():
+def test_noise_is_added_in_quadrature():
     plain = log_ratio(RIGHT, LEFT)
     half = plain.half_width(0.95)
-    wide = UnpairedLogRatio(plain.mean, plain.components, noise=0.03, bias=0.02)
-    assert wide.half_width(0.95) == pytest.approx(math.hypot(half, 0.03) + 0.02)
+    wide = UnpairedLogRatio(plain.mean, plain.components, noise=0.03)
+    assert wide.half_width(0.95) == pytest.approx(math.hypot(half, 0.03))
 
 
 def test_a_component_of_few_degrees_of_freedom_widens_most():
@@ -104,12 +104,11 @@ def test_identical_rounds_have_no_width():
     mean=st.floats(-0.1, 0.1),
     sd=st.floats(1e-4, 0.05),
     noise=st.floats(0, 0.03),
-    bias=st.floats(0, 0.03),
     df=st.floats(1, 50),
     level=st.floats(0.001, 0.2),
 )
-def test_the_p_value_and_the_interval_agree(mean, sd, noise, bias, df, level):
-    ratio = UnpairedLogRatio(mean, (Variance(sd**2, df),), noise, bias)
+def test_the_p_value_and_the_interval_agree(mean, sd, noise, df, level):
+    ratio = UnpairedLogRatio(mean, (Variance(sd**2, df),), noise)
     interval, p = ratio.speedup(1 - level), ratio.p_value(0.005)
     if abs(p - level) > 1e-9:
         assert (interval.low > 1.005 or interval.high < 1 / 1.005) == (p < level)

@@ -10,8 +10,7 @@ microseconds it is most of the time, no data sheet gives it, and it does not shr
   measured. An empty kernel's own time is the start and end of a grid, which the latency of other kernels does not
   follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
 - In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
-  scale as that does. Otherwise it is expected to stay the same, and the reason compares its growth with that of the
-  other kernels.
+  scale as that does. Otherwise it is expected to stay the same.
 - The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
   and then the fixed part is taken as 0. It also leaves out ops that are bound by arithmetic.
 """
@@ -21,7 +20,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from statistics import median
 from typing import Literal
 
 from gdnbench.analyse.figure import Figure, FigureSource
@@ -33,8 +31,6 @@ Regime = Literal["latency", "mixed", "bandwidth"]
 
 FLOOR = "{op}-floor-empty"  # the empty kernel on a kernel's grid: the cost of the launch alone
 KERNEL_TIME = "cupti"  # the timer of kernel times
-FEWEST_PEERS = 3  # other kernels for a median
-LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +42,11 @@ class ExpectedTime:
         bound: `latency` where the fixed part is more than half of both times, `bandwidth` where it is less than half of
             both, else `mixed`.
         residual: the measured ratio over the expected one; above 1 the right is slower than its GPU explains.
-        reason: why, for a reader who writes kernels.
     """
 
     ratio: float
     bound: Regime
     residual: float
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,6 @@ class _Side:
     workload, NaN where it was not measured.
     """
 
-    gpu: str
     time_us: float
     traffic_us: float
     floor_us: float
@@ -94,10 +87,7 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     fixed = growth if math.isfinite(growth) and growth > 0 else 1.0
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
     ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
-    bound = _bound(before, after)
-    rest = "latency" if left.timer == KERNEL_TIME else "launch and latency"
-    reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
-    return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+    return ExpectedTime(ratio=ratio, bound=_bound(before, after), residual=after.time_us / before.time_us / ratio)
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -106,12 +96,8 @@ def _is_timed(figure: Figure) -> bool:
 
 def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
     floor = math.nan if figure.timer == KERNEL_TIME else _floor_us(source, figure)
-    return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
-
-
-def _traffic_us(nbytes: int, spec: GpuSpec) -> float:
-    """The time of traffic at peak bandwidth, microseconds: 1 GB/s is 1000 bytes a microsecond."""
-    return nbytes / (spec.bandwidth_gbs * 1e3)
+    traffic_us = nbytes / (spec.bandwidth_gbs * 1e3)  # 1 GB/s is 1000 bytes a microsecond
+    return _Side(figure.time_us, min(traffic_us, figure.time_us), floor)
 
 
 def _bytes_of(left: Figure, right: Figure) -> int | None:
@@ -144,63 +130,3 @@ def _bound(before: _Side, after: _Side) -> Regime:
     if all(mostly_fixed):
         return "latency"
     return "mixed" if any(mostly_fixed) else "bandwidth"
-
-
-def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    sides = [_fixed_parts(figure, source) for source in (left, right)]
-    common = sides[0].keys() & sides[1].keys() - {figure.label}
-    return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
-
-
-def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
-    spec = spec_of(source.gpu)
-    parts = {}
-    place = figure.op, figure.workload, figure.timer
-    for each in source.figures:
-        if (each.op, each.workload, each.timer) != place or each.role is Role.FLOOR:
-            continue
-        nbytes = _bytes_of(each, each)
-        if spec is not None and nbytes is not None and _is_timed(each):
-            parts[each.label] = max(each.time_us - _traffic_us(nbytes, spec), 0.0)
-    return parts
-
-
-def _reason(bound: Regime, before: _Side, after: _Side, fixed: str, growths: list[float]) -> str:
-    headline = f"{_speed(after.time_us / before.time_us)} on {after.gpu}"
-    traffic = (
-        f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
-        f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
-    )
-    rest = f"the rest, {fixed}, {_change(before.fixed_us, after.fixed_us)}"
-    if bound == "latency":
-        return f"{headline}: {traffic}; {rest}{_cause(before, after, growths)}"
-    if bound == "bandwidth":
-        return f"{headline}: {traffic}, and traffic alone is {_speed(after.traffic_us / before.traffic_us)} there"
-    return f"{headline}: {traffic}; {rest}"
-
-
-def _cause(before: _Side, after: _Side, growths: list[float]) -> str:
-    """Why the fixed part changed: the launch, where it was measured; else compared with the other kernels' change."""
-    if not math.isnan(after.floor_us / before.floor_us):
-        return f"; an empty kernel {_change(before.floor_us, after.floor_us)}. Latency, not bandwidth."
-    if len(growths) < FEWEST_PEERS:
-        return ". Latency, not bandwidth."
-    own, theirs = after.fixed_us / before.fixed_us, median(growths)
-    compared = f", {own:.2f}x (median of {len(growths)} other kernels: {theirs:.2f}x)"
-    if after.time_us <= before.time_us:
-        return f"{compared}. Latency, not bandwidth."
-    if own <= LIKE_ITS_PEERS * theirs:
-        return f"{compared}. Latency, not a bad port."
-    return f"{compared}. Latency, and more of it than this GPU costs the others: look at the port."
-
-
-def _change(before_us: float, after_us: float) -> str:
-    if f"{before_us:.1f}" == f"{after_us:.1f}":
-        return f"stayed at {after_us:.1f} µs"
-    return f"{'grew' if after_us > before_us else 'shrank'} from {before_us:.1f} to {after_us:.1f} µs"
-
-
-def _speed(ratio: float) -> str:
-    if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
-        return "as fast"
-    return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

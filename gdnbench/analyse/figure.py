@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.catalog.entry import label_parts
-from gdnbench.model.declaration import Params, ParamValue, parse_value
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
@@ -28,7 +27,6 @@ class SourceKind(StrEnum):
 
     MEASURED = "measured"  # a run of gdnbench
     PUBLISHED = "published"  # figures that others published, as they published them
-    FOREIGN = "foreign"  # a file of another tool
 
 
 ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
@@ -125,18 +123,13 @@ class Figure:
         """
         return self.tuned != other.tuned
 
-    @property
-    def key(self) -> tuple[str, Workload, str]:
-        """Label, workload and timer: a file gives one figure for each."""
-        return self.label, self.workload, self.timer
-
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSource:
     """One set of figures that a user can name.
 
     Attributes:
-        name: the heading of its column: a run's id, `published/b200`, a file's name.
+        name: the heading of its column: a run's id, `published/b200`.
         gpu: short name, `h200`; `cpu` for a run on the CPU, empty if unknown.
         controls: the baseline's second measurements, which are not figures of their own.
         noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
@@ -175,23 +168,9 @@ class FigureSource:
         return self.kind is SourceKind.MEASURED
 
 
-def role_by_name(kernel: str) -> Role:
-    """The role of a kernel in a file without roles: a floor is known by its name."""
-    return Role.FLOOR if "-floor-" in kernel else Role.KERNEL
-
-
 def join_label(kernel: str, params: Mapping[str, ParamValue]) -> str:
     """The label of a kernel with params set by hand: `decode-triton` with BV=16 is `decode-triton:BV=16`."""
     return ":".join((kernel, *(f"{name}={value}" for name, value in params.items())))
-
-
-def split_label(label: str) -> tuple[str, Params]:
-    """The inverse of `join_label`; a colon before anything but `NAME=VALUE` belongs to the name, as in `ns::copy`."""
-    kernel, settings = label_parts(label)
-    pairs = [setting.partition("=") for setting in settings]
-    if not kernel or not all(name and equals and value for name, equals, value in pairs):
-        return label, Params()
-    return kernel, Params({name: parse_value(value) for name, _, value in pairs})
 
 
 SHAPE, PROFILE = "shape", "profile"
@@ -240,32 +219,6 @@ def workload_value(workload: Workload, key: str) -> str:
     if key == PROFILE:
         return workload.inputs
     return workload.aliases.get(key) or str(workload.cells.get(key, ""))
-
-
-def read_axes(sizes: Mapping[str, str], axes: WorkloadSpec) -> Workload:
-    """The workload of sizes by axis, as text; ignores other entries, and gives missing axes their default size.
-
-    ShapeError is raised if a size is invalid, or there is no such workload.
-    """
-    usual = {name: str(cell) for name, cell in axes.default.cells.items()}
-    return axes.from_cells({**usual, **{name: sizes[name] for name in axes.names if name in sizes}})
-
-
-def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
-    """Returns label and workload of a case's id, `decode-v4/B1_HQ4_HV8_K128_V128`, or None for any other text.
-
-    ShapeError is raised if there is no such workload.
-    """
-    case = axes.case_id.fullmatch(text)
-    if case is None:
-        return None
-    cells = {name: case[name] for name in axes.names}
-    return case["label"], axes.from_cells({**cells, "profile": case["profile"] or ""})
-
-
-def assumed_sizes(given: Collection[str], axes: WorkloadSpec) -> str:
-    """The default sizes of the axes that are not given, `K=128, V=128`; empty if all are given."""
-    return ", ".join(f"{axis}={size}" for axis, size in axes.default.cells.items() if axis not in given)
 
 
 def differing_parts(one: Workload, other: Workload) -> tuple[str, str]:

@@ -95,8 +95,8 @@ def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload
         change = runs.change(old, new, kind)
         assert change
         # The components after those of the rounds are of a difference of two runs.
-        scatter = math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0)
-        return Since(astuple(change.log_ratio.speedup(CONFIDENCE)), kind, scatter)
+        scatter = math.sqrt(sum(part.value for part in change.components[2:]) / 2.0)
+        return Since(astuple(change.speedup(CONFIDENCE)), kind, scatter)
 
     question, stamp = f"since {_question(run.op, label, workload)}", f"{before.name} {before.stamp} {run.stamp}"
     return run.index.answer(question, run.folder, stamp, Since, read)

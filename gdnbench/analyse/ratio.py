@@ -27,7 +27,7 @@ import numpy.typing as npt
 from gdnbench.analyse.analysis import ALARM
 from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.grid import GridEntry, GridRow
-from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind, is_empty, own_sd
+from gdnbench.analyse.run_change import RunPair, TimeKind, is_empty, own_sd
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU
@@ -167,15 +167,13 @@ class CompareSettings:
     Attributes:
         margin: differences up to this ratio count as none.
         confidence: of each column's family of comparisons, between 0 and 1.
-        raw: whether the change of the runs as a whole stays in the ratios.
     """
 
     margin: float
     confidence: float = 0.95
-    raw: bool = False
 
 
-def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
+def check_settings(margin: float, *, strict: bool, gate: str) -> CompareSettings:
     """The settings of a command line; `gate` is the text of `--fail-on`, empty without it.
 
     UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
@@ -184,7 +182,7 @@ def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> Comp
         raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
     if strict and not gate:
         raise UsageError("--strict needs --fail-on", "as in --fail-on slower:1% --strict")
-    return CompareSettings(margin=margin, raw=raw)
+    return CompareSettings(margin=margin)
 
 
 @dataclass(frozen=True)
@@ -242,7 +240,7 @@ def compare_column(
     comparisons: dict[int, Comparison] = {}
     for paired in _kernels_and_floors(within, pairs):
         comparisons |= judge_family(paired, **limits)
-    log_ratios = {index: _log_ratio(*pairs[index], pair_of, settings) for index in changes}
+    log_ratios = {index: _log_ratio(*pairs[index], pair_of) for index in changes}
     for unpaired in _kernels_and_floors(log_ratios, pairs):
         comparisons |= compare_unpaired(unpaired, **limits)
     return tuple(
@@ -287,7 +285,7 @@ def _time_ratio(
     left: GridEntry,
     right: GridEntry,
     comparison: Comparison | None,
-    changes: Mapping[TimeKind, CaseChange],
+    changes: Mapping[TimeKind, UnpairedLogRatio],
     pair_of: PairOf,
 ) -> TimeRatio:
     if comparison is None:
@@ -296,7 +294,7 @@ def _time_ratio(
         return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
     if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
-    by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
+    by_kind = {kind: math.exp(change.mean) for kind, change in changes.items()}
     runs = pair_of(left.source, right.source)
     kind = runs.kind_of(left.figure, right.figure)
     reason = ""
@@ -311,18 +309,17 @@ def _time_ratio(
     return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)
 
 
-def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
+def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, UnpairedLogRatio]:
     noises = [each.source.noise.get(each.figure.workload, 0.0) for each in (left, right)]
     noise = float(np.hypot(noises[0], noises[1]))
     runs = pair_of(left.source, right.source)
     return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
 
 
-def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
+def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf) -> UnpairedLogRatio:
     """The log-ratio of two figures of different runs, by the kind of time that judges it, with its uncertainty."""
     kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
-    change = _changes(left, right, pair_of)[kind]
-    return change.left_in if settings.raw else change.log_ratio
+    return _changes(left, right, pair_of)[kind]
 
 
 def geometric_mean(
@@ -359,11 +356,10 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
     kinds = {each.kind_of(left.figure, right.figure) for each in runs.values() for left, right in pairs}
     if len(runs) > 1 or len(kinds) > 1:  # each pair of runs has its own launch, and the pairs are not independent
         return None
-    ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
+    ratios = [_log_ratio(left, right, pair_of) for left, right in pairs]
     places = [(right.figure.op, right.figure.workload) for _, right in pairs]
     mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
-    bias = max(ratio.bias for ratio in ratios)
-    unpaired = UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias)
+    unpaired = UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise))
     return unpaired.speedup(settings.confidence)
 
 

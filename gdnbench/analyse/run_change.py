@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -183,24 +183,6 @@ class TimeKind(StrEnum):
     """First block's start to last block's end."""
 
 
-@dataclass(frozen=True)
-class CaseChange:
-    """A case's time in one run over its time in another: log(left / right).
-
-    `log_ratio` is less the change of the runs. Its components of variance are the rounds of the left and the right run,
-    then those of the case, its workload and its run. `measured` is of the measured times.
-    """
-
-    log_ratio: UnpairedLogRatio
-    measured: float
-
-    @property
-    def left_in(self) -> UnpairedLogRatio:
-        """The ratio of the measured times; the change of the runs is a bias."""
-        ratio = self.log_ratio
-        return UnpairedLogRatio(self.measured, ratio.components, ratio.noise, abs(self.measured - ratio.mean))
-
-
 class RunChange:
     """One run against another, by one kind of time.
 
@@ -265,15 +247,17 @@ class RunChange:
             return replace(predicted, own=Variance(own, PRIOR_DF))
         return predicted
 
-    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
-        """A case's change less that of its run; both figures are of this kind of time.
+    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> UnpairedLogRatio:
+        """log(left / right) of a case's times, less the change of its run; both figures are of this kind of time.
+
+        Its components of variance are the rounds of the left and the right run, then those of the case, its workload
+        and its run.
 
         `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
         usual strays of cases widens the interval.
         """
         (before, after), predicted = _means(left, right), self.predict(left, right)
         parts = (predicted.own, predicted.of_workload, predicted.of_run)
-        measured = math.log(before.mean_us / after.mean_us)
         if is_additive(right.timer):
             bare = unpaired_log_ratio(after, before, launch_us=predicted.mean)
             # d log((left + m/2) / (right - m/2)) / dm
@@ -282,11 +266,10 @@ class RunChange:
             bare, slope = unpaired_log_ratio(after, before), 1.0
             bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
         if math.isnan(bare.mean):  # the launch exceeds the time
-            bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
+            bare, slope = UnpairedLogRatio(math.log(before.mean_us / after.mean_us), bare.components), 0.0
         components = tuple(Variance(part.value * slope**2, part.df) for part in parts)
         beyond = noise**2 - _AGAIN * components[0].value
-        ratio = UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
-        return CaseChange(ratio, measured)
+        return UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
 
     def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
         peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
@@ -343,7 +326,7 @@ class RunPair:
         before, after = left.by_kernel_time(), right.by_kernel_time()
         return self.kernel.peers(before, after) if before and after else 0
 
-    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
+    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> UnpairedLogRatio | None:
         """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
         if kind is TimeKind.STREAM:
             return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None

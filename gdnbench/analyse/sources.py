@@ -1,21 +1,21 @@
-"""Finds the sources that a user names: runs, commits, files of other tools, and figures that others published.
+"""Finds the sources that a user names: runs, and figures that others published.
 
 A published table is `results/published/<name>/figures.csv`, each of its figures with a citation.
 """
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypedDict
 
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind, join_label
-from gdnbench.analyse.foreign import load_foreign, read_microseconds
 from gdnbench.analyse.runs import load_run
 from gdnbench.catalog.catalog import op_named
+from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.declaration import Params, parse_value
 from gdnbench.model.status import Role
@@ -23,13 +23,10 @@ from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import EVIDENCE, is_file, is_folder
 from gdnbench.store.files import read_table
-from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, name_runs, readable
+from gdnbench.store.info import read_info
+from gdnbench.store.schema import Microseconds
 from gdnbench.store.tables import refuse_step
-from gdnbench.wording import first_of, plural
-
-_GIT = "git:"
-_SHORT = 8  # characters of a commit
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,10 @@ def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
     """Reads every named source, each under a unique name.
 
     A copy of a run has the run's id; two such sources are named as the user wrote them. A text is a run's id, its
-    start, label or folder, a GPU's name for its latest run, `published/<name>`, `git:REV` for that commit's latest run,
-    or a file of another tool.
+    start, label or folder, a GPU's name for its latest run, or `published/<name>`.
 
     Raises:
-        UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
+        UsageError: if a name is empty, a run is a step, or two are the same.
         UnknownNameError: if there is no such source.
         RunFormatError: if one cannot be read.
     """
@@ -109,13 +105,9 @@ def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
 
 
 def _locate(text: str, results: Path) -> _Found:
-    if text.startswith(_GIT):
-        return _Found(_runs_of_commit(text.removeprefix(_GIT), results), _load_of_commit)
     if text.startswith(f"{PUBLISHED_FOLDER}/"):
         return _Found((find_published(results, text),), load_published)
     path = Path(text)
-    if is_file(path) and path.name != "run.json":
-        return _Found((path,), load_foreign)
     if is_folder(path) and path.absolute().parent.name == PUBLISHED_FOLDER:
         return _Found((path,), load_published)
     named = _name_runs(text, results)
@@ -139,14 +131,6 @@ def _name_runs(text: str, results: Path) -> Named:
         raise
 
 
-def _load_of_commit(folder: Path) -> FigureSource:
-    source, git = _load_whole(folder), read_info(folder).git
-    if not git.get("dirty"):
-        return source
-    dirty = f"measured in a checkout with changes beyond commit {str(git['commit'])[:_SHORT]}"
-    return replace(source, warnings=(*source.warnings, dirty))
-
-
 def _load_whole(folder: Path) -> FigureSource:
     """A run with every case that its run.json lists, with a warning if it was stopped."""
     refuse_step(folder)
@@ -158,41 +142,6 @@ def _load_whole(folder: Path) -> FigureSource:
     if info.complete:
         return source
     return replace(source, warnings=(*source.warnings, "the run was stopped before its end"))
-
-
-def _runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
-    """The folders of the stored runs of a revision, as `git rev-parse` takes it, newest first; at least one.
-
-    UnknownNameError is raised if git knows no such commit, or no run has it.
-    """
-    commit = _commit_of(revision)
-    known = _runs_with_a_commit(results)
-    found = tuple(folder for folder, info in reversed(known) if info.git.get("commit") == commit)
-    if found:
-        return found
-    counts = Counter(str(info.git["commit"])[:_SHORT] for _, info in known)
-    have = [f"{short} ({plural(count, 'run')})" for short, count in counts.items()]
-    hint = f"runs have the commits {first_of(have)}" if have else "no stored run knows its commit"
-    raise UnknownNameError(f"no run of commit {commit[:_SHORT]} ({revision}) in {results}", hint)
-
-
-def _commit_of(revision: str) -> str:
-    """The full hash of a revision, by git in the current folder."""
-    command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnknownNameError(f"git cannot be asked for {revision}: {error}", "give the run's id instead") from error
-    lines = ended.stdout.split()
-    if ended.returncode != 0 or not lines:
-        raise UnknownNameError(f"git knows no commit {revision!r} here", "git log --oneline lists them")
-    return lines[-1]
-
-
-def _runs_with_a_commit(results: Path) -> list[tuple[Path, RunInfo]]:
-    """Runs that know their commit, oldest first."""
-    known = readable(list_runs(results), lambda folder: (folder, read_info(folder)))
-    return [(folder, info) for folder, info in known if info.git.get("commit")]
 
 
 PUBLISHED_NAME = "figures.csv"
@@ -269,9 +218,13 @@ def _published_figure(row: dict[str, str]) -> Figure:
         params=params,
         workload=declared.checked(axes.from_cells(row)),
         timer=timer,
-        time_us=read_microseconds({"time_us": _filled(row, "time_us")}, "time_us"),
+        time_us=convert_cells(row, _Time)["time_us"],
         citation=", ".join(filter(None, (published_in, row["published_on"]))) + note,
     )
+
+
+class _Time(TypedDict):
+    time_us: Microseconds
 
 
 def _filled(row: dict[str, str], name: str) -> str:

@@ -118,16 +118,6 @@ class WorkloadSpec:
                 raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
         return self.stored(sizes, profile=cells.get("profile", "").strip() if "profile" not in self.names else "")
 
-    @cached_property
-    def case_id(self) -> re.Pattern[str]:
-        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match.
-
-        The group `profile` is that of the workload; None for the first.
-        """
-        parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
-        parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
-        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}(_(?P<profile>[^_/]+))?", re.DOTALL)
-
     @property
     def x_doc(self) -> str:
         """What the axis or list of charts counts: `batch size`; empty if the op does not say."""

@@ -69,20 +69,6 @@ def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half_width, mean + half_width)
 
 
-def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Interval:
-    """A case's time, the median of its round medians, and the t-interval over its rounds; microseconds.
-
-    The rounds are the independent repeats: all samples of a round share its clock, so an interval over pooled samples
-    is too narrow. The interval is centred on the mean of the rounds and widened to hold the median where a few slow
-    rounds pull the mean so far that the median falls outside. A single round gives the interval (-infinity, infinity),
-    none raises ValueError. `round_medians` has the shape (rounds,), with NaN where a round is missing.
-    """
-    present = round_medians[~np.isnan(round_medians)]
-    over_rounds = t_interval(present, confidence)
-    median = float(np.median(present))
-    return Interval(median, min(over_rounds.low, median), max(over_rounds.high, median))
-
-
 def t_half_width(sd: float, n: int, confidence: float) -> float:
     """Half-width of a mean's two-sided t-interval, `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`, in the unit of `sd`.
 

@@ -219,20 +219,18 @@ def _exp(x: float) -> float:
 class UnpairedLogRatio:
     """The estimate of `log(baseline / kernel)` from separate rounds: above 0, the kernel is faster.
 
-    The half-width at a confidence is `sqrt((t * se)^2 + noise^2) + bias`, with `se^2` the sum of the components'
+    The half-width at a confidence is `sqrt((t * se)^2 + noise^2)`, with `se^2` the sum of the components'
     variances and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
 
     Attributes:
         mean: the logarithm of the ratio; NaN where a side has no round.
         components: the components of its variance.
         noise: a further half-width that more rounds do not reduce, as of an A/A comparison; independent of the rest.
-        bias: how far the mean may be off for a known reason, in either direction.
     """
 
     mean: float
     components: tuple[Variance, ...]
     noise: float = 0.0
-    bias: float = 0.0
 
     @property
     def variance(self) -> Variance:
@@ -241,7 +239,7 @@ class UnpairedLogRatio:
 
     def half_width(self, confidence: float) -> float:
         """Half the interval's width on the scale of logarithms; infinity where a side has fewer than two rounds."""
-        return math.hypot(half_width_of(self.variance, confidence), self.noise) + self.bias
+        return math.hypot(half_width_of(self.variance, confidence), self.noise)
 
     def speedup(self, confidence: float) -> Interval:
         """The ratio baseline time / kernel time, `exp(mean)`, with its interval."""
@@ -256,9 +254,9 @@ class UnpairedLogRatio:
         """Two-sided minimal-effect test, as `PairedLogRatio.p_value`: is the difference larger than the margin?
 
         It is below 1 - c exactly where the interval of confidence c lies wholly outside the margin: solves
-        `hypot(t * se, noise) + bias = |mean| - log(1 + margin)` for t.
+        `hypot(t * se, noise) = |mean| - log(1 + margin)` for t.
         """
-        excess = abs(self.mean) - log_margin(margin) - self.bias
+        excess = abs(self.mean) - log_margin(margin)
         variance = self.variance
         if not math.isfinite(variance.value) or not excess > self.noise:
             return 1.0
