@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -39,9 +39,7 @@ class Expectation:
     """A bound on a kernel's speedup or time at one workload.
 
     Attributes:
-        text: as the ledger shows it, in one spelling.
         baseline: the label of the kernel that it is compared with; empty for a bound on the time.
-        bound: of the baseline's time over the kernel's, or of the kernel's time in microseconds.
         workload: how tables call the workload, `B=1 qk4_v8`.
         shape: what `gdnbench run --shape` takes to measure it, by name; the names are those of all expectations.
     """
@@ -114,12 +112,9 @@ class Opened:
     """The event that opens an entry.
 
     Attributes:
-        label: the variant's, with the params that were set.
         stop: when to give up, in the user's words.
         after: the entry that it follows; 0 for none.
         gates: the entries that must be confirmed before it may be closed.
-        hashes: of the sources of the kernel and of each baseline, by the kernel's name.
-        sources: the kernel's own files, packed.
     """
 
     schema: Literal[1] = SCHEMA
@@ -163,8 +158,6 @@ class Closed:
     Attributes:
         source: hash of the kernel's sources, those of the run.
         findings: one for each expectation, in their order; `outcome` is that of the entry.
-        learned: what was learned, in the user's words.
-        notes: what qualifies the outcome.
         sources: the kernel's own files as they were measured, packed; empty in ledgers of before they were kept.
     """
 
@@ -238,20 +231,17 @@ class Gate:
         return "go" if self.is_open else f"no-go: {numbers}" if self.is_shut else f"waits for {numbers}"
 
 
-def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> Gate:
-    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
-    return _gate(entry, entries, _shut(entries))
-
-
 def gates_of(entries: Mapping[int, LedgerEntry]) -> dict[int, Gate]:
     """The gate before each entry, by number."""
     shut = _shut(entries)
-    return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
+    return {number: gate_of(entry, entries, shut) for number, entry in entries.items()}
 
 
-def _gate(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: set[int]) -> Gate:
+def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: Collection[int] | None = None) -> Gate:
+    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
+    shut_of_all = _shut(entries) if shut_of_all is None else shut_of_all
     before = {number: entries[number] for number in entry.opened.gates}
-    shut = shut_of_all & before.keys()
+    shut = before.keys() & shut_of_all
     blocking = tuple(number for number, each in before.items() if each.state is not EntryState.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
-from io import FileIO
 from pathlib import Path
 from typing import Literal, TypedDict, TypeVar
 
@@ -30,7 +29,7 @@ Files = Mapping[str, str]
 
 
 def read_sources(entry: CatalogEntry) -> dict[str, str]:
-    """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
+    """The files of the kernel's source hash; one that is no text, or cannot be read, is left out."""
     files = {}
     for name, path in entry.source_files():
         with suppress(OSError, UnicodeDecodeError):
@@ -182,7 +181,6 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
 
 
 def _line(event: Opened | Closed) -> bytes:
-    """The event as a line that can be read again; UsageError if a text has control characters or is too long."""
     try:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
         _decode(line)
@@ -193,23 +191,18 @@ def _line(event: Opened | Closed) -> bytes:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Adds a line whole, or leaves the file as it was: half a line would make the ledger unreadable."""
     try:
         with path.open("ab", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             try:
-                _write_whole(file, line)
+                while line:  # a disk with room for a part takes that part, and the next call says that it is full
+                    line = line[file.write(line) :]
+                os.fsync(file.fileno())
             except BaseException:
-                file.truncate(size)  # a disk that is full lets a file be cut
+                file.truncate(size)  # half a line would make the ledger unreadable
                 raise
     except OSError as error:
         raise _unwritable(path, error) from error
-
-
-def _write_whole(file: FileIO, line: bytes) -> None:
-    while line:  # a disk with room for a part takes that part, and only the next call says that it is full
-        line = line[file.write(line) :]
-    os.fsync(file.fileno())
 
 
 @contextmanager
