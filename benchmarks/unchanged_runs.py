@@ -141,10 +141,10 @@ def _judged(left: FigureSource, right: FigureSource) -> Iterator[tuple[tuple[int
             continue
         change = runs.change(one, other, ratio.kind)
         assert change
-        half = change.log_ratio.half_width(CONFIDENCE)
+        half = change.half_width(CONFIDENCE)
         claim = f"{left.name} | {right.name}: {one.label}" if ratio.comparison.verdict in CLAIMS else ""
         where = int(one.workload.cells["B"]), ratio.kind.value
-        yield where, abs(change.log_ratio.mean) <= half, half, ratio.comparison.speedup.half_width, claim
+        yield where, abs(change.mean) <= half, half, ratio.comparison.speedup.half_width, claim
 
 
 def main() -> int:

@@ -38,5 +38,3 @@ def test_what_a_key_fixes_is_a_key_too():
         assert key in KEYS.fixed_by(key)
         assert set(KEYS.fixed_by(key)) <= set(KEYS.names)
     assert KEYS.fixed_by("label") == ()
-    assert KEYS.has_one_of(["label", "heads"])
-    assert not KEYS.has_one_of(["label", "run"])

@@ -31,7 +31,7 @@ def by_label(name):
 
 
 def test_the_repositorys_tables():
-    assert list_published(RESULTS) == TABLES
+    assert list(list_published(RESULTS)) == TABLES
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -101,7 +101,7 @@ def test_a_name_is_not_a_path(name):
 
 
 def test_where_nothing_is_published_there_is_nothing_to_find(tmp_path):
-    assert list_published(tmp_path) == list_published(tmp_path / "absent") == []
+    assert list_published(tmp_path) == list_published(tmp_path / "absent") == {}
     with pytest.raises(UnknownNameError) as caught:
         find_published(tmp_path, "b200")
     assert "figures.csv" in caught.value.hint

@@ -29,9 +29,10 @@ from gdnbench.step.plan import (
     requested_cases,
 )
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
+from gdnbench.store.files import write_dataclasses
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
-from gdnbench.store.tables import read_steps, write_steps
+from gdnbench.store.tables import STEP_NAME, StepRow, read_steps
 from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
@@ -166,7 +167,7 @@ def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_pat
 
 def test_stored_rows_are_read_as_they_were(tmp_path):
     _, rows = measured(tmp_path)
-    write_steps(tmp_path, rows)
+    write_dataclasses(tmp_path / STEP_NAME, StepRow, rows)
     assert read_steps(tmp_path) == rows
 
 

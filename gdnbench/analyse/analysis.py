@@ -66,10 +66,8 @@ def implausible(
     return reasons_by_id
 
 
-SIGMAS = 6.0
-"""Standard deviations between processes above which a floor's or baseline's time counts as changed."""
-LEAST_OWN_SD = 0.004
-"""Least relative SD of a case between processes, for the effect of rounds and their number."""
+SIGMAS = 6.0  # standard deviations between processes above which a floor's or baseline's time counts as changed
+LEAST_OWN_SD = 0.004  # least relative SD of a case between processes, for the effect of rounds and their number
 
 
 def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
@@ -152,7 +150,8 @@ def analyse(
     `apart`, by id, run Python of their own and are timed in separate processes.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
-    verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
+    not_reached = {case.id: Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn") for case in cases}
+    verdicts = {**not_reached, **checked, **collected.lost}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
     own_sds = own_sds_of(op, measured, checked) if timer != CPU else {}
@@ -284,11 +283,6 @@ def _versus(baseline: Case, comparison: Comparison) -> Versus:
         verdict=comparison.verdict.value,
         more_rounds=comparison.more_rounds,
     )
-
-
-def _verdict(case: Case, checked: Mapping[str, Examined], collected: Collected) -> Examined:
-    not_reached = Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn")
-    return collected.lost.get(case.id) or checked.get(case.id, not_reached)
 
 
 def _bare_row(

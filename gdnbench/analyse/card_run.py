@@ -152,7 +152,6 @@ class PooledTimes:
         times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
         sm_mhz: shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown.
         card: shape (rounds,), the card of each round, numbered from 0 in the order of the runs.
-        effects: of cards and processes, or of processes alone if there is one card.
         of_same_code: the effects for comparing a case with another of the same code.
     """
 
@@ -176,17 +175,16 @@ def pool_times(rows: Sequence[Measurement], runs: Sequence[RunRounds]) -> Pooled
         there = np.any([np.isfinite(rounds[case_id].times_us) for case_id in ids], axis=0)
         for case_id in ids:
             times[case_id].append(rounds[case_id].times_us[there])
-            sm_mhz[case_id].append(_clocks(rounds[case_id])[there])
+            clocks = rounds[case_id].sm_mhz
+            sm_mhz[case_id].append(np.full(int(there.sum()), np.nan) if clocks is None else clocks[there])
         process.append(of_run[there] + number * _MOST_PROCESSES)
         card.append(np.full(int(there.sum()), uuids.index(uuid)))
-    joined, clocks = ({case_id: np.concatenate(parts) for case_id, parts in each.items()} for each in (times, sm_mhz))
+    joined, joined_mhz = (
+        {case_id: np.concatenate(parts) for case_id, parts in each.items()} for each in (times, sm_mhz)
+    )
     card_of_round = np.concatenate(card)
     own, of_same_code = _effects(rows, joined, np.concatenate(process), card_of_round, several=len(uuids) > 1)
-    return PooledTimes(joined, clocks, card_of_round, own, of_same_code)
-
-
-def _clocks(rounds: CaseRounds) -> FloatArray:
-    return np.full(rounds.times_us.shape, np.nan) if rounds.sm_mhz is None else rounds.sm_mhz
+    return PooledTimes(joined, joined_mhz, card_of_round, own, of_same_code)
 
 
 _MOST_PROCESSES = 1 << 32  # a run has fewer, so that numbers of different runs differ
@@ -195,7 +193,6 @@ _MOST_PROCESSES = 1 << 32  # a run has fewer, so that numbers of different runs 
 def _effects(
     rows: Sequence[Measurement], times: Mapping[str, FloatArray], process: IntArray, card: IntArray, *, several: bool
 ) -> tuple[ProcessEffects[str] | CardEffects[str], ProcessEffects[str]]:
-    """The effects on ratios and times, and those on two measurements of the same code."""
     has_launch = any(row.timing and row.timing.timer == "nvbench" for row in rows)
     empty = {row.case.id for row in rows if not row.nbytes}
     if not several:

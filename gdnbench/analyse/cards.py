@@ -103,7 +103,6 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
 
 
 def _timing(rows: Sequence[Measurement], case_id: str, at: WorkloadTimes, floor_id: str) -> Timing:
-    """The joint time, and what derives from it; percentiles of samples, which rounds do not give, are NaN."""
     timings = [row.timing for row in rows if row.timing]
     first, interval = timings[0], at.interval(case_id)
     samples = np.array([timing.samples for timing in timings])
@@ -146,7 +145,6 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
 
 
 def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """A floor is joined though each card has the form that is fastest there."""
     forms = dict.fromkeys(str(row.case.variant.params) for row in rows)
     return (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()
 
@@ -158,7 +156,6 @@ class Card:
     Attributes:
         index: its number on its host, as `nvidia-smi` counts; -1 if unknown.
         sm_mhz: the median SM clock of its rounds, MHz; NaN where it was not measured.
-        deviation: relative deviation of its times from those of the mean card.
     """
 
     uuid: str
@@ -182,10 +179,8 @@ class Joint:
     """The joint result of several runs.
 
     Attributes:
-        cards: in the order in which the runs name them.
         measurements: a row per case that all runs have, by their own timer; percentiles are not known.
         failed: cases without a time in some run, with the first reason and, unless they failed on all, the card.
-        clocks: the rows by each further clock that all runs have.
         left_out: labels of the cases that are not joined, by the reason.
     """
 
@@ -214,9 +209,7 @@ class Joint:
 def join_runs(folders: Sequence[Path]) -> Joint:
     """Joins runs of one op and one GPU model; of several copies of a run the first counts.
 
-    Raises:
-        UsageError: if they cannot be joined, or no case is in all of them.
-        RunFormatError: if one cannot be read.
+    UsageError is raised if they cannot be joined, or no case is in all of them; RunFormatError if one cannot be read.
     """
     by_id: dict[tuple[str, str], CardRun] = {}
     for run in map(read_card_run, folders):
@@ -238,8 +231,15 @@ def _join(runs: Sequence[CardRun]) -> Joint:
     analysed = {clock: analyse_joint(runs, shared, clock) for clock in clocks}
     by_clock = {clock: each for clock, each in analysed.items() if clock and each.rows}
     own = analysed[None]
-    cards = _cards(runs, own, by_clock.get("cupti"))
-    warnings = list(dict.fromkeys(warning for run in runs for warning in run.info.warnings if _is_of_machine(warning)))
+    uuids, kernel_times = list(dict.fromkeys(run.uuid for run in runs)), by_clock.get("cupti")
+    deviations = _deviations(kernel_times or own, uuids, has_launch=kernel_times is None)
+    cards = [
+        _card([run for run in runs if run.uuid == uuid], deviation)
+        for uuid, deviation in zip(uuids, deviations, strict=True)
+    ]
+    # Of the runs' own warnings, those of the baseline are made anew for all of them together.
+    own_warnings = dict.fromkeys(warning for run in runs for warning in run.info.warnings)
+    warnings = [warning for warning in own_warnings if "other processes are on the GPU" in warning]
     warnings += [*differing_conditions(runs), *run_warnings(own.rows)]
     warnings += [f"{clock}: {warning}" for clock, each in by_clock.items() for warning in run_warnings(each.rows)]
     return Joint(
@@ -261,20 +261,6 @@ def _failed(runs: Sequence[CardRun], cards: Sequence[Card]) -> Iterator[Measurem
         row = failing[0].failed[case_id]
         where = ", ".join(dict.fromkeys(names[run.uuid] for run in failing))
         yield row if len(failing) == len(runs) else replace(row, reason=f"on {where}: {row.reason}")
-
-
-def _is_of_machine(warning: str) -> bool:
-    """Whether a run's warning qualifies its times; warnings of the baseline are made anew for all runs together."""
-    return "other processes are on the GPU" in warning
-
-
-def _cards(runs: Sequence[CardRun], own: JointRows, kernel_times: JointRows | None) -> list[Card]:
-    uuids = list(dict.fromkeys(run.uuid for run in runs))
-    deviations = _deviations(kernel_times or own, uuids, has_launch=kernel_times is None)
-    return [
-        _card([run for run in runs if run.uuid == uuid], deviation)
-        for uuid, deviation in zip(uuids, deviations, strict=True)
-    ]
 
 
 def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
@@ -302,7 +288,7 @@ def _span(run: CardRun) -> tuple[int, int]:
 
 
 def _deviations(analysed: JointRows, uuids: Sequence[str], *, has_launch: bool) -> list[Deviation]:
-    """The deviation of each card, over all cases but the empty floors and the controls, which repeat the baseline."""
+    """The deviation of each card, over all cases but empty floors and controls, which repeat the baseline."""
     if len(uuids) < 2:
         return [UNKNOWN_DEVIATION] * len(uuids)
     columns: list[FloatArray] = []

@@ -99,7 +99,7 @@ def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]
 
 def _is_by_workload(grid: FigureGrid) -> bool:
     entries = [entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry]
-    return workload_keys(entries).has_one_of(grid.column_keys)
+    return not set(workload_keys(entries).names).isdisjoint(grid.column_keys)
 
 
 def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:

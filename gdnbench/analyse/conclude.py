@@ -138,20 +138,19 @@ def one_for_all_of(
     workloads: dict[str, list[Workload]] = {}
     for plateau in plateaus:
         workloads.setdefault(plateau.kernel, []).append(plateau.workload)
-    return tuple(
+    found = (
         _least_regret(catalog.entries[name].kernel, [points[name, workload] for workload in of_kernel], margin)
         for name, of_kernel in workloads.items()
-        if len(of_kernel) > 1 and _everywhere([points[name, workload] for workload in of_kernel])
+        if len(of_kernel) > 1
     )
+    return tuple(each for each in found if each)
 
 
-def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
-    return set.intersection(*({point.label for point in points} for points in by_workload))
-
-
-def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll:
-    """The simplest point whose worst regret is within the margin of the least worst regret."""
-    labels = _everywhere(by_workload)
+def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll | None:
+    """The simplest point whose worst regret is within the margin of the least worst; None if none is everywhere."""
+    labels = set.intersection(*({point.label for point in points} for points in by_workload))
+    if not labels:
+        return None
     params = {point.label: point.params for point in by_workload[0]}
     choices = [
         OneForAll(
@@ -219,12 +218,9 @@ def _finalists(
     return finalists
 
 
-_PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
-
-
 def place_of(comparison: Comparison) -> Place:
     """The place of a case, from its comparison with the best."""
-    return _PLACES.get(comparison.verdict, Place.UNCLEAR)
+    return {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}.get(comparison.verdict, Place.UNCLEAR)
 
 
 def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: int) -> Point:

@@ -92,7 +92,5 @@ def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
 
 def _contradicts(row: Measurement) -> bool:
     """Whether the row is a control on a GPU that differs from its baseline."""
-    apart = {Verdict.FASTER, Verdict.SLOWER}
-    if row.timing is None or row.timing.timer == CPU:
-        return False
-    return row.role is Role.CONTROL and row.versus is not None and row.versus.verdict in apart
+    is_apart = row.versus is not None and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}
+    return row.role is Role.CONTROL and is_apart and row.timing is not None and row.timing.timer != CPU

@@ -33,14 +33,6 @@ ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
 """The process of each round, shape (rounds,); of shape (0,) where a run had one, or it is unknown."""
 
 
-def _no_times() -> FloatArray:
-    return np.empty(0)
-
-
-def _no_processes() -> ProcessNumbers:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelTime:
     """A case's kernel time: first block's start to last block's end, by CUPTI, without launch; microseconds.
@@ -49,8 +41,8 @@ class KernelTime:
     """
 
     time_us: float
-    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
-    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
+    rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
+    processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
     sm_mhz: float = float("nan")
 
 
@@ -60,7 +52,6 @@ class Figure:
 
     Attributes:
         label: the variant's label. The baseline's second measurement, the control, is not a figure.
-        timer: `nvbench`, `cpu`, `cupti`, …; empty if unknown.
         time_us: microseconds; NaN without a time, and then `status` and `reason` say why.
         low_us: lower end of its interval, NaN if unknown; `high_us` is the upper.
         rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty if unknown.
@@ -81,8 +72,8 @@ class Figure:
     role: Role = Role.KERNEL
     low_us: float = float("nan")
     high_us: float = float("nan")
-    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
-    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
+    rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
+    processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
     kernel_time: KernelTime | None = None
     launches: int = 0
     nbytes: int = 0
@@ -206,10 +197,6 @@ class WorkloadKeys:
             return self.names
         axes = (axis for spec in self.specs for alias in spec.aliases if alias.name == key for axis in alias.axes)
         return tuple(dict.fromkeys([key, *axes])) if key in self.names else ()
-
-    def has_one_of(self, keys: Iterable[str]) -> bool:
-        """Whether one of some keys is a workload's."""
-        return not set(self.names).isdisjoint(keys)
 
 
 def workload_value(workload: Workload, key: str) -> str:

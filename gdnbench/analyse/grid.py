@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -65,21 +64,10 @@ class GridRow:
     names: KeyValues
     entries: tuple[GridEntry | None, ...]
 
-    @property
-    def has_a_time(self) -> bool:
-        """Whether any column measured it."""
-        return any(entry and entry.figure.status is Status.OK for entry in self.entries)
-
 
 @dataclass(frozen=True)
 class FigureGrid:
-    """Rows that can be compared, and those that cannot.
-
-    Attributes:
-        columns: the values of the column keys; the others are compared with the first.
-        rows: cases of the first column that some other column has, too.
-        alone: the other cases.
-    """
+    """Rows that can be compared, and those that cannot (`alone`); every column is compared with the first."""
 
     row_keys: KeyValues
     column_keys: KeyValues
@@ -96,14 +84,11 @@ def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
     """
     entries = [GridEntry(figure, source) for source in sources for figure in source.figures]
     known: dict[tuple[str, str, Workload], set[Params]] = {}
-    for entry in entries:
+    cases = [(entry.figure.op, entry.figure.label, entry.figure.workload) for entry in entries]
+    for entry, case in zip(entries, cases, strict=True):
         if entry.figure.params:
-            known.setdefault(_case(entry.figure), set()).add(entry.figure.params)
-    return [_with_params(entry, known.get(_case(entry.figure), set())) for entry in entries]
-
-
-def _case(figure: Figure) -> tuple[str, str, Workload]:
-    return figure.op, figure.label, figure.workload
+            known.setdefault(case, set()).add(entry.figure.params)
+    return [_with_params(entry, known.get(case, set())) for entry, case in zip(entries, cases, strict=True)]
 
 
 def _with_params(entry: GridEntry, known: set[Params]) -> GridEntry:
@@ -121,12 +106,7 @@ def _known_keys(entries: Sequence[GridEntry]) -> list[str]:
 
 
 def parse_keys(option: str, text: str, entries: Sequence[GridEntry]) -> tuple[str, ...]:
-    """The keys in text such as `kernel,B`.
-
-    Raises:
-        UnknownNameError: for a key that these figures do not have.
-        UsageError: for no key, or a duplicate.
-    """
+    """The keys in text such as `kernel,B`; UnknownNameError for one that these figures lack, UsageError for none."""
     keys = tuple(filter(None, (part.strip() for part in text.split(","))))
     for key in keys:
         _check_key(option, key, entries)
@@ -159,9 +139,7 @@ def default_rows(columns: Sequence[str], entries: Sequence[GridEntry]) -> tuple[
 def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
     """The figures that match every term of `kernel=decode-v4* B=1,8`: a key, `=` and globs, any of which may match.
 
-    Raises:
-        UnknownNameError: for a key that these figures do not have.
-        UsageError: for a term without a value, or where nothing matches.
+    UnknownNameError is raised for a key that these figures lack, UsageError where nothing matches.
     """
     chosen = list(entries)
     for term in text.split():
@@ -197,7 +175,7 @@ def join(entries: Sequence[GridEntry], row_keys: KeyValues, column_keys: KeyValu
         row[column] = entry
     rows = [GridRow(names, tuple(found.get(column) for column in columns)) for names, found in cells.items()]
     paired = [row for row in rows if row.entries[0] and any(row.entries[1:])]
-    if not any(row.has_a_time for row in paired):
+    if not any(entry and entry.figure.status is Status.OK for row in paired for entry in row.entries):
         raise _nothing_in_common(entries, columns, column_keys, row_keys)
     alone = [row for row in rows if not (row.entries[0] and any(row.entries[1:]))]
     return FigureGrid(row_keys, column_keys, tuple(columns), tuple(paired), tuple(alone))
@@ -229,23 +207,4 @@ def _nothing_in_common(
         workloads = first_of(list(dict.fromkeys(str(entry.figure.workload) for entry in inside)), most=4)
         lines.append(f"{' '.join(column)} has {labels} at {workloads}")
     lines[-1] += f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
-    by_columns = [[entry for entry in entries if _values(entry, column_keys) == column] for column in columns]
-    if not set(column_keys) & {"op", SHAPE} and (best := _best_where_all_are_timed(by_columns)):
-        lines.append(f"to set these side by side: --rows op,shape --filter 'label={','.join(best)}'")
     return UsageError("there is no common case with a time", "\n".join(lines))
-
-
-def _best_where_all_are_timed(columns: Sequence[Sequence[GridEntry]]) -> list[str]:
-    """The fastest label of each column at the workloads that all columns have; empty if they share none."""
-    timed = [[entry.figure for entry in column if entry.figure.has_time] for column in columns]
-    shared = set.intersection(*({(figure.op, figure.workload) for figure in column} for column in timed))
-    chosen: dict[str, None] = {}
-    for column in timed if shared else ():
-        times: dict[str, list[float]] = {}
-        for figure in column:
-            if (figure.op, figure.workload) in shared and figure.role.does_the_work:
-                times.setdefault(figure.label, []).append(math.log(figure.time_us))
-        if not times:
-            return []
-        chosen[min(times, key=lambda label: (-len(times[label]), sum(times[label])))] = None
-    return list(chosen)

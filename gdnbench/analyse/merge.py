@@ -64,12 +64,10 @@ class StoredPart:
 
 
 def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
-    """Reads the parts of one run, in their order.
+    """Reads the parts of one run, in their order; RunFormatError if one cannot be read.
 
-    Raises:
-        UsageError: if a run is not a part, is not complete, is there twice or missing, or they are not parts of one
-            run.
-        RunFormatError: if one cannot be read.
+    UsageError is raised if a run is not a part, is not complete, is there twice or missing, or they are not parts of
+    one run.
     """
     parts = sorted((_read(folder) for folder in folders), key=lambda part: part.number)
     if not parts:
@@ -160,17 +158,13 @@ def judged_together(
 def _compared(
     rows: Sequence[Measurement], rounds: Rounds, margin: float, confidence: float
 ) -> Iterable[tuple[str, Versus]]:
-    at = {
-        workload: _times([row for row in rows if row.case.workload == workload], rounds, confidence)
-        for workload in dict.fromkeys(row.case.workload for row in rows)
-    }
+    at = {}
+    for workload in dict.fromkeys(row.case.workload for row in rows):
+        here = [row for row in rows if row.case.workload == workload]
+        pooled = pool_times(here, [("", {row.case.id: rounds[row.case.id, row.clock] for row in here})])
+        at[workload] = WorkloadTimes(pooled.times, pooled.effects, confidence)
     cases = [row.case for row in rows]
     return compare_cases(cases, ratios_of(cases, at), margin=margin, confidence=confidence).items()
-
-
-def _times(rows: Sequence[Measurement], rounds: Rounds, confidence: float) -> WorkloadTimes:
-    pooled = pool_times(rows, [("", {row.case.id: rounds[row.case.id, row.clock] for row in rows})])
-    return WorkloadTimes(pooled.times, pooled.effects, confidence)
 
 
 T = TypeVar("T", Point, Plateau)
@@ -238,7 +232,7 @@ def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Me
 
 
 def _builds(folders: Sequence[Path]) -> list[BuildRow]:
-    """The builds of all parts, each once, preferably as interpreted: parts of one series have the same builds."""
+    """The builds of all parts, each once, preferably as interpreted."""
     found: dict[tuple[str, ...], BuildRow] = {}
     for row in (row for folder in folders for row in read_builds(folder)):
         key = (row.label, row.series, row.launch, row.arch)
@@ -309,7 +303,6 @@ def _without_part(command: str) -> str:
 
 
 def _sweep(catalog: Catalog, info: RunInfo, parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> Sweep:
-    """The results of the parts, in the order of the workloads, and the one point for all of these."""
     answers = [answer for part in parts if (answer := read_sweep(part.folder))]
     order = {workload: number for number, workload in enumerate(workloads)}
     plateaus = _in_order((each for answer in answers for each in answer.plateaus), order)

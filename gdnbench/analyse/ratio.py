@@ -75,7 +75,9 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
     """
     workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
     sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
-    times = {key: _mean_of_side(side) for key, side in sides.items()}
+    times = {
+        key: weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side)) for key, side in sides.items()
+    }
     if (bridge := _bridge(sides, times, left, right)) is not None:
         known = np.isfinite(times[_key(left)])
         times[_key(right)] = move_rounds(times[_key(right)], times[bridge], known)
@@ -108,7 +110,6 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
 def _bridge(
     sides: Mapping[_SideKey, Side], times: Mapping[_SideKey, FloatArray], left: Side, right: Side
 ) -> _SideKey | None:
-    """Returns a case timed beside both of two sides that share no rounds, preferably the baseline, or None."""
     known = {key: np.isfinite(each) for key, each in times.items()}
     one, other = known[_key(left)], known[_key(right)]
     if (one & other).any():
@@ -118,7 +119,6 @@ def _bridge(
 
 
 def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
-    """The figures of each case of the run that has rounds at each of the workloads, the control included."""
     found: dict[tuple[Role, str], dict[Workload, Figure]] = {}
     for figure in (*source.figures, *source.controls):
         if figure.timer == like.timer and figure.rounds_us.shape == like.rounds_us.shape:
@@ -130,10 +130,6 @@ def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -
 
 def _key(side: Side) -> _SideKey:
     return tuple((figure.role, figure.label, figure.params, figure.workload) for figure in side)
-
-
-def _mean_of_side(side: Side) -> FloatArray:
-    return weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side))
 
 
 def _process(figures: Side) -> IntArray:

@@ -30,7 +30,6 @@ from gdnbench.analyse.runs import VERSIONS
 from gdnbench.catalog.catalog import op_named
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import same_sources
-from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
@@ -171,8 +170,6 @@ PRESUMED = 0.01
 
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
 
-_Case = tuple[str, str, Params, Workload, str]
-
 
 class TimeKind(StrEnum):
     """The kind of time of a ratio."""
@@ -187,9 +184,7 @@ class RunChange:
     """One run against another, by one kind of time.
 
     Attributes:
-        unchanged: the cases from which the change of the runs is estimated, each as (left, right).
         presumed: whether these are floors whose sources did change, for lack of unchanged cases.
-        same_model: whether both are of one GPU model.
         same_card: whether both are known to be of one card, and so of one host.
         other_card: whether they are known to be of two.
     """
@@ -337,9 +332,15 @@ class RunPair:
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
-    others = _with_rounds(right)
-    pairs = ((one, others[case]) for case, one in _with_rounds(left).items() if case in others)
-    return [pair for pair in pairs if not is_empty(pair[1])]
+    ours, others = (
+        {
+            (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
+            for figure in source.figures
+            if figure.has_rounds
+        }
+        for source in (left, right)
+    )
+    return [(one, others[case]) for case, one in ours.items() if case in others and not is_empty(others[case])]
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
@@ -352,14 +353,6 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
         return False
     is_firm = {one.role, other.role} <= {Role.FLOOR, Role.BASELINE}
     return same_sources(one.source_hash, other.source_hash) and (is_firm or (alike and bool(one.source_hash)))
-
-
-def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
-    return {
-        (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
-        for figure in source.figures
-        if figure.has_rounds
-    }
 
 
 def _same_tools(left: FigureSource, right: FigureSource) -> bool:

@@ -19,7 +19,6 @@ from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.declaration import Params, parse_value
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import EVIDENCE, is_file, is_folder
 from gdnbench.store.files import read_table
@@ -38,15 +37,11 @@ class _Found:
 
 
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
-    """Reads every named source, each under a unique name.
+    """Reads every named source: a run's id, its start, label or folder, a GPU's latest run, or `published/<name>`.
 
-    A copy of a run has the run's id; two such sources are named as the user wrote them. A text is a run's id, its
-    start, label or folder, a GPU's name for its latest run, or `published/<name>`.
-
-    Raises:
-        UsageError: if a name is empty, a run is a step, or two are the same.
-        UnknownNameError: if there is no such source.
-        RunFormatError: if one cannot be read.
+    A copy of a run has the run's id; two such sources are named as the user wrote them. UsageError is raised if a name
+    is empty, a run is a step, or two are the same; UnknownNameError for no such source; RunFormatError for a damaged
+    one.
     """
     chosen = _choose([_locate(text, results) for text in texts])
     for index, (path, _) in enumerate(chosen):
@@ -68,15 +63,12 @@ def _with_all_axes(sources: Sequence[FigureSource]) -> list[FigureSource]:
     """The sources with each op's figures at workloads of one set of axes: the largest, which has the newest axes."""
     axes: dict[str, WorkloadSpec] = {}
     for figure in (figure for source in sources for figure in source.figures):
-        axes[figure.op] = max(axes.get(figure.op, figure.workload.spec), figure.workload.spec, key=_count_axes)
+        spec = figure.workload.spec
+        axes[figure.op] = max(axes.get(figure.op, spec), spec, key=lambda each: len(each.names))
     found = list(sources)
     for op, spec in axes.items():
         found = [source.with_axes_of(op, spec) for source in found]
     return found
-
-
-def _count_axes(spec: WorkloadSpec) -> int:
-    return len(spec.names)
 
 
 def _choose(found: Sequence[_Found]) -> list[tuple[Path, FigureSource]]:
@@ -97,11 +89,11 @@ def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
 
 
 def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
-    return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
-
-
-def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
-    return {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
+    timed = [
+        {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
+        for _, source in (one, other)
+    ]
+    return one[0].resolve() != other[0].resolve() and not timed[0].isdisjoint(timed[1])
 
 
 def _locate(text: str, results: Path) -> _Found:
@@ -150,25 +142,20 @@ PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # besi
 _RESTORE = "correct it from what was published, or restore it"
 
 
-def list_published(results: Path) -> list[str]:
-    """The names of the published tables in a results folder and its evidence, sorted."""
-    return sorted(_published_folders(results))
-
-
-def _published_folders(results: Path) -> dict[str, Path]:
-    """The published tables by name; one beside the runs stands for one of that name in the evidence."""
+def list_published(results: Path) -> dict[str, Path]:
+    """The published tables by name, sorted; one beside the runs stands for one of that name in the evidence."""
     places = (results / EVIDENCE, results)
     found = (path.parent for place in places for path in (place / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
-    return {folder.name: folder for folder in found}
+    return dict(sorted({folder.name: folder for folder in found}.items()))
 
 
 def find_published(results: Path, name: str) -> Path:
     """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
-    known = _published_folders(results)
+    known = list_published(results)
     bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
     if bare in known:
         return known[bare]
-    near = get_close_matches(bare, known, n=3, cutoff=0.4) or sorted(known)
+    near = get_close_matches(bare, known, n=3, cutoff=0.4) or list(known)
     hint = f"there are {', '.join(near)}" if near else "a table is a folder there with a figures.csv"
     raise UnknownNameError(f"no published table {bare} in {results / PUBLISHED_FOLDER}", hint)
 
@@ -187,20 +174,18 @@ def load_published(folder: Path) -> FigureSource:
     if len(gpus) != 1:
         found = ", ".join(sorted(gpus)) or "none"
         raise RunFormatError(f"{path} is of {len(gpus)} GPUs ({found}), and a table is of one", _RESTORE)
-    figures = tuple(_read_published(path, line, row) for line, row in enumerate(rows, start=2))
+    figures = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            figures.append(_published_figure(row))
+        except (ValueError, ShapeError, UnknownNameError) as error:
+            raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
     for figure, count in Counter((figure.label, figure.workload, figure.timer) for figure in figures).items():
         if count > 1:
             raise RunFormatError(f"{path} gives {figure[0]} at {figure[1]} twice", _RESTORE)
     return FigureSource(
-        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=figures
+        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=tuple(figures)
     )
-
-
-def _read_published(path: Path, line: int, row: dict[str, str]) -> Figure:
-    try:
-        return _published_figure(row)
-    except (ValueError, ShapeError, UnknownNameError) as error:
-        raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
 
 
 def _published_figure(row: dict[str, str]) -> Figure:

@@ -41,10 +41,8 @@ class SuiteRow:
     """One kernel over a suite.
 
     Attributes:
-        time_us: weighted geometric mean of its times over the workloads, microseconds.
         comparison: the reference's time over the kernel's; None for a floor and for the reference.
         speedups: the reference's time over the kernel's at each workload; empty without a comparison.
-        profile: the distribution of inputs; empty if the op has only one.
         inputs: the largest dependence of the kernel's time on the inputs; None if that was not measured.
     """
 
@@ -62,7 +60,7 @@ class SuiteRow:
         return min(self.speedups, key=self.speedups.__getitem__, default=None)
 
     def slower_at(self, margin: float) -> int:
-        """The number of workloads at which its time exceeds the reference's by more than a margin, intervals aside."""
+        """At how many workloads its time exceeds the reference's by more than a margin, intervals aside."""
         return sum(speedup < margin_edges(margin)[0] for speedup in self.speedups.values())
 
 
@@ -73,7 +71,6 @@ class SuiteResult:
     Attributes:
         left_out: workloads that the run did not reach, or at which no reference has a time.
         over: labels of the references; at each workload, kernels are compared with the fastest of them.
-        margin: relative difference that counts as none.
         rows: every kernel that has a time at each of the other workloads, fastest first.
         incomplete: for the other kernels, the number of these workloads at which they have a time.
         profiles: the distributions of inputs that were measured; each kernel's row is its worst over them.
@@ -111,7 +108,10 @@ def judge_suite(
         UsageError: if the run was not to measure a workload.
         UnknownNameError: for a reference that is not in the run.
     """
-    _check_measured(measurements, suite, op)
+    measured = {row.case.workload for row in measurements}
+    if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
+        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
     times, again = _times(measurements, rounds, suite)
     baselines = tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
     over = tuple(over) or baselines
@@ -231,9 +231,8 @@ def _ratios(
 ) -> dict[str, PairedLogRatio]:
     """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
 
-    The reference is not used to estimate effects: it is made of kernels that already count. `means` are weighted
-    geometric means by label and `reference` that of the fastest of the references, each of shape (rounds,) in
-    microseconds.
+    The reference is not used to estimate effects: it is made of kernels that already count. `means` and `reference`
+    have the shape (rounds,), in microseconds.
     """
     stands_for = next((label for label in over if label in effects.outliers), over[0])
     return {
@@ -248,7 +247,6 @@ def _noise(
     measurements: Sequence[Measurement],
     effects: ProcessEffects[str],
 ) -> PairedLogRatio | None:
-    """Returns the ratio of the baseline to itself, or None if either lacks a time at some workload."""
     labels = {row.role: row.case.label for row in measurements if row.role in {Role.BASELINE, Role.CONTROL}}
     baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
     if baseline not in means or control not in controls:
@@ -256,17 +254,9 @@ def _noise(
     return PairedLogRatio.with_effects((control, baseline), (controls[control], means[baseline]), effects)
 
 
-def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
-    measured = {row.case.workload for row in measurements}
-    if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
-        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
-        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
-
-
 def _times(
     measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], suite: Suite
 ) -> tuple[_ByLabel, _ByLabel]:
-    """Round times by label and workload, and apart from them those of the baseline's second measurement."""
     found: _ByLabel = {}
     again: _ByLabel = {}
     for row in measurements:

@@ -27,8 +27,7 @@ from gdnbench.stats import FloatArray, IntArray
 class Interval:
     """An estimate and the ends of its confidence interval, all in one unit.
 
-    The ends may be infinite and the estimate NaN where nothing was measured. ValueError is raised if an end is NaN,
-    `low > high`, or the estimate lies outside.
+    The ends may be infinite and the estimate NaN where nothing was measured; ValueError for what is no interval.
     """
 
     estimate: float
@@ -72,8 +71,7 @@ def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
 def t_half_width(sd: float, n: int, confidence: float) -> float:
     """Half-width of a mean's two-sided t-interval, `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`, in the unit of `sd`.
 
-    `sd` is the sample standard deviation (n - 1 in the denominator); the half-width is infinite where n < 2. ValueError
-    is raised if `confidence` is not between 0 and 1.
+    `sd` is the sample standard deviation (n - 1 in the denominator); the half-width is infinite where n < 2.
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
@@ -96,19 +94,15 @@ DEFAULT_MARGIN = 0.005
 
 def log_margin(margin: float) -> float:
     """The margin on the scale of log-ratios, `log(1 + margin)`; ValueError if it is negative or not finite."""
-    _check(margin)
+    margin_edges(margin)  # refuses what is no margin
     return math.log1p(margin)
 
 
 def margin_edges(margin: float) -> tuple[float, float]:
     """The least and the greatest ratio called the same; ValueError if the margin is negative or not finite."""
-    _check(margin)
-    return 1.0 / (1.0 + margin), 1.0 + margin
-
-
-def _check(margin: float) -> None:
     if not (math.isfinite(margin) and margin >= 0):
         raise ValueError(f"the margin must be zero or a positive ratio, not {margin}")
+    return 1.0 / (1.0 + margin), 1.0 + margin
 
 
 class Verdict(StrEnum):
@@ -126,12 +120,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A kernel against its baseline.
+    """A kernel against its baseline: `speedup` is baseline time / kernel time, above 1 the kernel is faster.
 
-    Attributes:
-        speedup: baseline time / kernel time, a ratio; above 1 the kernel is faster.
-        more_rounds: where UNCLEAR, the further rounds that would decide it; None where no number would. Any other
-            verdict has None, or ValueError is raised.
+    `more_rounds` would decide an UNCLEAR one; None where no number would, and for any other verdict.
     """
 
     speedup: Interval
@@ -176,10 +167,7 @@ def add_variances(parts: Sequence[Variance]) -> Variance:
 
 
 def half_width_of(variance: Variance, confidence: float) -> float:
-    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
-
-    ValueError is raised if `confidence` is not between 0 and 1.
-    """
+    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if math.isinf(variance.value):
@@ -205,8 +193,7 @@ def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect
 
     The interval covers the true share with at least the confidence asked for. Dependent trials count as fewer, by
     `design_effect`: Korn and Graubard, Survey Methodology 24 (1998). Without trials the estimate is NaN and the
-    interval (0, 1). ValueError is raised if `count` is not between 0 and `trials`, or `confidence` is not between 0 and
-    1.
+    interval (0, 1).
     """
     if not 0 <= count <= trials:
         raise ValueError(f"{count} of {trials} is no share")

@@ -36,10 +36,8 @@ USUAL_LAUNCH_DF = 15
 class Between:
     """What processes add to the variance of a mean over rounds.
 
-    Attributes:
-        inflation: the factor by which processes vary more than their rounds explain, at least 1.
-        df: degrees of freedom of that factor.
-        variance: the part that rounds do not show.
+    `inflation` is the factor, at least 1 and of `df` degrees of freedom, by which processes vary more than their rounds
+    explain; `variance` is the part that rounds do not show.
     """
 
     inflation: float = 1.0
@@ -59,10 +57,8 @@ class ProcessEffects(Generic[K]):
     """The effects of a run's processes on the cases of a workload.
 
     Attributes:
-        process: shape (rounds,), the process of each round, numbered from 0.
         launch_us: shape (processes,), what each adds to every time, less their mean, microseconds.
         inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
-        df: degrees of freedom of the inflation.
         outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
         usual_sd_us: standard deviation of launches between processes in other runs, microseconds; 0 if unknown.
         own_sds: relative standard deviation of each case between processes in other runs, launch aside, used where
@@ -109,7 +105,7 @@ class ProcessEffects(Generic[K]):
         return Between(self.inflation, self.df, self._launch_variance(first - second))
 
     def _as_usual(self, per_us: float, *keys: K) -> Between:
-        """With one process, takes the variance between processes from other runs, as far as that is known."""
+        """With one process, takes the variance between processes from other runs, where known."""
         if not self.own_sds:
             return NOTHING_BETWEEN
         launch = self._launch_variance(per_us) if self.usual_sd_us else NO_VARIANCE
@@ -144,12 +140,10 @@ def estimate_effects(
     """Estimates the effects of the processes from all cases of a workload.
 
     The launches are estimated from the cases measured in every process, the variance between processes from every case
-    with several. With one process there are no effects but the usual ones given, as in the attributes of
-    `ProcessEffects`.
+    with several. With one process there are no effects but the usual ones given. Times of each case and `process`, any
+    numbers, have the shape (rounds,), microseconds, NaN where a round is missing.
 
     Args:
-        times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
-        process: shape (rounds,), the process of each round, any numbers.
         left_out: cases from which nothing is estimated for the others, such as an empty kernel, whose time is a few
             ticks of the timer and moves by whole ticks.
         has_launch: whether the times include a launch. A kernel's own time has none: by CUPTI all cases of a process
@@ -257,7 +251,6 @@ def _common_shift(times_us: FloatArray) -> FloatArray:
 
 
 def _weights(times_us: FloatArray) -> FloatArray:
-    """The weight of each case in the common shift; shape (cases,)."""
     weights: FloatArray = np.nanmean(times_us, axis=1) ** -2.0
     return weights
 
@@ -275,10 +268,7 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
 class _CaseSpread:
     """The variance between the processes of a case, without the launch that all cases share in each round.
 
-    Attributes:
-        between: variance of the processes' means.
-        within: the part of `between` that the rounds' noise explains.
-        dfs: degrees of freedom of both.
+    `within` is the part of `between` that the rounds' noise explains; `dfs` are the degrees of freedom of both.
     """
 
     between: float
@@ -287,7 +277,6 @@ class _CaseSpread:
 
     @property
     def inflation(self) -> float:
-        """`between` over `within`."""
         return self.between / self.within if self.within > 0 else 1.0
 
     def stands_out(self, usual: float) -> bool:

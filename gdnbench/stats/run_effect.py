@@ -70,11 +70,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The predicted change of an unchanged case, in the unit of the peers.
-
-    The variance has three parts: that of the case alone, that shared by all cases of the workload, and by all of the
-    run.
-    """
+    """The predicted change of an unchanged case, and its variance: the case's own, its workload's and its run's."""
 
     mean: float
     own: Variance
@@ -92,13 +88,10 @@ class _Estimate:
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The estimated effect of one run against another.
+    """The estimated effect of one run against another, from so many `peers`.
 
-    Attributes:
-        peers: the number of peers used.
-        whole: the change of all cases, and the dispersion of workloads about it.
-        strays: the dispersion of cases about their workloads, over all workloads.
-        workloads: the mean and the dispersion of cases at each workload.
+    `whole` is the change of all cases with the dispersion of workloads about it, `strays` the dispersion of cases about
+    their workloads, `workloads` the mean and the dispersion of cases at each workload.
     """
 
     peers: int
@@ -139,7 +132,7 @@ def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
     """Estimates the random effect of one run against another from the unchanged cases.
 
     Without peers the estimate is 0 with the expected spreads. `whole_sd` is the expected standard deviation of what all
-    cases share, in the unit of the changes; with many peers it hardly matters.
+    cases share, in the unit of the changes.
     """
     effect = _fit(peers, whole_sd)
     alike = [peer for peer in peers if _distance(peer, effect) <= _GROSS]

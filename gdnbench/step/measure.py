@@ -27,13 +27,13 @@ from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import LaunchCase, Quantity, StepCase, StepPlan, StepSettings, StepTask, launch_cases
-from gdnbench.store.files import RunFolder, run_id_of
+from gdnbench.store.files import RunFolder, run_id_of, write_dataclasses
 from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.journal import BURN_IN, Event, Examined, Sampled
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.store.tables import LAUNCH_WAYS, LAUNCHES_OP, STEP_NAME, LaunchWayRow, StepRow
 from gdnbench.workers.supervision import WorkerOutcome, supervise, worker_environment
 
 LABEL = "step"
@@ -204,12 +204,12 @@ def _write(
         rows = steps = analyse_steps(
             plan.cases, collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu, op=info.op
         )
-        write_steps(folder, steps)
+        write_dataclasses(folder / STEP_NAME, StepRow, steps)
     else:
         rows = ways = analyse_launches(
             launch_cases(), collected, plan.settings, verdicts, run_id=info.run_id, gpu=info.gpu
         )
-        write_launch_ways(folder, ways)
+        write_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow, ways)
     write_measurements(folder, info, [])  # other verbs look in both for NVBench's times: none here
     write_rounds(folder, [])
     write_info(folder, info)

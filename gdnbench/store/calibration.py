@@ -34,7 +34,6 @@ class EqualRates:
 
     Attributes:
         names: other names of the kernel in each run, all compared with the same measurement of it.
-        comparisons: one a run, workload and name.
         claims: those that the run called FASTER or SLOWER, each of which is false.
         covered: those whose interval, before Holm's correction, holds 1.
         rms_z: root mean square of their differences in standard errors, as normal deviates; 1 where the runs know
@@ -89,12 +88,8 @@ class Calibration:
     """What the verdicts of a machine are worth.
 
     Attributes:
-        timestamp: when it began, UTC, ISO 8601.
         driver: the driver's version; None where it was not told.
         runs: those that are in it; `folder` has them.
-        asked: those that were to be measured.
-        margin: relative difference that counts as none.
-        confidence: of every interval.
         planted: by workload and size.
     """
 

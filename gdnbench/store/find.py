@@ -95,7 +95,9 @@ def name_runs(results: Path, wanted: str, *, stopped: bool = False) -> Named:
         return named(runs, matches, is_one=False)
     evidence = {} if stopped or not wanted else _runs(results / EVIDENCE, stopped=False)
     bare = Path(wanted).name if Path(wanted).parent in {results, Path(EVIDENCE)} else ""
-    if matches := _called(evidence, bare or wanted) or _ending(evidence, wanted):
+    # There, an end of an id with its label counts as well.
+    ending = [name for name in evidence if _label_in(name) and name.endswith(f"-{wanted}")]
+    if matches := _called(evidence, bare or wanted) or ending:
         return named(evidence, matches, is_one=True)
     raise _unknown(results, wanted, runs, evidence)
 
@@ -104,11 +106,6 @@ def _called(runs: Collection[str], wanted: str) -> list[str]:
     """The ids of the runs that an id, a label or the start of an id means."""
     by_label = [name for name in runs if _label_in(name) == wanted]  # `main` is not the start of `main-again`
     return [name for name in runs if name == wanted] or by_label or [name for name in runs if name.startswith(wanted)]
-
-
-def _ending(runs: Collection[str], wanted: str) -> list[str]:
-    """The ids that end in an op and a label, or in a part of them that has the label."""
-    return [name for name in runs if wanted and _label_in(name) and name.endswith(f"-{wanted}")]
 
 
 def list_runs(results: Path, *, stopped: bool = False) -> list[Path]:
@@ -155,7 +152,7 @@ def compares(folder: Path) -> bool:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether there is a run in a folder; one that hides whether there is counts, and reading it will tell."""
+    """Whether there is a run in a folder; one that hides whether there is counts."""
     try:
         return stat.S_ISREG(os.stat(f"{folder}/{INFO}").st_mode)  # noqa: PTH116 - a third of the time, for every run
     except PermissionError:
@@ -210,15 +207,10 @@ class LastTime:
     """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare.
 
     Attributes:
-        run_id: the run.
-        gpu: the GPU's short name.
         kernel: what ran: for a dispatcher, the kernel that it picked.
         time_us: stream time by NVBench, which holds what a launch costs on that host; microseconds.
-        low_us: lower end of its interval.
-        high_us: upper end.
         over_copy: its time over that of the run's copying floor; None without one, or where FLOPs are the bound.
         kernel_us: kernel time by CUPTI, microseconds; None if the run has none.
-        sources: hashes of the sources of that run's kernels, by name.
     """
 
     run_id: str
@@ -281,14 +273,10 @@ class LastTimes:
         return found
 
     def at(self, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]) -> dict[str, LastTime]:
-        """By label, the times of kernels, each of the newest run that has one, by NVBench.
+        """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op.
 
         A run of before an axis was added to the op was measured at that axis's default, and one of before it had
         profiles with inputs of the first.
-
-        Args:
-            workloads: by op, the workload that is meant.
-            labels: by op, the kernels that are meant.
         """
         found: dict[str, LastTime] = {}
         missing = {op: set(names) for op, names in labels.items() if names}
@@ -340,11 +328,9 @@ def _read_times(folder: Path, workload: Workload) -> _Times:
             except SchemaError as error:
                 raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
             found[row["timer"]][row["label"]] = row
-    times = {label: _time_of(row, found["cupti"].get(label)) for label, row in found["nvbench"].items()}
+    times = {}
+    for label, row in found["nvbench"].items():
+        over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
+        own = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
+        times[label] = (*own, over_copy, found["cupti"][label]["time_us"] if label in found["cupti"] else None)
     return _Times(times, Raw(msgpack.encode(read_document(folder / INFO, _Document)["sources"])))
-
-
-def _time_of(row: _Cells, kernel: _Cells | None) -> tuple[str, float, float, float, float | None, float | None]:
-    over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
-    times = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
-    return (*times, over_copy, kernel["time_us"] if kernel else None)

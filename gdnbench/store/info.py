@@ -53,14 +53,12 @@ class RunInfo:
     """One run.
 
     Attributes:
-        timestamp: when it began, UTC, ISO 8601.
         complete: whether every case and round that was asked for is in it.
         gpu: the GPU's short name, `h200`; `cpu` without one.
         baseline: the label of what others are compared with; empty if there is none.
         baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
         settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
         swept: for a sweep, the params that it tries, by kernel.
-        suite: the suite that it measures; None for workloads that were named one by one.
         part: which of several parts of these workloads it measures; None for all of them.
         merged: the parts that it was merged of; none for a run that was measured as one.
         workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
@@ -71,10 +69,7 @@ class RunInfo:
         errors: of each kernel that passed them, by its label, the largest error by each gate that has a limit; older
             runs have none.
         contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
-        calibration: what the last calibration of this host and GPU model had found when the run began; None if there
-            was none.
         tuned: of a case whose code a tuner chose by measuring, by its id, each choice of a process once.
-        inputs: the files of captured inputs that it measures; none in most runs.
     """
 
     run_id: Name
@@ -124,7 +119,6 @@ def info_document(info: RunInfo) -> dict[str, Any]:
 
 
 def _document(info: RunInfo) -> dict[str, Any]:
-    """Every field; of the axes without profiles, where the op has none."""
     document = asdict(info)
     if not info.workloads.profiles:
         del document["workloads"]["profiles"], document["workloads"]["profile"]

@@ -50,9 +50,7 @@ class Examined:
     """The preflight of a case ended.
 
     Attributes:
-        status: OK, or the first failure.
         launches: kernels that one call launches; 0 if not counted.
-        launched: names of what one call launches, fills and copies included; empty if unknown.
         warm_us: time of a warm call in µs, which decides the number of samples of a round.
         poisoned: the process can no longer use its device and ends.
         clock: the further clock by which the case failed; empty for the preflight and the run's own timer.
@@ -85,13 +83,11 @@ class Sampled:
     """One round of one case was measured.
 
     Attributes:
-        times_us: every sample, µs.
         sm_mhz: SM clock during each sample, or once in the round; empty if not measured.
         clock: the further clock that took the samples; empty for the run's own timer.
         process: number of the worker process, from 1; 0 if unknown.
         placements: number of the placement of each sample's tensors, from 0; empty if there are none.
         output_placements: the same for outputs that the kernel allocates itself.
-        checked: number of the round's launches that were checked against the oracle.
         functions_us: CUPTI's mean time by plain name, if a call launches several functions.
         record: number of the round's NVBench files, which the parent reads, since no kernel's code runs there; None if
             the times are in the message.
@@ -147,5 +143,5 @@ def encode(event: Event) -> str:
 
 
 def decode(line: str | bytes) -> Event:
-    """Decodes a line of `encode`; raises ValueError if it is not an event, such as one cut off by a dying worker."""
+    """Decodes a line of `encode`; ValueError if it is not an event, such as one cut off by a dying worker."""
     return channel.decode(line, KINDS)

@@ -38,10 +38,6 @@ class Overview:
 
     Attributes:
         timestamp: when it began, UTC, ISO 8601; empty for a damaged run, like all that follows but its size.
-        card: the GPU's UUID; empty for the CPU.
-        cases: how many it has, controls included.
-        timed: how many of them have a time.
-        reason: why a damaged one cannot be read.
     """
 
     folder: Path
@@ -106,7 +102,8 @@ def _overview(folder: Path) -> Overview:
     run_id, size = partial["run_id"] if partial else folder.name, sum(_sizes(folder))
     try:
         info = read_document(folder / INFO, _Info)
-        timed = _count_timed(folder) if (folder / MEASUREMENTS).exists() else 0
+        rows = quick_rows(folder / MEASUREMENTS) if (folder / MEASUREMENTS).exists() else ()
+        timed = sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows)
     except (RunFormatError, OSError) as error:
         reason = error.message if isinstance(error, RunFormatError) else str(error)
         return Overview(folder=folder, run_id=run_id, state=State.DAMAGED, size_bytes=size, reason=reason)
@@ -125,11 +122,6 @@ def _overview(folder: Path) -> Overview:
         timed=timed,
         size_bytes=size,
     )
-
-
-def _count_timed(folder: Path) -> int:
-    rows = quick_rows(folder / MEASUREMENTS)
-    return sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows)
 
 
 def _sizes(folder: Path) -> Iterator[int]:

@@ -174,7 +174,6 @@ class RoundSamples:
         times_us: shape (samples,), microseconds.
         sm_mhz: SM clock of each sample, MHz; of another length where it was not measured.
         placements: number of the placement of each sample's tensors within its process; likewise.
-        output_placements: likewise of outputs that the kernel allocates itself.
     """
 
     case: str

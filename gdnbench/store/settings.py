@@ -21,12 +21,10 @@ class Settings:
     """How to measure. Raises UsageError for an invalid value.
 
     Attributes:
-        rounds: rounds after the burn-in.
         samples: timed launches per round and case, fewer for slow kernels.
         processes: workers that share the rounds, one after the other.
         seed: of inputs and of the order within rounds.
         margin: relative difference below which two kernels are the same.
-        confidence: of every interval.
         step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
         plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
         cold_tlb: on a GPU, time the first launch on a placement, whose address translations no cache holds.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -150,7 +150,6 @@ STEP_NAME = "step.csv"
 LAUNCHES_OP = "launches"
 """The op of a run of launches alone."""
 LAUNCH_WAYS = "step-launches.csv"
-STEP_SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +172,7 @@ class StepRow:
         saved_us: what a layer of the step takes less than by that path, round by round.
     """
 
-    schema: Count = STEP_SCHEMA
+    schema: Literal[1] = 1
     run_id: Name
     gpu: Name
     op: Name
@@ -223,13 +222,12 @@ class LaunchWayRow:
     """What a launch costs by one way. Times in microseconds, with intervals.
 
     Attributes:
-        way: how an empty kernel is launched.
         arguments: how many it has; 0 where that is not ours to say.
         host_us: what the host takes for a launch.
         gap_us: from the start of a kernel to that of the next, all enqueued before the GPU begins.
     """
 
-    schema: Count = STEP_SCHEMA
+    schema: Literal[1] = 1
     run_id: Name
     gpu: Name
     way: Name
@@ -244,16 +242,6 @@ class LaunchWayRow:
     gap_us: float | None = None
     gap_lo_us: LowEnd | None = None
     gap_hi_us: HighEnd | None = None
-
-
-def write_steps(folder: Path, rows: Sequence[StepRow]) -> None:
-    """Writes `step.csv`."""
-    write_dataclasses(folder / STEP_NAME, StepRow, rows)
-
-
-def write_launch_ways(folder: Path, rows: Sequence[LaunchWayRow]) -> None:
-    """Writes `step-launches.csv`."""
-    write_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow, rows)
 
 
 def is_step(folder: Path) -> bool:
@@ -276,21 +264,12 @@ def refuse_lost_rows(folder: Path, op: str) -> None:
 
 def read_steps(folder: Path) -> list[StepRow]:
     """Reads `step.csv`; no rows where there is none."""
-    return _of_this_schema(folder / STEP_NAME, read_dataclasses(folder / STEP_NAME, StepRow))
+    return read_dataclasses(folder / STEP_NAME, StepRow)
 
 
 def read_launch_ways(folder: Path) -> list[LaunchWayRow]:
     """Reads `step-launches.csv`; no rows where there is none."""
-    return _of_this_schema(folder / LAUNCH_WAYS, read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow))
-
-
-S = TypeVar("S", StepRow, LaunchWayRow)
-
-
-def _of_this_schema(path: Path, rows: list[S]) -> list[S]:
-    if others := [row.schema for row in rows if row.schema != STEP_SCHEMA]:
-        raise RunFormatError(f"{path} is of schema {others[0]}; this gdnbench reads {STEP_SCHEMA}", DAMAGED)
-    return rows
+    return read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow)
 
 
 SWEEP_SCHEMA = 2
@@ -304,7 +283,7 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """Reads `sweep.json`; None for a run that is not a sweep. RunFormatError, too, if it contradicts itself."""
+    """Reads `sweep.json`; None for a run that is not a sweep. RunFormatError if it contradicts itself."""
     path = folder / SWEEP_NAME
     if not path.exists():
         return None
@@ -353,7 +332,7 @@ class _PlateauDocument(_Closed):
 
 
 def _fields_at(document: _PointDocument | _PlateauDocument, axes: WorkloadSpec) -> dict[str, Any]:
-    """The fields of a document by name, with the workload in the place of `shape` and `profile`."""
+    """The fields of a document, with the workload in the place of `shape` and `profile`."""
     values = structs.asdict(document)
     workload = axes.stored(values.pop("shape"), profile=values.pop("profile"))
     return {**values, "workload": workload}
