@@ -31,11 +31,7 @@ _OF_EACH_RUN = ("GPU", "commit")
 
 @dataclass(frozen=True, kw_only=True)
 class CardRun:
-    """A stored run to be joined.
-
-    `rows` are the measurements with a time, by case id and further clock, None for the run's own timer; `rounds` have
-    the same keys. `failed` are the measurements without a time, by case id.
-    """
+    """A stored run to be joined: rows with a time, and rounds, by case id and further clock, None for the run's own."""
 
     folder: Path
     info: RunInfo

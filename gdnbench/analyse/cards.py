@@ -1,8 +1,7 @@
 """Joins stored runs of several cards of one GPU model into one result, with the card as a random effect.
 
-A pure function of `rounds.csv` with its process numbers, `measurements.csv` and `run.json`. A card is known by its
-UUID; several runs of one card are one cluster of rounds. With a single card, intervals are over its processes, as those
-of a run.
+A card is known by its UUID; several runs of one card are one cluster of rounds. With a single card, intervals are over
+its processes, as those of a run.
 """
 
 from __future__ import annotations
@@ -153,9 +152,8 @@ def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
 class Card:
     """A card and its measurements; `processes` and `rounds` are counted by the runs' own timer.
 
-    Attributes:
-        index: its number on its host, as `nvidia-smi` counts; -1 if unknown.
-        sm_mhz: the median SM clock of its rounds, MHz; NaN where it was not measured.
+    `index` is its number on its host, as `nvidia-smi` counts, -1 if unknown; `sm_mhz` the median SM clock of its
+    rounds.
     """
 
     uuid: str
@@ -176,12 +174,10 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """The joint result of several runs.
+    """The joint result of several runs: a row per case that all have, by their own timer, without percentiles.
 
-    Attributes:
-        measurements: a row per case that all runs have, by their own timer; percentiles are not known.
-        failed: cases without a time in some run, with the first reason and, unless they failed on all, the card.
-        left_out: labels of the cases that are not joined, by the reason.
+    `failed` are cases without a time in some run, with the first reason and, unless they failed on all, the card;
+    `left_out` are labels of the cases that are not joined, by the reason.
     """
 
     runs: tuple[CardRun, ...]
@@ -207,10 +203,7 @@ class Joint:
 
 
 def join_runs(folders: Sequence[Path]) -> Joint:
-    """Joins runs of one op and one GPU model; of several copies of a run the first counts.
-
-    UsageError is raised if they cannot be joined, or no case is in all of them; RunFormatError if one cannot be read.
-    """
+    """Joins runs of one op and GPU model that share a case, or UsageError; of copies of a run the first counts."""
     by_id: dict[tuple[str, str], CardRun] = {}
     for run in map(read_card_run, folders):
         by_id.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second

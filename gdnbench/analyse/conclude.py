@@ -48,8 +48,7 @@ def judge_groups(
 ) -> dict[RaceGroup, BestComparison[Case]]:
     """Compares the points of each group with its leader; groups without measurements are left out.
 
-    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses. A settled
-    group is not measured again and stays settled.
+    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses.
     """
     fields: dict[RaceGroup, BestComparison[Case]] = {}
     for group, cases in groups.items():
@@ -123,10 +122,7 @@ def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Pla
 
 
 def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
-    """Sort key, least for the simplest: number of params away from their defaults, then order among the choices.
-
-    A change of a default needs a reason, and a tie is none.
-    """
+    """Sort key, least for the simplest: how many params are not at their defaults, then order among the choices."""
     changed = sum(params[name] != param.default for name, param in kernel.params.items())
     return changed, tuple(param.choices.index(params[name]) for name, param in kernel.params.items())
 
@@ -188,10 +184,9 @@ def finals(
     rounds: RoundTimes,
     settings: Settings,
 ) -> Iterator[Point]:
-    """Compares the simplest points of the kernels at each workload that has several, and yields them, fastest first.
+    """Compares the simplest points of the kernels at each workload that has several, fastest first, without floors.
 
-    Each kernel races among its own points, and one whose race ended early has fewer rounds. The kernels are therefore
-    compared in the rounds that all of them share, some of which are in the coarse pass. Floors are left out.
+    A kernel whose race ended early has fewer rounds, so they are compared in the rounds that all of them share.
     """
     for cases in _finalists(catalog, plateaus, groups).values():
         times = rounds.together([case.id for case in cases])

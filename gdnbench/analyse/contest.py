@@ -36,10 +36,9 @@ _ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to b
 def judge_tolerance(
     info: RunInfo, label: str, rows: Sequence[Measurement], scenario: str
 ) -> tuple[Tolerance, Workload | None]:
-    """Judges by what is certain: the stored errors, or the elements that our gates refused.
+    """Whether a kernel's cases pass, and the first workload at which they fail: by stored errors, or refused elements.
 
-    `rows` are the kernel's cases at the contest's workloads; `scenario` is the op's first kind of inputs, which the
-    contest's inputs resemble. Returns the result, and the first workload at which it fails, or None.
+    `scenario` is the op's first kind of inputs, which the contest's inputs resemble.
     """
     stored = info.contest.get(label)
     failed = set(stored["failed"] if stored else ())
@@ -109,15 +108,11 @@ class ContestRow:
 
 @dataclass(frozen=True)
 class ContestResult:
-    """The contest's result for the kernels of a run.
+    """The contest's result for the kernels of a run over a suite, best score first.
 
-    Attributes:
-        info: the run.
-        suite: the contest's workloads; a weight is how many lines of its data set have the workload.
-        missing: the workloads at which the run has no time of a reference.
-        over: the references; at each workload, speedups are over the fastest of them.
-        over_theirs: whether the reference is the contest's own baseline, FlashInfer's kernel.
-        rows: best score first; then those without one.
+    `missing` are the workloads at which the run has no time of a reference. `over` are the references; at each
+    workload, speedups are over the fastest of them. `over_theirs` says that it is FlashInfer's kernel alone, as in the
+    contest.
     """
 
     info: RunInfo

@@ -19,8 +19,7 @@ def exit_code_of_rows(
 ) -> ExitCode:
     """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
 
-    NOISY means that the A/A pair differs. Without a GPU that is only a warning: other programs share the CPU, and
-    nobody tunes these kernels for it. `baseline_named`: the user named the baseline among the kernels.
+    NOISY means that the A/A pair differs; on a CPU, which other programs share, that is only a warning.
     """
     rows = list(measurements)
     if interrupted:
@@ -52,10 +51,7 @@ def refuse_nothing_measured(
 
 
 def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
-    """The rows that the user named; control, floor and an unnamed baseline join by themselves.
-
-    If there are no other rows, the rows that do not do the op's work count as named.
-    """
+    """The rows that the user named; without any, those that do not do the op's work."""
     rows = list(measurements)
     named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
     kernels = [row for row in rows if row.role in named]
@@ -78,10 +74,7 @@ def gravest(statuses: Iterable[Status]) -> ExitCode | None:
 
 
 def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left.
-
-    A missing part of a machine and a noisy measurement count only if nothing failed.
-    """
+    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left."""
     distinct = set(codes)
     ranked = (
         *(ExitCode.INTERRUPTED, ExitCode.CRASHED, *_GRAVITY),

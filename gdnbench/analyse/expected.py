@@ -35,13 +35,10 @@ KERNEL_TIME = "cupti"  # the timer of kernel times
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedTime:
-    """The expected time of a kernel on another GPU, and the measured one against it.
+    """The expected right time over the left one, were a kernel equally good on both, and the measured one over it.
 
-    Attributes:
-        ratio: the expected right time over the left one, were the kernel equally good on both.
-        bound: `latency` where the fixed part is more than half of both times, `bandwidth` where it is less than half of
-            both, else `mixed`.
-        residual: the measured ratio over the expected one; above 1 the right is slower than its GPU explains.
+    `bound` is `latency` where the fixed part is more than half of both times, `bandwidth` where it is less, else
+    `mixed`.
     """
 
     ratio: float
@@ -51,11 +48,7 @@ class ExpectedTime:
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a comparison. Times in microseconds.
-
-    `traffic_us` is the least traffic at peak bandwidth, at most the time; `floor_us` the empty kernel's time at the
-    workload, NaN where it was not measured.
-    """
+    """One side of a comparison, microseconds; traffic is the least at peak bandwidth, the floor NaN if not measured."""
 
     time_us: float
     traffic_us: float
@@ -67,11 +60,9 @@ class _Side:
 
 
 def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> ExpectedTime | None:
-    """Returns the expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
+    """The expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
 
-    The figures are of one kernel at one workload; of their sources, the floors and other kernels are used. None is
-    returned if the GPUs are one model or not in `gpus.toml`, a time is missing, the timers differ (only some include
-    the launch), or the op's traffic is unknown.
+    The figures are of one kernel at one workload and by one timer, on GPUs in `gpus.toml` of two models.
     """
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:

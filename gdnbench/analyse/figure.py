@@ -35,10 +35,7 @@ ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTime:
-    """A case's kernel time: first block's start to last block's end, by CUPTI, without launch; microseconds.
-
-    `rounds_us` and `processes` are as in `Figure`; `sm_mhz` is the median SM clock, NaN if unknown.
-    """
+    """A case's kernel time by CUPTI, without launch, microseconds; rounds and processes are as in `Figure`."""
 
     time_us: float
     rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)

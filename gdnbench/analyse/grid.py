@@ -24,10 +24,7 @@ _FIXED_BY = {"label": _LABEL_KEYS, "kernel": _LABEL_KEYS, "gpu": ("run",)}
 
 @dataclass(frozen=True)
 class GridEntry:
-    """A figure and its source.
-
-    `has_other_forms` is set for a floor that other sources have in another form: its params do not distinguish cases.
-    """
+    """A figure and its source; the params of a floor with other forms in other sources do not distinguish cases."""
 
     figure: Figure
     source: FigureSource
@@ -77,11 +74,7 @@ class FigureGrid:
 
 
 def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
-    """Every figure of every source.
-
-    A figure without params takes those of the other figures of its op, label and workload, if these agree. A floor by
-    its bare name is the same case whatever its params.
-    """
+    """Every figure of every source; one without params takes those of the others of its case, if these agree."""
     entries = [GridEntry(figure, source) for source in sources for figure in source.figures]
     known: dict[tuple[str, str, Workload], set[Params]] = {}
     cases = [(entry.figure.op, entry.figure.label, entry.figure.workload) for entry in entries]
@@ -137,10 +130,7 @@ def default_rows(columns: Sequence[str], entries: Sequence[GridEntry]) -> tuple[
 
 
 def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
-    """The figures that match every term of `kernel=decode-v4* B=1,8`: a key, `=` and globs, any of which may match.
-
-    UnknownNameError is raised for a key that these figures lack, UsageError where nothing matches.
-    """
+    """The figures that match every term of `kernel=decode-v4* B=1,8`; UsageError where nothing does."""
     chosen = list(entries)
     for term in text.split():
         key, equals, globs = term.partition("=")
@@ -155,10 +145,7 @@ def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
 
 
 def join(entries: Sequence[GridEntry], row_keys: KeyValues, column_keys: KeyValues) -> FigureGrid:
-    """Puts figures into rows and columns, each in the order of its first figure.
-
-    UsageError is raised if there is one column only, a cell would hold several figures, or no row can be compared.
-    """
+    """Puts figures into rows and columns, each in the order of its first figure; UsageError if none can be compared."""
     columns = list(dict.fromkeys(_values(entry, column_keys) for entry in entries))
     if len(columns) < 2:
         only = " ".join(columns[0]) if columns else "nothing"

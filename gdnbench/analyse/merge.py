@@ -64,11 +64,7 @@ class StoredPart:
 
 
 def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
-    """Reads the parts of one run, in their order; RunFormatError if one cannot be read.
-
-    UsageError is raised if a run is not a part, is not complete, is there twice or missing, or they are not parts of
-    one run.
-    """
+    """Reads the parts of one run, in their order; UsageError if they are not all of one, each complete and once."""
     parts = sorted((_read(folder) for folder in folders), key=lambda part: part.number)
     if not parts:
         raise UsageError("no run was named", "name the parts of one: `gdnbench runs` lists them")
@@ -140,10 +136,7 @@ Rounds = Mapping[tuple[str, Clock | None], CaseRounds]
 def judged_together(
     rows: Sequence[Measurement], rounds: Rounds, *, margin: float, confidence: float
 ) -> list[Measurement]:
-    """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock.
-
-    `rounds` are those of all parts, by case id and clock; `margin` is the relative difference that counts as none.
-    """
+    """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock."""
     clocks = dict.fromkeys(row.clock for row in rows)
     versus = {
         (case_id, clock): found
@@ -174,14 +167,9 @@ _RECORDS = "nvbench"
 def merge_parts(catalog: Catalog, folders: Iterable[Path], results: Path, command: str = "") -> Path:
     """Replaces the parts of one run by the whole run, and returns its folder.
 
-    Every workload keeps its times. Results over all workloads are computed anew: the verdicts, which are corrected for
-    the number of comparisons, and of a sweep the one point for all. `catalog` is needed for a sweep alone; `command` is
-    the command line of the whole run, by default that of a part without `--part`.
-
-    Raises:
-        UsageError: if they are not all the parts of one run, each complete.
-        RunFormatError: if one cannot be read.
-        MachineError: if the results folder cannot be written.
+    Every workload keeps its times. Verdicts are corrected anew, and of a sweep, for which alone `catalog` is needed,
+    the one point for all is chosen anew. `command` is that of the whole run, by default that of a part without
+    `--part`.
     """
     parts = read_parts(folders)
     workloads = in_order(parts)

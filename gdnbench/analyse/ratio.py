@@ -69,10 +69,7 @@ _SideKey = tuple[tuple[Role, str, Params, Workload], ...]
 
 
 def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLogRatio:
-    """The estimate of log(left / right) from the rounds of a run.
-
-    The sides have as many figures, at least one, all by the same timer.
-    """
+    """The estimate of log(left / right) from the rounds of a run, by one timer; sides have as many figures."""
     workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
     sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
     times = {
@@ -158,22 +155,14 @@ EntryPair = tuple[GridEntry, GridEntry]
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """The settings of `gdnbench compare`.
-
-    Attributes:
-        margin: differences up to this ratio count as none.
-        confidence: of each column's family of comparisons, between 0 and 1.
-    """
+    """The margin up to which ratios count as none, and the confidence of each column's family of comparisons."""
 
     margin: float
     confidence: float = 0.95
 
 
 def check_settings(margin: float, *, strict: bool, gate: str) -> CompareSettings:
-    """The settings of a command line; `gate` is the text of `--fail-on`, empty without it.
-
-    UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
-    """
+    """The settings of a command line; `gate` is the text of `--fail-on`, empty without it."""
     if not 0.0 <= margin < 1.0:
         raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
     if strict and not gate:
@@ -203,10 +192,7 @@ class TimeRatio:
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """The geometric mean of the ratios of a column's `cases`, floors left out: above 1 the later column is faster.
-
-    `interval` is None where some ratio has none, or the ratios are of several runs or pairs of runs.
-    """
+    """The geometric mean of a column's ratios, floors left out; no interval over several runs or pairs of runs."""
 
     cases: int
     value: float
@@ -218,9 +204,7 @@ def compare_column(
 ) -> tuple[TimeRatio | None, ...]:
     """Compares a column with the first, row by row; None where a side has no time.
 
-    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean times. Each of the
-    two is a family of its own for Holm's correction. Floors are a family apart from kernels, since no claim is made of
-    them.
+    Pairs of one run, pairs of two runs, and the floors of each are families of their own for Holm's correction.
     """
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _both_measured(*pair) and _same_timer(*pair)}

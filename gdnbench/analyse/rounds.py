@@ -203,11 +203,7 @@ class RoundTimes:
         return np.array([of(rounds[number]) if number in rounds else np.nan for number in self._numbers])
 
     def process(self, case_ids: Iterable[str]) -> IntArray:
-        """The process that measured each round of some cases of one workload, shape (rounds,); 0 if none did.
-
-        Another process may have measured other workloads of the same round: a worker that dies, or memory that does not
-        hold all, ends a process between two workloads of a round.
-        """
+        """The process that measured each round of some cases of one workload, shape (rounds,); 0 if none did."""
         process = np.zeros(len(self._numbers), dtype=int)
         for case_id in case_ids:
             rounds = self._all[case_id]
@@ -247,11 +243,7 @@ class RoundTimes:
         left_out: Collection[str] = (),
         own_sds: Mapping[str, float] | None = None,
     ) -> WorkloadTimes:
-        """The times of the cases of a workload, with the effects of processes; NVBench's times include a launch.
-
-        `left_out` and `own_sds` are those of `estimate_effects`: cases not used for it, and relative SDs that a process
-        adds to each case beside the launch.
-        """
+        """The times of the cases of a workload, with the effects of processes; NVBench's times include a launch."""
         process = self.process(case_ids)
 
         def with_effects(times: Mapping[str, FloatArray]) -> WorkloadTimes:

@@ -85,10 +85,7 @@ def own_sd(op: str, launches: int) -> float:
 
 
 def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
-    """The process of each round of a run of several workloads, each of which may have been measured by its own process.
-
-    `rows` are of one timer; `rounds` has the rounds of their cases by case id.
-    """
+    """The process of each round of a run of several workloads, from rows of one timer and rounds by case id."""
     by_workload: dict[object, list[CaseRounds]] = {}
     for row in rows:
         if row.case.id in rounds:
@@ -102,11 +99,7 @@ def is_additive(timer: str) -> bool:
 
 
 def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: bool) -> Spread:
-    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms.
-
-    `plain` says that one run measured in place, as `--plain` does; `other_card` that the runs are known to be of two
-    cards.
-    """
+    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms."""
     time_us = (left.time_us + right.time_us) / 2.0
     scale = _per_difference(left, right)
     if right.timer == _CPU:
@@ -145,10 +138,7 @@ def is_empty(figure: Figure) -> bool:
 
 
 def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
-    """The expected common change of all cases of two runs, in the unit of `expected_spread`.
-
-    `same_card` says that both are known to be of one card, and so of one host.
-    """
+    """The expected common change of all cases of two runs, in the unit of `expected_spread`."""
     scale = _per_difference(left, right)
     if right.timer == _CPU:
         return 0.05 * scale
@@ -344,11 +334,7 @@ def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure,
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
-    """Whether a case is unchanged.
-
-    That is a floor or baseline of the same sources or, with the same tools, any kernel of the same sources. A kernel
-    for which a tuner may have chosen other code is changed.
-    """
+    """Whether it is a floor, a baseline or, with the same tools, any kernel, of the same sources and tuner's choice."""
     if one.is_tuned_otherwise(other):
         return False
     is_firm = {one.role, other.role} <= {Role.FLOOR, Role.BASELINE}

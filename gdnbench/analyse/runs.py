@@ -70,14 +70,8 @@ class StoredCases:
 class StoredRun:
     """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
 
-    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for.
-
-    Attributes:
-        stamp: of its files, as `index` takes it.
-        index: what is known of the runs beside it.
-        raw_conditions: `conditions` as they are stored.
-        raw_sources: `sources` as they are stored.
-        axes: the axes that workloads are told by; None for those that it was measured with.
+    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for,
+    `stamp` is that of its files. `axes` are those that workloads are told by; None for those that it was measured with.
     """
 
     folder: Path
@@ -141,12 +135,7 @@ class _CasesDocument(msgspec.Struct, array_like=True):
 
 
 def load_stored_runs(results: Path) -> list[StoredRun]:
-    """Reads every run of a results folder, oldest first; leaves out unreadable runs with a warning.
-
-    Raises:
-        UnknownNameError: if there are no runs.
-        RunFormatError: if none can be read.
-    """
+    """Reads every run of a results folder, oldest first; leaves out unreadable ones with a warning."""
     folders = list_runs(results)
     if not folders:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all, or name --out")
@@ -217,10 +206,7 @@ def _load_cached(folder: Path, stamp: str) -> FigureSource:
 
 
 def load_run(folder: Path) -> FigureSource:
-    """Reads a run's folder; the control, which measures the baseline again, becomes the source's noise.
-
-    RunFormatError is raised if it has no readable run.
-    """
+    """Reads a run's folder; the control, which measures the baseline again, becomes the source's noise."""
     info, rows = read_info(folder), read_by_clock(folder)
     measurements, rounds = rows.get(None, []), read_case_rounds(folder)
     kernel_times = {}

@@ -39,9 +39,7 @@ class _Found:
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
     """Reads every named source: a run's id, its start, label or folder, a GPU's latest run, or `published/<name>`.
 
-    A copy of a run has the run's id; two such sources are named as the user wrote them. UsageError is raised if a name
-    is empty, a run is a step, or two are the same; UnknownNameError for no such source; RunFormatError for a damaged
-    one.
+    A copy of a run has the run's id; two such sources are named as the user wrote them.
     """
     chosen = _choose([_locate(text, results) for text in texts])
     for index, (path, _) in enumerate(chosen):
@@ -161,10 +159,7 @@ def find_published(results: Path, name: str) -> Path:
 
 
 def load_published(folder: Path) -> FigureSource:
-    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels.
-
-    RunFormatError is raised if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
-    """
+    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels."""
     path = folder / PUBLISHED_NAME
     try:
         rows = read_table(path, PUBLISHED_COLUMNS)

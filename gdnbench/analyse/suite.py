@@ -38,12 +38,10 @@ _ByLabel = dict[str, dict[Workload, FloatArray]]
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """One kernel over a suite.
+    """One kernel over a suite; `time_us` and `comparison` are weighted geometric means.
 
-    Attributes:
-        comparison: the reference's time over the kernel's; None for a floor and for the reference.
-        speedups: the reference's time over the kernel's at each workload; empty without a comparison.
-        inputs: the largest dependence of the kernel's time on the inputs; None if that was not measured.
+    `comparison` and `speedups` are the reference's time over the kernel's, none for a floor and for the reference.
+    `inputs` is the largest dependence of the kernel's time on the inputs.
     """
 
     label: str
@@ -102,11 +100,8 @@ def judge_suite(
 ) -> SuiteResult:
     """Compares every kernel of a run with references, over those workloads of a suite that have times.
 
-    `rounds` are the run's round times, by case id; `over` are labels of the references, by default the run's baseline.
-
-    Raises:
-        UsageError: if the run was not to measure a workload.
-        UnknownNameError: for a reference that is not in the run.
+    `over` are labels of the references, by default the run's baseline. UsageError is raised if the run was not to
+    measure a workload, UnknownNameError for a reference that is not in the run.
     """
     measured = {row.case.workload for row in measurements}
     if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
@@ -311,14 +306,10 @@ def _time(rounds_us: FloatArray) -> float:
 def suite_of_run(
     folder: Path, info: RunInfo, measurements: Sequence[Measurement], requested: Suite | None, over: Sequence[str]
 ) -> SuiteResult | None:
-    """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
+    """A run's result by a suite, or None without a suite or, by default, without a time of the baseline.
 
     A run that was stopped is summed up over the workloads that have times. `requested` is the suite that was named, by
     default the run's own; `over` are the kernels to compare with, by default the baseline.
-
-    Raises:
-        UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
-        UnknownNameError: for a kernel to compare with that the run does not have.
     """
     suite = requested.as_stored(row.case.workload for row in measurements) if requested else suite_of(info)
     if suite is None and over:

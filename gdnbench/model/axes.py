@@ -20,7 +20,7 @@ _RUN_OF_ALIKE = re.compile(r"(?:(\d+)x)?(\d+)")
 
 @dataclass(frozen=True)
 class Axis:
-    """A named size of an op, such as `B`, from `least` to `most`; DeclarationError for an invalid name or default.
+    """A named size of an op, such as `B`, from `least` to `most`.
 
     Attributes:
         compile_time: whether kernels are compiled for its value; else it is an argument of every launch.
@@ -44,10 +44,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class AxisList:
-    """A named list of sizes, such as the `lengths` of the sequences in a batch; `least` and `most` limit each size.
-
-    DeclarationError is raised for an invalid name or default.
-    """
+    """A named list of sizes, such as the `lengths` of the sequences in a batch; `least` and `most` limit each size."""
 
     name: str
     default: tuple[int, ...]
@@ -72,9 +69,6 @@ class Alias:
         pattern: a value's name, with the axes in braces: `qk{HQ}_v{HV}`.
         known: values that hints list.
         words: for a pattern of one axis, the names of its sizes, `{"fp32": 32, "bf16": 16}`; it takes only these sizes.
-
-    Raises:
-        DeclarationError: if the pattern has no axis, one of `known` does not fit it, or two words have the same size.
     """
 
     name: str

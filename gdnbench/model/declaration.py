@@ -23,11 +23,7 @@ def parse_value(text: str) -> ParamValue:
 
 @dataclass(frozen=True)
 class Param:
-    """A compile-time constant that a user may set.
-
-    `default` is one of `choices`, every value that the kernel supports, else DeclarationError is raised; `doc`
-    describes it in a few words.
-    """
+    """A compile-time constant that a user may set; `default` is one of `choices`, or DeclarationError is raised."""
 
     default: ParamValue
     choices: tuple[ParamValue, ...]
@@ -131,8 +127,7 @@ _LONGEST = 300  # characters: four lines of a terminal
 class Hint:
     """One or two sentences that `explain` prints below its findings on an op's kernels, in one line of text.
 
-    `causes` names the rules of `CAUSES` whose findings the hint belongs to; without any it belongs to every finding.
-    DeclarationError is raised for an unknown cause or an unfit text.
+    `causes` are the rules of `CAUSES` whose findings it belongs to; without any it belongs to every finding.
     """
 
     text: str
@@ -163,8 +158,8 @@ _HASH_DIGITS = 8
 def captured_profile(stem: str, sha256: str) -> str:
     """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`.
 
-    `stem` is the file's name without its ending, in which characters that no workload's name may have become hyphens.
-    `sha256` is the hash of its content, in hex, which tells files of one name apart.
+    `stem` is the file's name without its ending; characters that no workload's name may have become hyphens. The hash
+    of its content, in hex, tells files of one name apart.
     """
     return f"{CAPTURED}{re.sub(r'[^A-Za-z0-9.]+', '-', stem)[:_LONGEST_STEM]}-{sha256[:_HASH_DIGITS]}"
 
@@ -180,7 +175,6 @@ class Profile:
 
     A scenario tests numbers; a profile is also timed, and is part of the identity of what is measured. Each run
     compares the `extreme` profiles, between which the time of a kernel that depends on its inputs differs most.
-    DeclarationError is raised for a name that no option or file can hold.
     """
 
     name: str

@@ -31,17 +31,12 @@ class Timing:
     Attributes:
         timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
             `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
-        samples: timed launches over all rounds; for `graph`, timed replays.
-        rounds: rounds measured, without the burn-in.
         time_us: geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median.
         time_lo_us: lower end of its confidence interval, over rounds and processes; `time_hi_us` is the upper.
         mean_us: mean of all samples, as `min_us`, `p10_us` and `p90_us` are the fastest and percentiles of all.
         median_us: median over rounds of the round's median, as other tools report it.
         noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
         cpu_time_us: time the host takes to enqueue a launch, while the GPU waits.
-        sm_mhz: median SM clock during the samples.
-        bandwidth_gbs: the least traffic over the time, GB/s.
-        tflops: the op's floating-point operations over the time, TFLOP/s.
         bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
             peak, whichever takes longer; empty where neither is known.
         sol: the bound's time over this time; `sol_lo` and `sol_hi` are the ends of its confidence interval.
@@ -84,7 +79,6 @@ class Versus:
     """A comparison with the baseline of the same workload and run.
 
     Attributes:
-        baseline: the baseline's label.
         speedup: baseline time / this time, from paired rounds; above 1 is faster.
         low: lower end of its confidence interval, corrected for the number of comparisons; `high` is the upper.
         verdict: the value of a `stats.comparison.Verdict`.
@@ -131,15 +125,11 @@ class Measurement:
     Attributes:
         nbytes: the least that the kernel must move at the workload; 0 for the empty floor.
         launches: kernels that one call launches; 0 where not counted.
-        registers: per thread; -1 if unknown.
-        shared_bytes: static shared memory per block; -1 if unknown.
-        spill_bytes: local memory per thread; -1 if unknown.
         clock: the further clock that the row is of; None for the run's own timer.
         inputs: how far the time depends on the inputs; None if that was not measured.
 
     Raises:
-        ValueError: for a time without an OK status, a failure without a reason, a comparison without a time, or a time
-            of another clock.
+        ValueError: for a time or a comparison that cannot be, or a failure without a reason.
     """
 
     case: Case
@@ -190,9 +180,8 @@ class Place(StrEnum):
 class Point:
     """One point of the grid at one workload.
 
-    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured; `slower_lo`
-    and `slower_hi` are its interval, corrected for the number of points and looks, with an infinite upper end if
-    unknown.
+    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured, with an
+    interval that is corrected for the number of points and looks.
     """
 
     kernel: str
@@ -227,10 +216,7 @@ class Plateau:
 
 @dataclass(frozen=True, kw_only=True)
 class OneForAll:
-    """The best single point for all workloads.
-
-    `regret` is, by workload, its time over the best point's, less 1.
-    """
+    """The best single point for all workloads; `regret` is its time over the best point's, less 1."""
 
     kernel: str
     label: str
@@ -252,10 +238,7 @@ class Sweep:
     """A sweep's result; ValueError if a plateau, a final or a point for all workloads refers to a missing point.
 
     Attributes:
-        axes: the values tried, by kernel and param.
-        budget_s: seconds that measuring was allowed.
         points: every point that was measured, fastest first within its kernel and workload.
-        one_for_all: one for each kernel; empty for a single workload.
         finals: for each workload at which several kernels raced, the simplest point of each kernel's plateau against
             the fastest of these, fastest first; floors do not take part.
     """

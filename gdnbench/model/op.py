@@ -45,11 +45,7 @@ libraries choose kernels by measuring.
 
 @dataclass(frozen=True)
 class Suite:
-    """Workloads that are measured together and summed up in one number.
-
-    `weights` are those of the weighted geometric mean; only their ratios matter. DeclarationError is raised if there is
-    no workload, or a weight is not positive and finite.
-    """
+    """Workloads that are measured together, with the weights of their geometric mean; only their ratios matter."""
 
     name: str
     weights: Mapping[Workload, float]
@@ -96,10 +92,8 @@ class Op:
     """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other.
 
     Attributes:
-        title: what it computes, in a line.
         inputs: read-only tensors, in the order of every CUDA and Triton argument list.
         scalars: names of fp32 scalars, which follow the inputs.
-        outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
@@ -113,12 +107,8 @@ class Op:
         alike: axes whose members may be permuted, as heads may.
         derived: sizes that follow from a workload, by name, such as the sum of its lengths.
         check: why a workload is not valid; empty if it is.
-        suites: named workloads with weights. `default` is measured where no suite is named, and is the default workload
-            if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
-        flops: floating-point operations by precision.
         instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
             numbers of four bits are widened.
-        least_bytes: the least traffic to device memory; by default each input read once, each output written once.
         baselines: kernels that others are compared with; the first available one is taken.
         floor: the pseudo-kernel whose time is the speed of light; empty if there is none.
         copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
@@ -213,10 +203,7 @@ class Op:
         return replace(self, inputs=inputs, outputs=outputs)
 
     def profile_named(self, name: str) -> str:
-        """A profile by its name; the first scenario's name gives the first profile.
-
-        UnknownNameError is raised if the op has no such profile.
-        """
+        """A profile by its name, or UnknownNameError; the first scenario's name gives the first profile."""
         known = [each.name for each in self.profiles]
         if known and name == self.scenarios[0]:
             return known[0]
@@ -249,12 +236,7 @@ class Op:
         return kinds.index(inputs) if inputs in kinds else 0
 
     def suite(self, name: str) -> Suite:
-        """A suite by its name; `default` and `verify` always exist.
-
-        Raises:
-            UnknownNameError: if the op has no suite of that name.
-            DeclarationError: if its workloads or weights are not valid.
-        """
+        """A suite by its name, or UnknownNameError; `default` and `verify` always exist."""
         if name not in self.suites and name in {DEFAULT_SUITE, VERIFY_SUITE}:
             return Suite(name, {self.workloads.default: 1.0}) if name == DEFAULT_SUITE else self.suite(DEFAULT_SUITE)
         if name not in self.suites:
@@ -270,16 +252,11 @@ class Op:
 
     @property
     def suite_workloads(self) -> tuple[Workload, ...]:
-        """The workloads of all of its suites; DeclarationError if workloads or weights are not valid."""
+        """The workloads of all of its suites."""
         return tuple(dict.fromkeys(each for name in self.suites for each in self.suite(name).workloads))
 
     def nearest(self, known: Iterable[Shape], wanted: Workload) -> Shape:
-        """The declared shape that stands in for a workload: see `nearest_workload`.
-
-        Raises:
-            ShapeError: if a shape is not a workload of this op.
-            ValueError: if none is known.
-        """
+        """The declared shape that stands in for a workload: see `nearest_workload`."""
         complete = {self.workload(shape): shape for shape in known}
         return complete[nearest_workload(complete, wanted)]
 
@@ -326,7 +303,9 @@ class Op:
 
     def _check_tensors(self) -> None:
         default = self.workloads.default
-        self._check_dtypes(default)
+        axes = {each.name: each.dtype.axis for each in self.tensors if isinstance(each.dtype, DtypeOf)}
+        if strange := [each for each in axes.items() if each[1] not in default.compile_time]:
+            raise DeclarationError("{}: {} is no axis that kernels are compiled for".format(*strange[0]))
         if reason := self._unknown_dtype(default) or self.check(default):
             raise DeclarationError(f"the default workload, {default}: {reason}")
         named = self.named_sizes(default)
@@ -346,15 +325,10 @@ class Op:
                 self._check_roundoff(gate)
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
             raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
-        if strange := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
+        if odd := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
             known = ", ".join(get_args(Precision))
-            raise DeclarationError(f"flops: unknown precision {', '.join(strange)}; known: {known}")
+            raise DeclarationError(f"flops: unknown precision {', '.join(odd)}; known: {known}")
         self._check_copy(named)
-
-    def _check_dtypes(self, default: Workload) -> None:
-        for tensor in self.tensors:
-            if isinstance(tensor.dtype, DtypeOf) and tensor.dtype.axis not in default.compile_time:
-                raise DeclarationError(f"{tensor.name}: {tensor.dtype.axis} is no axis that kernels are compiled for")
 
     def _check_roundoff(self, gate: RoundoffGate) -> None:
         if not gate.limit > 0:

@@ -57,11 +57,6 @@ class Status(StrEnum):
         return _EXIT_CODES.get(self, ExitCode.PARTIAL)
 
     @property
-    def shows_when_timed(self) -> bool:
-        """Whether only timing shows this status: verification passes such a case."""
-        return self in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}
-
-    @property
     def is_failure(self) -> bool:
         """Whether something went wrong; a case that is missing or unsupported here did not fail."""
         return self not in {Status.OK, Status.MISSING, Status.UNSUPPORTED}

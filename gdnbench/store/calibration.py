@@ -1,7 +1,6 @@
 """What a calibration found, as JSON: beside its runs, and the last whole one of each host and GPU model.
 
-The latter lies in the user's state folder: it says something of a machine, whatever folder its runs are written to,
-and a results folder that was copied or cloned elsewhere must not speak for the machine that it came to.
+The latter lies in the user's state folder: a results folder that was copied must not speak for another machine.
 """
 
 from __future__ import annotations
@@ -131,10 +130,7 @@ class Calibration:
 
     @property
     def smallest_found(self) -> float | None:
-        """The smallest slowdown of those planted that every workload finds often enough; None if there is none.
-
-        Its size is the largest that it has at any workload: what was aimed at is met in part.
-        """
+        """The smallest planted slowdown that every workload finds often enough, as large as it is at any; else None."""
         for target in sorted({rates.target for rates in self.planted}):
             alike = [rates for rates in self.planted if rates.target == target]
             if all(rates.found >= FOUND * rates.comparisons > 0 for rates in alike):

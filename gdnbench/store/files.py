@@ -234,10 +234,7 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:
-        """Takes up a run that was stopped: a finished folder is hidden again until it is whole.
-
-        UsageError is raised if another process is measuring it.
-        """
+        """Takes up a run that was stopped: a finished folder is hidden again. UsageError if it is being measured."""
         _hold(path)
         hidden = PARTIAL.fullmatch(path.name)
         if hidden:

@@ -44,8 +44,7 @@ _SHOWN = 3
 class Named:
     """The folders of the runs that a name may mean, newest first; at least one.
 
-    `is_one` says that the first is meant, whatever it holds: its folder, id, label or the start of its id was typed. A
-    GPU's or an op's name, or none, means the newest that serves.
+    `is_one` says that the first is meant, whatever it holds; a GPU's or an op's name means the newest that serves.
     """
 
     runs: tuple[Path, ...]
@@ -64,10 +63,7 @@ def find_run(results: Path, wanted: str = "", *, serves: Callable[[Path], bool] 
 
 
 def find_newest(runs: Sequence[Path], serves: Callable[[Path], bool]) -> Path:
-    """The first of at least one run that serves; without one, the first that can be read.
-
-    `serves` raises RunFormatError for a run that cannot be read; so does this function if none can be read.
-    """
+    """The first of at least one run that serves; without one, the first that can be read."""
     first = None
     for folder, does in readable(runs, lambda folder: (folder, serves(folder))):
         if does:

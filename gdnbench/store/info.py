@@ -167,10 +167,7 @@ def failed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, list[
 
 
 def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
-    """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error.
-
-    All of them would be most of the file, a dozen for each case, and nothing reads them.
-    """
+    """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error."""
     return merge_passed_gates(
         {gate.gate: {"count": 1, **_error_of(gate, case_id)}}
         for case_id, gates in results.items()
@@ -182,10 +179,7 @@ def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, Passe
 def largest_errors(
     results: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
 ) -> dict[str, dict[str, LargestErrorDocument]]:
-    """Of each kernel the largest error by each gate that it passed and that has a limit, as `run.json` keeps it.
-
-    `results` are the gates' results and `labels` the kernels, both by case id; cases without a label are left out.
-    """
+    """Of each kernel the largest error by each passed gate with a limit, from results and labels by case id."""
     return merge_errors(
         {label: {gate.gate: _error_of(gate, case_id)}}
         for case_id, label in labels.items()

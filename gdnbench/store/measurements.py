@@ -247,10 +247,7 @@ def _check_inside(column: str, value: float, low: float, high: float) -> None:
 
 
 def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
-    """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1.
-
-    `errors` are by case id, None where nothing was compared with the tolerance; `labels` are the kernels, by case id.
-    """
+    """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1."""
     return merge_contest(
         {
             label: ContestDocument(

@@ -34,11 +34,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """One run in a line.
-
-    Attributes:
-        timestamp: when it began, UTC, ISO 8601; empty for a damaged run, like all that follows but its size.
-    """
+    """One run in a line; of a damaged one only its folder, size and the reason are known."""
 
     folder: Path
     run_id: str

@@ -65,10 +65,7 @@ SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_lengt
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it.
-
-    `workload` is what its suite calls the workload, `profile` the distribution of its inputs if not the op's first.
-    """
+    """A case, as `Case.to_dict` gives it; `profile` is left out where it is the op's first."""
 
     kernel: Name
     label: Name
@@ -219,10 +216,7 @@ class LargestErrorDocument(TypedDict):
 
 
 class ContestDocument(TypedDict):
-    """A kernel by the contest's tolerance: how many cases were held against it, and which of them fail.
-
-    `worst` is the largest error, in units of the tolerance, and `case` has it.
-    """
+    """A kernel by the contest's tolerance: the cases held against it, its largest error, and those that fail."""
 
     tolerance: Positive
     count: Count
