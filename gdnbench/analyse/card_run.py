@@ -142,20 +142,13 @@ RunRounds = tuple[str, Mapping[str, CaseRounds]]
 
 @dataclass(frozen=True)
 class PooledTimes:
-    """The rounds of all runs, one run after the other.
+    """The rounds of all runs, one run after the other."""
 
-    Attributes:
-        times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
-        sm_mhz: shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown.
-        card: shape (rounds,), the card of each round, numbered from 0 in the order of the runs.
-        of_same_code: the effects for comparing a case with another of the same code.
-    """
-
-    times: Mapping[str, FloatArray]
-    sm_mhz: Mapping[str, FloatArray]
-    card: IntArray
+    times: Mapping[str, FloatArray]  # shape (rounds,) by case id, microseconds, NaN where a round is missing
+    sm_mhz: Mapping[str, FloatArray]  # shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown
+    card: IntArray  # shape (rounds,), the card of each round, numbered from 0 in the order of the runs
     effects: ProcessEffects[str] | CardEffects[str]
-    of_same_code: ProcessEffects[str]
+    of_same_code: ProcessEffects[str]  # the effects for comparing a case with another of the same code
 
 
 def pool_times(rows: Sequence[Measurement], runs: Sequence[RunRounds]) -> PooledTimes:

@@ -66,29 +66,19 @@ def _refutes(gate: GateDocument, scenario: str) -> bool:
 
 @dataclass(frozen=True)
 class ContestRow:
-    """The contest's result for one kernel.
-
-    Attributes:
-        worst_error: its largest error in units of the tolerance; NaN if it was not stored.
-        status: how its cases ended by our gates and checks: OK, or the first failure, with its `reason`; cases that a
-            stopped run did not reach count only if there are no others.
-        score: by the run's own timer; None if it lacks a time at some workload.
-        cupti_score: the score by kernel times, as later versions of the contest's tool time; None without them.
-        mean: our weighted geometric mean with its interval; None for the reference and without a score.
-        timed: at how many of the scored workloads it has a time.
-    """
+    """The contest's result for one kernel."""
 
     label: str
     tolerance: Tolerance
     fails_at: Workload | None
-    worst_error: float
-    status: Status
+    worst_error: float  # its largest error in units of the tolerance; NaN if it was not stored
+    status: Status  # OK, or the first failure by our gates; what a stopped run did not reach comes last
     reason: str
-    score: float | None
-    cupti_score: float | None
-    mean: Comparison | None
+    score: float | None  # by the run's own timer; None if it lacks a time at some workload
+    cupti_score: float | None  # the score by kernel times, as later versions of the contest's tool time
+    mean: Comparison | None  # our weighted geometric mean with its interval; None for the reference and without a score
     speedups: Mapping[Workload, float]
-    timed: int
+    timed: int  # at how many of the scored workloads it has a time
 
     @property
     def passes_there_alone(self) -> bool:

@@ -47,39 +47,30 @@ class KernelTime:
 class Figure:
     """The time of one kernel at one workload, as one source gives it.
 
-    Attributes:
-        label: the variant's label. The baseline's second measurement, the control, is not a figure.
-        time_us: microseconds; NaN without a time, and then `status` and `reason` say why.
-        low_us: lower end of its interval, NaN if unknown; `high_us` is the upper.
-        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty if unknown.
-        kernel_time: None where it was not measured.
-        launches: kernels that one call launches; 0 where not counted. `nbytes` are the least that it must move; 0 if
-            unknown.
-        tuned: what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown.
-        citation: for a published figure, where it was published and when.
+    `rounds_us` has the shape (rounds,), NaN for a missing round; empty if unknown.
     """
 
     op: str
     kernel: str
-    label: str
+    label: str  # the variant's label. The baseline's second measurement, the control, is not a figure
     workload: Workload
     timer: str
-    time_us: float
+    time_us: float  # microseconds; NaN without a time, and then `status` and `reason` say why
     params: Params = field(default_factory=Params)
     role: Role = Role.KERNEL
-    low_us: float = float("nan")
+    low_us: float = float("nan")  # lower end of its interval, NaN if unknown; `high_us` is the upper
     high_us: float = float("nan")
     rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
     processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
-    kernel_time: KernelTime | None = None
-    launches: int = 0
+    kernel_time: KernelTime | None = None  # None where it was not measured
+    launches: int = 0  # kernels that one call launches; 0 where not counted
     nbytes: int = 0
     sm_mhz: float = float("nan")
     status: Status = Status.OK
     reason: str = ""
     source_hash: str = ""
-    tuned: str = ""
-    citation: str = ""
+    tuned: str = ""  # what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown
+    citation: str = ""  # for a published figure, where it was published and when
 
     @property
     def has_time(self) -> bool:
@@ -116,20 +107,15 @@ class Figure:
 class FigureSource:
     """One set of figures that a user can name.
 
-    Attributes:
-        name: the heading of its column: a run's id, `published/b200`.
-        gpu: short name, `h200`; `cpu` for a run on the CPU, empty if unknown.
-        controls: the baseline's second measurements, which are not figures of their own.
-        noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
-            interval of their log-ratio; empty without a control.
-        conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
+    `noise` is, by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
+    interval of their log-ratio. `conditions` is what else may explain a difference: `driver`, `triton`, `commit`, ….
     """
 
-    name: str
+    name: str  # the heading of its column: a run's id, `published/b200`
     kind: SourceKind
-    gpu: str
+    gpu: str  # short name, `h200`; `cpu` for a run on the CPU, empty if unknown
     figures: tuple[Figure, ...]
-    controls: tuple[Figure, ...] = ()
+    controls: tuple[Figure, ...] = ()  # the baseline's second measurements, which are not figures of their own
     noise: Mapping[Workload, float] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -172,22 +172,14 @@ def check_settings(margin: float, *, strict: bool, gate: str) -> CompareSettings
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """A later figure against the first.
+    """A later figure against the first."""
 
-    Attributes:
-        value: time of the first / time of the later: above 1 the later is faster.
-        comparison: its interval and verdict, or None.
-        reason: why there is no interval or no verdict; empty if there is one.
-        by_kind: for each kind of time that two runs both have, the ratio less the change of the runs as a whole.
-        apart: whether the figures are of two runs.
-    """
-
-    value: float
-    comparison: Comparison | None = None
-    reason: str = ""
+    value: float  # time of the first / time of the later: above 1 the later is faster
+    comparison: Comparison | None = None  # its interval and verdict, or None
+    reason: str = ""  # why there is no interval or no verdict; empty if there is one
     kind: TimeKind = TimeKind.STREAM
-    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)
-    apart: bool = False
+    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)  # of two runs, by each kind
+    apart: bool = False  # whether the figures are of two runs
 
 
 @dataclass(frozen=True)

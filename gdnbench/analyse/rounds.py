@@ -78,10 +78,7 @@ class Collected:
         return min((len(self.complete_rounds(ids)) for ids in left if ids), default=0)
 
     def drop_incomplete_rounds(self, case_ids: Iterable[str], others: Iterable[str] = ()) -> None:
-        """Drops rounds of cases in one worker that its death cut short, since their parts cannot be compared.
-
-        `others` are cases that other workers measure with some of these, in rounds of their own.
-        """
+        """Drops rounds that a worker's death cut short; other workers measured `others` beside some of these."""
         ids = list(case_ids)
         complete = self.complete_rounds(ids).union(
             *(self.samples.get(other, {}) for other in {*others}.difference(ids))
@@ -138,10 +135,7 @@ class WorkloadTimes:
         return {id_: (float(np.nanmean(self.times[id_])), float(np.nanmean(self.apart.times[id_]))) for id_ in both}
 
     def interval(self, case_id: str) -> Interval:
-        """A case's time in µs: the geometric mean over rounds, so that ratios of times are ratios of rounds.
-
-        Its interval includes the noise of rounds, with their placements, and of processes.
-        """
+        """A case's time in µs: the geometric mean over rounds, with the noise of rounds and processes."""
         if self.of(case_id) is not self:
             return self.of(case_id).interval(case_id)
         times = self.effects.without_launch(self.times[case_id])

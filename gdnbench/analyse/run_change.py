@@ -173,10 +173,7 @@ class TimeKind(StrEnum):
 class RunChange:
     """One run against another, by one kind of time.
 
-    Attributes:
-        presumed: whether these are floors whose sources did change, for lack of unchanged cases.
-        same_card: whether both are known to be of one card, and so of one host.
-        other_card: whether they are known to be of two.
+    `presumed`: the unchanged cases are floors whose sources did change, for lack of others.
     """
 
     def __init__(self, left: FigureSource, right: FigureSource) -> None:

@@ -64,23 +64,15 @@ class SuiteRow:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """The kernels of a run over a suite.
-
-    Attributes:
-        left_out: workloads that the run did not reach, or at which no reference has a time.
-        over: labels of the references; at each workload, kernels are compared with the fastest of them.
-        rows: every kernel that has a time at each of the other workloads, fastest first.
-        incomplete: for the other kernels, the number of these workloads at which they have a time.
-        profiles: the distributions of inputs that were measured; each kernel's row is its worst over them.
-    """
+    """The kernels of a run over a suite."""
 
     suite: Suite
-    left_out: tuple[Workload, ...]
-    over: tuple[str, ...]
+    left_out: tuple[Workload, ...]  # workloads that the run did not reach, or at which no reference has a time
+    over: tuple[str, ...]  # labels of the references; at each workload, kernels are compared with the fastest of them
     margin: float
-    rows: tuple[SuiteRow, ...]
-    incomplete: Mapping[str, int]
-    profiles: tuple[str, ...] = ()
+    rows: tuple[SuiteRow, ...]  # every kernel that has a time at each of the other workloads, fastest first
+    incomplete: Mapping[str, int]  # for the other kernels, the number of these workloads at which they have a time
+    profiles: tuple[str, ...] = ()  # the distributions of inputs that were measured; a row is the worst over them
 
     @property
     def summed(self) -> int:

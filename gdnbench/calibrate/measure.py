@@ -192,22 +192,15 @@ _LEAST_TAIL = 1e-300  # least p-value, of 37 standard errors
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison of a run whose truth is known.
-
-    Attributes:
-        chain: number of planted additions; 0 for an equal kernel.
-        target: the slowdown that they are for; 0 for an equal kernel.
-        ratio: log(baseline / kernel), as the run judged it.
-        high: upper end of the printed interval of baseline / kernel.
-    """
+    """A comparison of a run whose truth is known."""
 
     workload: Workload
     label: str
-    chain: int
-    target: float
-    ratio: PairedLogRatio
+    chain: int  # number of planted additions; 0 for an equal kernel
+    target: float  # the slowdown that they are for; 0 for an equal kernel
+    ratio: PairedLogRatio  # log(baseline / kernel), as the run judged it
     verdict: Verdict
-    high: float
+    high: float  # upper end of the printed interval of baseline / kernel
 
 
 def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:

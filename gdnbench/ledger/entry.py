@@ -36,21 +36,15 @@ _BEGUN = re.compile(r"(?:vs\s+\S+|time)\s*(?P<rest>.*)", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """A bound on a kernel's speedup or time at one workload.
-
-    Attributes:
-        baseline: the label of the kernel that it is compared with; empty for a bound on the time.
-        workload: how tables call the workload, `B=1 qk4_v8`.
-        shape: what `gdnbench run --shape` takes to measure it, by name; the names are those of all expectations.
-    """
+    """A bound on a kernel's speedup or time at one workload."""
 
     text: TextLine
-    baseline: MaybeName = ""
+    baseline: MaybeName = ""  # the label of the kernel that it is compared with; empty for a bound on the time
     sign: Sign
     bound: Annotated[float, Meta(gt=0, le=1e12)]
-    workload: TextLine
+    workload: TextLine  # how tables call the workload, `B=1 qk4_v8`
     sizes: SizesDocument
-    shape: dict[Name, TextLine]
+    shape: dict[Name, TextLine]  # what `gdnbench run --shape` takes to measure it; all expectations have the same names
 
 
 @dataclass(frozen=True)
@@ -109,13 +103,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """The event that opens an entry.
-
-    Attributes:
-        stop: when to give up, in the user's words.
-        after: the entry that it follows; 0 for none.
-        gates: the entries that must be confirmed before it may be closed.
-    """
+    """The event that opens an entry."""
 
     schema: Literal[1] = SCHEMA
     event: Literal["opened"] = "opened"
@@ -126,9 +114,9 @@ class Opened:
     kernel: Name
     label: Name
     expectations: Annotated[list[Expectation], Meta(min_length=1)]
-    stop: TextLine = ""
-    after: Annotated[int, Meta(ge=0, le=10**6)] = 0
-    gates: list[EntryId] = field(default_factory=list)
+    stop: TextLine = ""  # when to give up, in the user's words
+    after: Annotated[int, Meta(ge=0, le=10**6)] = 0  # the entry that it follows; 0 for none
+    gates: list[EntryId] = field(default_factory=list)  # the entries that must be confirmed before it may be closed
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
     sources: PackedSources = ""
@@ -136,42 +124,31 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationResult:
-    """What a run says of one expectation.
-
-    Attributes:
-        value: the speedup, or the time in microseconds; None where the case has no time, like the ends.
-        high: upper end of its interval, None for an interval without one; `low` is the lower.
-    """
+    """What a run says of one expectation."""
 
     expectation: TextLine
     outcome: EntryState
-    value: Positive | None = None
+    value: Positive | None = None  # the speedup, or the time in microseconds; None without a time, like the ends
     low: LowEnd | None = None
-    high: HighEnd | None = None
+    high: HighEnd | None = None  # upper end of its interval, None for an interval without one; `low` is the lower
     reason: TextLine = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """The event that closes an entry; an undecided one may be closed again, by a further run.
-
-    Attributes:
-        source: hash of the kernel's sources, those of the run.
-        findings: one for each expectation, in their order; `outcome` is that of the entry.
-        sources: the kernel's own files as they were measured, packed; empty in ledgers of before they were kept.
-    """
+    """The event that closes an entry; an undecided one may be closed again, by a further run."""
 
     schema: Literal[1] = SCHEMA
     event: Literal["closed"] = "closed"
     id: EntryId
     time: Timestamp
     run: Name
-    source: MaybeName
+    source: MaybeName  # hash of the kernel's sources, those of the run
     outcome: EntryState
     findings: Annotated[list[ExpectationResult], Meta(min_length=1)]
     learned: TextLine = ""
     notes: list[TextLine] = field(default_factory=list)
-    sources: PackedSources = ""
+    sources: PackedSources = ""  # as they were measured; empty in ledgers of before they were kept
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,13 @@ _RUN_OF_ALIKE = re.compile(r"(?:(\d+)x)?(\d+)")
 
 @dataclass(frozen=True)
 class Axis:
-    """A named size of an op, such as `B`, from `least` to `most`.
-
-    Attributes:
-        compile_time: whether kernels are compiled for its value; else it is an argument of every launch.
-        terse: whether a workload's name leaves it out as long as every terse axis has its default.
-    """
+    """A named size of an op, such as `B`, from `least` to `most`."""
 
     name: str
     default: int
     doc: str = ""
-    compile_time: bool = False
-    terse: bool = False
+    compile_time: bool = False  # whether kernels are compiled for its value; else it is an argument of every launch
+    terse: bool = False  # whether a workload's name leaves it out as long as every terse axis has its default
     least: int = 1
     most: int = MOST_ELEMENTS
 
@@ -62,19 +57,12 @@ class AxisList:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`.
+    """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`."""
 
-    Attributes:
-        name: the part before the equals sign, `heads`.
-        pattern: a value's name, with the axes in braces: `qk{HQ}_v{HV}`.
-        known: values that hints list.
-        words: for a pattern of one axis, the names of its sizes, `{"fp32": 32, "bf16": 16}`; it takes only these sizes.
-    """
-
-    name: str
-    pattern: str
-    known: tuple[str, ...] = ()
-    words: Mapping[str, int] = field(default_factory=dict, hash=False)
+    name: str  # the part before the equals sign, `heads`
+    pattern: str  # a value's name, with the axes in braces: `qk{HQ}_v{HV}`
+    known: tuple[str, ...] = ()  # values that hints list
+    words: Mapping[str, int] = field(default_factory=dict, hash=False)  # names of its sizes: `{"bf16": 16}`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", tuple(self.known or self.words))

@@ -327,12 +327,11 @@ class RoundoffGate:
             sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
             of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
             probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
-        arithmetic: the floating-point type of intermediate results, whose roundoff counts.
     """
 
     tensor: str
     limit: float = 8.0
-    arithmetic: Dtype = "fp32"
+    arithmetic: Dtype = "fp32"  # the floating-point type of intermediate results, whose roundoff counts
 
 
 @dataclass(frozen=True)

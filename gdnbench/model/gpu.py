@@ -62,34 +62,20 @@ UNREAD = -1
 
 @dataclass(frozen=True)
 class Build:
-    """One variant compiled for one architecture, `sm_90`.
-
-    Attributes:
-        registers: per thread.
-        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
-        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
-        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
-            the code was not read.
-        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
-        symbol: mangled name of the entry in the cubin.
-        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
-        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
-        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
-        cluster: blocks of a cluster along x, y and z.
-    """
+    """One variant compiled for one architecture, `sm_90`."""
 
     arch: str
-    registers: int
-    shared_bytes: int
-    spill_bytes: int
-    load_bits: int
-    code_bytes: int
+    registers: int  # per thread
+    shared_bytes: int  # shared memory per block that the compiler allocates, without a launch's dynamic shared memory
+    spill_bytes: int  # local memory per thread: spilled registers and arrays indexed at run time
+    load_bits: int  # width of the widest global load; 0 where there is none, -1 where the code was not read
+    code_bytes: int  # size of the cubin, whose path in the build cache is `cubin`
     cubin: str = ""
-    symbol: str = ""
-    serialized_because: str = ""
-    required_threads: int = 0
-    most_threads: int = 0
-    cluster: tuple[int, int, int] = NO_CLUSTER
+    symbol: str = ""  # mangled name of the entry in the cubin
+    serialized_because: str = ""  # why ptxas serializes the warpgroup products (wgmma); empty if it does not
+    required_threads: int = 0  # per block, where the code runs with this number only, as Triton's does; else 0
+    most_threads: int = 0  # per block, by the code's `__launch_bounds__`; 0 where it has none
+    cluster: tuple[int, int, int] = NO_CLUSTER  # blocks of a cluster along x, y and z
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists

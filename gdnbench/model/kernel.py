@@ -42,7 +42,6 @@ class Kernel:
     """A named implementation of an op.
 
     Attributes:
-        source: the implementing file in the kernel's folder; `entry` is the function in it.
         by_shape: defaults at some workloads, as a sweep found them; any other workload takes those of the nearest one
             by size. A copying floor is tried in all of them, and measured in the fastest.
         floor: for a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed,
@@ -56,7 +55,7 @@ class Kernel:
     language: ClassVar[str]
 
     name: str
-    source: str
+    source: str  # the implementing file in the kernel's folder; `entry` is the function in it
     entry: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
@@ -158,13 +157,12 @@ class CudaLaunch:
     """One launch of a kernel in CUDA C++.
 
     Attributes:
-        grid: blocks per axis, from workload and params.
         arguments: the function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not
             compile-time (`int`) and derived sizes (`long long`). None for all of them, in this order.
     """
 
     entry: str
-    grid: Grid
+    grid: Grid  # blocks per axis, from workload and params
     block: PerCase
     shared_bytes: PerCase = _none
     arguments: tuple[str, ...] | None = None
@@ -183,15 +181,10 @@ def _number(arch: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TritonLaunch:
-    """One launch of a kernel in Triton.
+    """One launch of a kernel in Triton."""
 
-    Attributes:
-        entry: the function in the source; its arguments are bound by their names.
-        grid: programs per axis, from workload and params.
-    """
-
-    entry: str
-    grid: Grid
+    entry: str  # the function in the source; its arguments are bound by their names
+    grid: Grid  # programs per axis, from workload and params
     warps: PerCase = _one
     stages: PerCase = _one
 
@@ -204,10 +197,6 @@ class LaunchedKernel(Kernel):
     """A kernel of declared launches: one, given by `entry`, `grid` and more, or several, in `launches`.
 
     Launches are in order on one stream. DeclarationError is raised for neither or both, or an unknown architecture.
-
-    Attributes:
-        scratch: memory between the launches, undefined before a call; `dims` may name params, too.
-        since: the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any.
     """
 
     launch_kind: ClassVar[type[CudaLaunch | TritonLaunch]]
@@ -216,8 +205,8 @@ class LaunchedKernel(Kernel):
 
     grid: Grid | None = None
     launches: tuple[Any, ...] = ()
-    scratch: tuple[TensorSpec, ...] = ()
-    since: str = ""
+    scratch: tuple[TensorSpec, ...] = ()  # undefined before a call; `dims` may name params, too
+    since: str = ""  # the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -92,61 +92,51 @@ class Op:
     """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other.
 
     Attributes:
-        inputs: read-only tensors, in the order of every CUDA and Triton argument list.
-        scalars: names of fp32 scalars, which follow the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
         profiles: the distributions of inputs that are timed, also known to `make_inputs`; the first is the distribution
             of the first scenario, and of runs that are older than profiles.
-        profile: the profile that is timed by default; the first where it is empty.
         drawn_together: names of inputs that make sense only as one draw, such as all inputs of the decays: no launch
             mixes them from different draws.
         ends: by the name of a list, the input that holds where each of its members begins and the last one ends, from 0
             on: `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
-        alike: axes whose members may be permuted, as heads may.
-        derived: sizes that follow from a workload, by name, such as the sum of its lengths.
-        check: why a workload is not valid; empty if it is.
         instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
             numbers of four bits are widened.
-        baselines: kernels that others are compared with; the first available one is taken.
-        floor: the pseudo-kernel whose time is the speed of light; empty if there is none.
         copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
             function from inputs by name and the workload to outputs by name.
-        copied_bytes: what the floor reads and writes, where it moves only a part of these two.
         process_sd: relative standard deviations between processes, launch aside, of the time of a kernel of one launch
             and of one of several, for runs of a single process (`benchmarks/process_spread.py`). The default is the
             largest that was measured.
-        macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
     """
 
     name: str
     title: str
     workloads: WorkloadSpec
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorSpec, ...]  # read-only tensors, in the order of every CUDA and Triton argument list
     outputs: tuple[TensorSpec, ...]
     gates: tuple[Gate, ...]
-    scalars: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()  # names of fp32 scalars, which follow the inputs
     numerics: str = "numerics.py"
     scenarios: tuple[str, ...] = (DEFAULT_INPUTS,)
     profiles: tuple[Profile, ...] = ()
-    profile: str = ""
+    profile: str = ""  # the profile that is timed by default; the first where it is empty
     drawn_together: tuple[tuple[str, ...], ...] = ()
     ends: Mapping[str, str] = field(default_factory=dict)
-    alike: tuple[str, ...] = ()
-    derived: Mapping[str, SizeOf] = field(default_factory=dict)
-    check: Callable[[Workload], str] = lambda _workload: ""
+    alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
+    derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
+    check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)
     flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}
     instead: Mapping[Precision, Precision] = field(default_factory=dict)
     least_bytes: SizeOf | None = None
-    baselines: tuple[str, ...] = ()
-    floor: str = ""
+    baselines: tuple[str, ...] = ()  # kernels that others are compared with; the first available one is taken
+    floor: str = ""  # the pseudo-kernel whose time is the speed of light; empty if there is none
     copy: tuple[str, str] | CopyOf | None = None
-    copied_bytes: SizeOf | None = None
+    copied_bytes: SizeOf | None = None  # what the floor reads and writes, where it moves only a part of these two
     process_sd: tuple[float, float] = USUAL_PROCESS_SD
     hints: tuple[Hint, ...] = ()
-    macro_prefix: str = "AXIS_"
+    macro_prefix: str = "AXIS_"  # before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`
 
     def __post_init__(self) -> None:
         check_name(self.name)

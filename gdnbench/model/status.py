@@ -100,24 +100,16 @@ class WrongElements:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The result of one gate, `output within 1 ulp + 1e-05`, on one kind of inputs, `saturated-gates`.
-
-    Attributes:
-        worst: the largest error, in the unit of `limit`, the largest error that passes.
-        where: index of the worst element, as text; empty where no element stands out.
-        status: OK, or the status that a failure here gives the case.
-        wrong: the wrong elements; None if the gate passed, or the run is too old to have them.
-        told: what is wrong, where that is not a number.
-    """
+    """The result of one gate, `output within 1 ulp + 1e-05`, on one kind of inputs, `saturated-gates`."""
 
     gate: str
     scenario: str
-    worst: float
+    worst: float  # the largest error, in the unit of `limit`, the largest error that passes
     limit: float
-    where: str
-    status: Status
-    wrong: WrongElements | None = None
-    told: str = ""
+    where: str  # index of the worst element, as text; empty where no element stands out
+    status: Status  # OK, or the status that a failure here gives the case
+    wrong: WrongElements | None = None  # None if the gate passed, or the run is too old to have them
+    told: str = ""  # what is wrong, where that is not a number
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))

@@ -19,8 +19,6 @@ class WorkloadSpec:
     """The axes, lists and aliases that describe an op's workloads: plain data, which a stored run keeps.
 
     Attributes:
-        axes: in the order of every table.
-        aliases: names for axes that belong together; an axis is in at most one alias.
         x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its
             sum, and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an
             op without axes.
@@ -28,16 +26,15 @@ class WorkloadSpec:
             one workload stands in for others near it. By default all.
         profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
             inputs of the first.
-        profile: the profile that is measured by default; the first where it is empty.
     """
 
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[Axis, ...] = ()  # in the order of every table
     lists: tuple[AxisList, ...] = ()
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[Alias, ...] = ()  # names for axes that belong together; an axis is in at most one alias
     x: str = ""
     size: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
-    profile: str = ""
+    profile: str = ""  # the profile that is measured by default; the first where it is empty
 
     def __post_init__(self) -> None:
         for name in ("axes", "lists", "aliases", "size", "profiles"):

@@ -33,20 +33,13 @@ HOSTS_DIFFER = 3.0
 
 @dataclass(frozen=True)
 class CardEffects(Generic[K]):
-    """The effects of cards, and of processes on them, on the cases of a workload; implements `Effects`.
+    """The effects of cards, and of processes on them, on the cases of a workload; implements `Effects`."""
 
-    Attributes:
-        process: shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over.
-        shares: the effects of cards on times over their case's mean; its "launch" is `common(card)`.
-        within: the inflation between the processes of a card.
-        cards_launch_us: shape (cards,), the mean launch of each card's processes, less that of all, microseconds.
-    """
-
-    process: IntArray
+    process: IntArray  # shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over
     launches: ProcessEffects[K]
-    shares: ProcessEffects[K]
-    within: Between
-    cards_launch_us: FloatArray
+    shares: ProcessEffects[K]  # the effects of cards on times over their case's mean; its "launch" is `common(card)`
+    within: Between  # the inflation between the processes of a card
+    cards_launch_us: FloatArray  # shape (cards,), the mean launch of each card's processes, less that of all
 
     @property
     def count(self) -> int:

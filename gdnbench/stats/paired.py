@@ -61,20 +61,13 @@ class PairedLogRatio:
 
     Pairing within the round cancels what both cases share in it: clock, temperature, drift. With logarithms the kernel
     and the baseline change places by a change of sign.
-
-    Attributes:
-        mean: mean over rounds; NaN where n is 0.
-        sd: standard deviation of a round about the mean of its process; NaN if unknown.
-        n: rounds in which both were measured.
-        processes: the number of processes that measured these rounds.
-        between: the variance that processes add, which more rounds in the same processes do not reduce.
     """
 
-    mean: float
-    sd: float
-    n: int
-    processes: int = 1
-    between: Between = NOTHING_BETWEEN
+    mean: float  # mean over rounds; NaN where n is 0
+    sd: float  # standard deviation of a round about the mean of its process; NaN if unknown
+    n: int  # rounds in which both were measured
+    processes: int = 1  # the number of processes that measured these rounds
+    between: Between = NOTHING_BETWEEN  # what processes add, which more rounds in them do not reduce
 
     @classmethod
     def from_rounds(

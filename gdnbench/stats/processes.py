@@ -56,18 +56,15 @@ NOTHING_BETWEEN = Between()
 class ProcessEffects(Generic[K]):
     """The effects of a run's processes on the cases of a workload.
 
-    Attributes:
-        launch_us: shape (processes,), what each adds to every time, less their mean, microseconds.
-        inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
-        outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
-        usual_sd_us: standard deviation of launches between processes in other runs, microseconds; 0 if unknown.
-        own_sds: relative standard deviation of each case between processes in other runs, launch aside, used where
-            there is one process. A pair with a case not named here, such as a control, has the variance of its rounds
-            and launch.
+    `inflation` is the variance between the processes' means of a case over that which its rounds explain. `outliers`
+    are cases whose processes differ more than the others' do: each is judged by its own alone. `usual_sd_us` is the
+    standard deviation of launches between processes in other runs, 0 if unknown; `own_sds` that of each case, relative,
+    launch aside, for a run of one process. A case not named there, such as a control, has the variance of its rounds
+    and launch.
     """
 
     process: IntArray
-    launch_us: FloatArray
+    launch_us: FloatArray  # shape (processes,), what each adds to every time, less their mean, microseconds
     inflation: float = 1.0
     df: float = math.inf
     outliers: frozenset[K] = frozenset()

@@ -31,19 +31,15 @@ Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]
 class EqualRates:
     """Comparisons of a kernel with itself under other names, at a workload or at all.
 
-    Attributes:
-        names: other names of the kernel in each run, all compared with the same measurement of it.
-        claims: those that the run called FASTER or SLOWER, each of which is false.
-        covered: those whose interval, before Holm's correction, holds 1.
-        rms_z: root mean square of their differences in standard errors, as normal deviates; 1 where the runs know
-            their noise, above 1 where their intervals are too narrow.
+    `rms_z` is the root mean square of their differences in standard errors, as normal deviates; above 1 intervals are
+    too narrow.
     """
 
     workload: TextLine
-    names: SmallCount
+    names: SmallCount  # other names of the kernel in each run, all compared with the same measurement of it
     comparisons: SmallCount
-    claims: SmallCount
-    covered: SmallCount
+    claims: SmallCount  # those that the run called FASTER or SLOWER, each of which is false
+    covered: SmallCount  # those whose interval, before Holm's correction, holds 1
     rms_z: NotNegative
 
     @property
@@ -61,52 +57,39 @@ class EqualRates:
 class PlantedRates:
     """Comparisons of a kernel that was made slower by a known step, at a workload.
 
-    Attributes:
-        target: the slowdown that was aimed at, a share of the time.
-        chain: how many dependent additions it has.
-        slowdown: what it is by all runs together.
-        comparisons: one a run.
-        found: those that the run called SLOWER.
-        apart: those whose printed interval lies wholly below 1.
-        covered: those that agree with the mean of all other runs, within the interval of that difference; None where
-            there is one run.
+    `covered` agree with the mean of all other runs, within the interval of that difference; None where there is one
+    run.
     """
 
     workload: TextLine
-    target: Share
-    chain: SmallCount
-    slowdown: Slowdown
-    comparisons: SmallCount
-    found: SmallCount
-    apart: SmallCount
+    target: Share  # the slowdown that was aimed at, a share of the time
+    chain: SmallCount  # how many dependent additions it has
+    slowdown: Slowdown  # what it is by all runs together
+    comparisons: SmallCount  # one a run
+    found: SmallCount  # those that the run called SLOWER
+    apart: SmallCount  # those whose printed interval lies wholly below 1
     covered: SmallCount | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What the verdicts of a machine are worth.
-
-    Attributes:
-        driver: the driver's version; None where it was not told.
-        runs: those that are in it; `folder` has them.
-        planted: by workload and size.
-    """
+    """What the verdicts of a machine are worth."""
 
     timestamp: Timestamp
     host: TextLine
     gpu: Name
     gpu_name: TextLine
     uuid: TextLine
-    driver: TextLine | None
+    driver: TextLine | None  # the driver's version; None where it was not told
     folder: TextLine
-    runs: SmallCount
+    runs: SmallCount  # those that are in it; `folder` has them
     asked: SmallCount
     processes: SmallCount
     rounds: SmallCount
     margin: Share
     confidence: Confidence
     equal: list[EqualRates]
-    planted: list[PlantedRates]
+    planted: list[PlantedRates]  # by workload and size
     schema: int = SCHEMA_VERSION
 
     @property

@@ -200,23 +200,16 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
 
 @dataclass(frozen=True)
 class LastTime:
-    """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare.
-
-    Attributes:
-        kernel: what ran: for a dispatcher, the kernel that it picked.
-        time_us: stream time by NVBench, which holds what a launch costs on that host; microseconds.
-        over_copy: its time over that of the run's copying floor; None without one, or where FLOPs are the bound.
-        kernel_us: kernel time by CUPTI, microseconds; None if the run has none.
-    """
+    """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare."""
 
     run_id: str
     gpu: str
-    kernel: str
-    time_us: float
+    kernel: str  # what ran: for a dispatcher, the kernel that it picked
+    time_us: float  # stream time by NVBench, which holds what a launch costs on that host; microseconds
     low_us: float
     high_us: float
-    over_copy: float | None
-    kernel_us: float | None
+    over_copy: float | None  # over that of the copying floor; None without one, or where FLOPs are the bound
+    kernel_us: float | None  # kernel time by CUPTI, microseconds; None if the run has none
     sources: dict[str, str]
 
 

@@ -52,52 +52,36 @@ INFO = "run.json"
 class RunInfo:
     """One run.
 
-    Attributes:
-        complete: whether every case and round that was asked for is in it.
-        gpu: the GPU's short name, `h200`; `cpu` without one.
-        baseline: the label of what others are compared with; empty if there is none.
-        baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
-        settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
-        swept: for a sweep, the params that it tries, by kernel.
-        part: which of several parts of these workloads it measures; None for all of them.
-        merged: the parts that it was merged of; none for a run that was measured as one.
-        workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
-        op_hash: hash of what the op says of inputs, gates and costs; empty in runs of schema 1.
-        sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
-        gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
-        gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
-        errors: of each kernel that passed them, by its label, the largest error by each gate that has a limit; older
-            runs have none.
-        contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
-        tuned: of a case whose code a tuner chose by measuring, by its id, each choice of a process once.
+    `gates` are those that a case failed, by case id; the first runs list there those that it passed, too. `errors` are,
+    by label and gate, the largest of a kernel that passed it; older runs have none.
     """
 
     run_id: Name
     timestamp: Timestamp
-    complete: bool
+    complete: bool  # whether every case and round that was asked for is in it
     command: str
     op: Name
-    gpu: Name
-    settings: dict[str, Any]
+    gpu: Name  # the GPU's short name, `h200`; `cpu` without one
+    settings: dict[str, Any]  # those that another version wrote, too
     label: str = ""
-    baseline: MaybeName = ""
-    baseline_named: bool = False
-    swept: dict[Name, list[ParamName]] = field(default_factory=dict)
+    baseline: MaybeName = ""  # the label of what others are compared with; empty if there is none
+    baseline_named: bool = False  # whether the user named it among the kernels to measure
+    swept: dict[Name, list[ParamName]] = field(default_factory=dict)  # for a sweep, the params that it tries, by kernel
     suite: SuiteDocument | None = None
-    part: PartDocument | None = None
-    merged: list[MergedDocument] = field(default_factory=list)
-    workloads: WorkloadSpec = DECODE_AXES
-    op_hash: str = ""
+    part: PartDocument | None = None  # which of several parts of these workloads it measures; None for all of them
+    merged: list[MergedDocument] = field(default_factory=list)  # the parts that it was merged of
+    workloads: WorkloadSpec = DECODE_AXES  # those of `decode` in runs of schema 1
+    op_hash: str = ""  # hash of what the op says of inputs, gates and costs; empty in runs of schema 1
     cases: list[CaseDocument] = field(default_factory=list)
     machine: MachineDocument = field(default_factory=MachineDocument)
     git: GitDocument = field(default_factory=GitDocument)
-    sources: dict[Name, TextLine] = field(default_factory=dict)
+    sources: dict[Name, TextLine] = field(default_factory=dict)  # hashes, of dispatchers' tables, too
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
-    gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
+    gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)  # by gate; none in the first runs
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
-    contest: dict[Name, ContestDocument] = field(default_factory=dict)
+    contest: dict[Name, ContestDocument] = field(default_factory=dict)  # by label; none in older runs
     calibration: CalibrationDocument | None = None
-    tuned: dict[str, list[str]] = field(default_factory=dict)
+    tuned: dict[str, list[str]] = field(default_factory=dict)  # by case id, each choice of a process once
     inputs: list[InputsDocument] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
