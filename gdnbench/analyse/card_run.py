@@ -136,8 +136,7 @@ def _same_code(first: CardRun, other: CardRun, case_id: str) -> bool:
     return is_alike and same_sources(first.info.sources.get(kernel, ""), other.info.sources.get(kernel, ""))
 
 
-RunRounds = tuple[str, Mapping[str, CaseRounds]]
-"""The UUID of a run's card, and the rounds of each case by its id."""
+RunRounds = tuple[str, Mapping[str, CaseRounds]]  # the UUID of a run's card, and the rounds of each case by its id
 
 
 @dataclass(frozen=True)

@@ -355,11 +355,6 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
             failed.append(row)
         elif ratio and ratio.comparison and ratio.comparison.verdict is Verdict.SLOWER:
             slower.append(row)
-        elif ratio and not _is_not_slower(ratio, margin):
+        elif ratio and not (ratio.comparison and ratio.comparison.speedup.low >= margin_edges(margin)[0]):
             undecided.append(row)
     return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided))
-
-
-def _is_not_slower(ratio: TimeRatio, margin: float) -> bool:
-    """Whether the whole interval lies above the lower edge of the margin: SAME, FASTER or across both."""
-    return ratio.comparison is not None and ratio.comparison.speedup.low >= margin_edges(margin)[0]

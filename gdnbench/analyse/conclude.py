@@ -24,8 +24,7 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
 from gdnbench.store.settings import Settings
 
-RaceGroup = tuple[str, Workload]
-"""Kernel and workload, whose points race against each other."""
+RaceGroup = tuple[str, Workload]  # kernel and workload, whose points race against each other
 
 
 def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[RaceGroup, tuple[Case, ...]]:

@@ -1,18 +1,14 @@
 """The expected change of a kernel's time from one GPU to another, and the deviation of the measured change from it.
 
-The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a few
-microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
+The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory, most of a
+few microseconds; no data sheet gives it, and it does not shrink on a larger GPU. The bytes are the least that the op
+must move, the bandwidth is the data sheet's peak, which no kernel reaches (an H200's copying floor moves 67 MB at 68 %
+of it), so "traffic" here is a scale.
 
-- The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
-  H200 the copying floor moves 67 MB at 68 % of it, launch included (20261121-101900-h200-decode-main). But some
-  of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
-- A kernel time has no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
-  measured. An empty kernel's own time is the start and end of a grid, which the latency of other kernels does not
-  follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
-- In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
-  scale as that does. Otherwise it is expected to stay the same.
-- The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
-  and then the fixed part is taken as 0. It also leaves out ops that are bound by arithmetic.
+The fixed part of a kernel time is latency, and is expected to scale with the SM clock that both runs measured: an empty
+kernel's own time grows by 1.46 times from an H200 to an H100, those of kernels by 1.05. That of a stream time is
+expected to scale as an empty kernel at the workload does, where both sources have one, else to stay the same. The model
+leaves out the L2, where a time may be below the traffic's, and ops that are bound by arithmetic.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.wording import did_you_mean, first_of
 
-KeyValues = tuple[str, ...]
-"""The values of some keys for a figure, in the keys' order."""
+KeyValues = tuple[str, ...]  # the values of some keys for a figure, in the keys' order
 
 DEFAULT_COLUMNS = ("run",)
 _LABEL_KEYS = ("label", "kernel", "params")

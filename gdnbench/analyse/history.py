@@ -109,8 +109,7 @@ def _ratio(source: FigureSource, figure: Figure, anchor: str) -> _Ends | None:
     return astuple(paired.speedup(CONFIDENCE)) if paired.n else None
 
 
-DEFAULT_STEP_MARGIN = 0.01
-"""One percent: ratios at batch 1 repeat that closely."""
+DEFAULT_STEP_MARGIN = 0.01  # one percent: ratios at batch 1 repeat that closely
 
 
 @dataclass(frozen=True, kw_only=True)

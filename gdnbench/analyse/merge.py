@@ -45,8 +45,7 @@ from gdnbench.store.tables import (
     write_sweep,
 )
 
-_MAY_DIFFER = ("seed",)
-"""Settings in which parts may differ."""
+_MAY_DIFFER = ("seed",)  # settings in which parts may differ
 
 
 @dataclass(frozen=True)

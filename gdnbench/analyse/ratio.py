@@ -2,16 +2,12 @@
 
 Figures of one run are paired by round. As in the run's own table, launches of processes are subtracted, and the
 interval includes what else processes add and the noise of a baseline that differs significantly from itself. Sides that
-share no rounds are compared through a case that was timed beside both: a kernel with Python of its own is timed in
-other processes than compiled kernels, in turns, and the baseline in both (docs/threats.md), so its ratio to a compiled
-kernel is the quotient of two ratios, each paired by round.
+share no rounds are compared through a case that was timed beside both, as a kernel with Python of its own is
+(docs/threats.md): its ratio is the quotient of two ratios, each paired by round. Figures of two runs are compared by
+their mean times, less the change of the runs as a whole, whose uncertainty is in the interval (`run_change`).
 
-Figures of two runs are compared by their mean times, less the change of the runs as a whole, whose uncertainty is in
-the interval (`run_change`).
-
-In the geometric mean, the rounds and the strays of cases are independent and shrink with the number of cases; what is
-common to the cases of a workload shrinks with the number of workloads, what is common to the run does not shrink. A/A
-noise is not known to shrink, so its mean over the cases is taken whole.
+In the geometric mean, the rounds and the strays of cases shrink with the number of cases, what is common to the cases
+of a workload shrinks with the number of workloads, and what is common to the run does not shrink, nor does A/A noise.
 """
 
 from __future__ import annotations
@@ -41,8 +37,7 @@ from gdnbench.stats.paired import PairedLogRatio, UnpairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
 from gdnbench.wording import plural
 
-Rounds = npt.NDArray[np.bool_]
-"""Mask of a run's rounds, shape (rounds,)."""
+Rounds = npt.NDArray[np.bool_]  # mask of a run's rounds, shape (rounds,)
 
 
 def move_rounds(times_us: FloatArray, bridge_us: FloatArray, rounds: Rounds) -> FloatArray:
@@ -139,18 +134,14 @@ def _process(figures: Side) -> IntArray:
     return joint_process(list(by_workload.values()))
 
 
-FEWEST_PEERS = 4
-"""The fewest unchanged cases of other kernels in both runs for a verdict on a case's own change."""
+FEWEST_PEERS = 4  # the fewest unchanged cases of other kernels in both runs for a verdict on a case's own change
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
 
 T = TypeVar("T")
-PairOf = Callable[[FigureSource, FigureSource], RunPair]
-"""Two runs, as a whole."""
-
-EntryPair = tuple[GridEntry, GridEntry]
-"""A figure of the first column and one of a later column."""
+PairOf = Callable[[FigureSource, FigureSource], RunPair]  # two runs, as a whole
+EntryPair = tuple[GridEntry, GridEntry]  # a figure of the first column and one of a later column
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,16 +3,11 @@
 A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
 same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and
 subtracted. A kernel time (CUPTI) has no launch; cards of one model differ in it by a factor near 1. Either is a random
-effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check against stored runs.
+effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check. Between GPU models nothing is
+unchanged and nothing is subtracted.
 
-Between GPU models nothing is unchanged and nothing is subtracted: the interval of a stream time includes the difference
-of the hosts' launches, that of a kernel time the difference of cards of one model.
-
-Expected differences of times from process to process and from run to run, where nothing changed.
-
-`stats.run_effect` starts from these and corrects them by the unchanged cases of two runs. They are the standard
-deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts and over
-the runs in `results/`; docs/comparing.md has the results.
+The expected spreads are the standard deviations of one process, rounded up, over 34 runs of the same seven kernels on
+nine H200 cards of three hosts and over the runs in `results/`; `stats.run_effect` corrects them by the unchanged cases.
 """
 
 from __future__ import annotations
@@ -41,11 +36,8 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
 from gdnbench.stats.run_effect import PRIOR_DF, Peer, Prediction, RunEffect, Spread, estimate_run_effect
 from gdnbench.store.samples import CaseRounds, processes_of
 
-LAUNCH_OF_A_HOST_US = 1.0
-"""Launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
-
-KERNEL_TIME_OF_A_PROCESS = 0.002
-"""Kernel times between processes on one card, relative: 0.1 %."""
+LAUNCH_OF_A_HOST_US = 1.0  # launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host
+KERNEL_TIME_OF_A_PROCESS = 0.002  # kernel times between processes on one card, relative: 0.1 %
 
 KERNEL_TIME_OF_A_CARD = 0.01
 """Kernel times between cards of one model, relative: 0.4 to 2 % between cards of three hosts."""
@@ -56,8 +48,7 @@ STRAY_OF_A_HOST = 0.006
 STRAY_OF_A_CARD = 0.004
 """Stray of a kernel time on a card from what all kernels there share, relative: 0.4 % up to decode's B=8."""
 
-STRAY_OF_LARGE = 0.002
-"""The same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more."""
+STRAY_OF_LARGE = 0.002  # The same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more
 
 LARGE_BYTES = 16 << 20
 
@@ -72,16 +63,12 @@ _CPU = "cpu"
 
 
 @cache
-def _process_sd(op: str) -> tuple[float, float]:
-    try:
-        return op_named(op).process_sd
-    except UnknownNameError:  # of an op that is not here, or a file of another tool
-        return USUAL_PROCESS_SD
-
-
 def own_sd(op: str, launches: int) -> float:
     """The relative standard deviation between processes of a kernel of so many launches: see `Op.process_sd`."""
-    return _process_sd(op)[launches > 1]
+    try:
+        return op_named(op).own_sd(launches)
+    except UnknownNameError:  # of an op that is not here
+        return USUAL_PROCESS_SD[launches > 1]
 
 
 def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
@@ -155,8 +142,7 @@ def _per_difference(left: Figure, right: Figure) -> float:
 
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
-PRESUMED = 0.01
-"""Presumed change of a floor of changed sources, a relative standard deviation."""
+PRESUMED = 0.01  # presumed change of a floor of changed sources, a relative standard deviation
 
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
 
@@ -164,10 +150,8 @@ _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over 
 class TimeKind(StrEnum):
     """The kind of time of a ratio."""
 
-    STREAM = "stream"
-    """Event to event, the launch included."""
-    KERNEL = "kernel"
-    """First block's start to last block's end."""
+    STREAM = "stream"  # event to event, the launch included
+    KERNEL = "kernel"  # first block's start to last block's end
 
 
 class RunChange:
@@ -254,14 +238,14 @@ class RunChange:
         return UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
 
     def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
-        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
+        peers: list[Peer] = []
+        for one, other in pairs:
+            case = other.label, other.params, other.timer, _place(other)
+            if other.timer == right.timer:
+                if case not in self._peers:
+                    self._peers[case] = self._peer(one, other)
+                peers += filter(None, [self._peers[case]])
         return estimate_run_effect(peers, expected_whole(left, right, same_card=self.same_card))
-
-    def _peer_of(self, left: Figure, right: Figure) -> Peer | None:
-        case = right.label, right.params, right.timer, _place(right)
-        if case not in self._peers:
-            self._peers[case] = self._peer(left, right)
-        return self._peers[case]
 
     def _peer(self, left: Figure, right: Figure) -> Peer | None:
         before, after = _means(left, right)

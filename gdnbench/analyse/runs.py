@@ -28,8 +28,7 @@ from gdnbench.store.schema import GpuDocument
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
 """The libraries whose versions are conditions of a run."""
 
-KERNEL_CLOCK: Clock = "cupti"
-"""The clock of kernel times."""
+KERNEL_CLOCK: Clock = "cupti"  # the clock of kernel times
 
 _NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
@@ -194,9 +193,7 @@ def _workload(axes: bytes, place: bytes) -> Workload:
     return _axes(axes).stored_case(msgspec.msgpack.decode(place))
 
 
-@cache
-def _axes(document: bytes) -> WorkloadSpec:
-    return msgspec.msgpack.decode(document, type=WorkloadSpec)
+_axes = cache(msgspec.msgpack.Decoder(WorkloadSpec).decode)
 
 
 @lru_cache(maxsize=32)

@@ -85,8 +85,7 @@ def _what_is_wrong(text: str) -> str:
 
 SCHEMA: Literal[1] = 1
 EntryId = Annotated[int, Meta(ge=1, le=10**6)]
-PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*$")]
-"""What `sources.pack` gives."""
+PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*$")]  # what `sources.pack` gives
 
 
 class EntryState(StrEnum):
@@ -95,10 +94,8 @@ class EntryState(StrEnum):
     OPEN = "open"
     CONFIRMED = "confirmed"
     """The whole interval lies on the expected side of the bound; of an entry: all expectations are confirmed."""
-    REFUTED = "refuted"
-    """The whole interval lies on the other side; of an entry: one expectation is refuted."""
-    UNDECIDED = "undecided"
-    """Neither: a longer run may tell."""
+    REFUTED = "refuted"  # the whole interval lies on the other side; of an entry: one expectation is refuted
+    UNDECIDED = "undecided"  # neither: a longer run may tell
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,7 @@ from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
 
-LARGEST_BYTES = 2**24
-"""Of all files together, as text; a damaged or hostile entry must not fill the memory."""
+LARGEST_BYTES = 2**24  # of all files together, as text; a damaged or hostile entry must not fill the memory
 
 Files = Mapping[str, str]
 """Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of another header, as it is included."""
@@ -95,8 +94,7 @@ def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
 
 
 E = TypeVar("E", Opened, Closed)
-Entries = dict[int, LedgerEntry]
-"""By number, in the order in which they were opened."""
+Entries = dict[int, LedgerEntry]  # by number, in the order in which they were opened
 
 _MEND = "restore that line, or take it out: no line depends on one below it"
 _LOCK_TIMEOUT_S = 30.0

@@ -10,8 +10,7 @@ from itertools import groupby
 
 from gdnbench.errors import DeclarationError, ShapeError, UsageError
 
-MOST_ELEMENTS = 2**31 - 1
-"""The largest size of an axis: kernels take sizes as 32-bit integers."""
+MOST_ELEMENTS = 2**31 - 1  # the largest size of an axis: kernels take sizes as 32-bit integers
 
 _AXIS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _LONGEST_LIST = 40  # characters of a list in a name; a longer one is named by its length, its sum and a hash

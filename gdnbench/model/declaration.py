@@ -81,8 +81,7 @@ class Params(Mapping[str, ParamValue]):
         return " ".join(f"{name}={value}" for name, value in self._values.items())
 
 
-EVERY = "all"
-"""The word for every kernel, or profile, on the command line."""
+EVERY = "all"  # the word for every kernel, or profile, on the command line
 
 MOST_CHARACTERS = 80
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -146,10 +145,8 @@ class Hint:
         return not self.causes or cause in self.causes
 
 
-DEFAULT_INPUTS = "typical"
-"""The name of the first profile in runs stored before ops had profiles; it is still accepted."""
-CAPTURED = "file:"
-"""The prefix of the profile of captured inputs; the name of a file and a part of its hash follow."""
+DEFAULT_INPUTS = "typical"  # the name of the first profile in runs stored before ops had profiles; it is still accepted
+CAPTURED = "file:"  # the prefix of the profile of captured inputs; the name of a file and a part of its hash follow
 
 _LONGEST_STEM = 40
 _HASH_DIGITS = 8

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-CPU = "cpu"
-"""The short name in place of a GPU's where a run had none."""
+CPU = "cpu"  # the short name in place of a GPU's where a run had none
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 """The precisions of a GPU's peak; fp32 is that of the ordinary cores, the others of the tensor cores."""
@@ -53,11 +52,8 @@ def gpu_slug(name: str) -> str:
     return "".join(words) or "gpu"
 
 
-NO_CLUSTER = (1, 1, 1)
-"""The cluster of a kernel that launches without clusters."""
-
-UNREAD = -1
-"""The `load_bits` of a build whose code was not read."""
+NO_CLUSTER = (1, 1, 1)  # the cluster of a kernel that launches without clusters
+UNREAD = -1  # the `load_bits` of a build whose code was not read
 
 
 @dataclass(frozen=True)

@@ -200,8 +200,7 @@ class LaunchedKernel(Kernel):
     """
 
     launch_kind: ClassVar[type[CudaLaunch | TritonLaunch]]
-    needed: ClassVar[tuple[str, ...]]
-    """The fields of a launch that have no default."""
+    needed: ClassVar[tuple[str, ...]]  # the fields of a launch that have no default
 
     grid: Grid | None = None
     launches: tuple[Any, ...] = ()

@@ -17,11 +17,8 @@ Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 INPUTS_MARGIN = 0.02
 """Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
 
-LONG_TAIL = ": a long tail"
-"""The end of the warning that a time's mean lies well above its trimmed mean."""
-
-Bound = Literal["", "copy", "flops"]
-"""What bounds a workload from below."""
+LONG_TAIL = ": a long tail"  # the end of the warning that a time's mean lies well above its trimmed mean
+Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
 
-Clock = Literal["cupti", "graph"]
-"""A clock that a run can read beside its own timer."""
+Clock = Literal["cupti", "graph"]  # a clock that a run can read beside its own timer
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 

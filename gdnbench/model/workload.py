@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 80
 
-Sizes = Mapping[str, int | Sequence[int]]
-"""Values of axes and lists, by name."""
+Sizes = Mapping[str, int | Sequence[int]]  # values of axes and lists, by name
 
 
 class Shape:

@@ -108,8 +108,8 @@ class WorkloadSpec:
     @property
     def x_doc(self) -> str:
         """What the axis or list of charts counts: `batch size`; empty if the op does not say."""
-        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
-        return docs[self.x]
+        declared: tuple[Axis | AxisList, ...] = (*self.axes, *self.lists)
+        return next(each.doc for each in declared if each.name == self.x)
 
     @property
     def x_name(self) -> str:

@@ -109,8 +109,7 @@ def median_known(values: Sequence[float] | FloatArray) -> float:
     return float(np.median(known)) if known else math.nan
 
 
-MAD_TO_SD = 1.4826
-"""The standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)."""
+MAD_TO_SD = 1.4826  # the standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)
 
 MIN_REPEATED_VALUES = 6  # the fewest distinct repeated values that are evidence of a grid
 MIN_SHARE_ON_GRID = 0.99  # of all samples

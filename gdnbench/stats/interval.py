@@ -88,8 +88,7 @@ def t_upper_tail(t: float, df: float) -> float:
     return float(scipy.special.ndtr(-t) if math.isinf(df) else scipy.special.stdtr(df, -t))
 
 
-DEFAULT_MARGIN = 0.005
-"""Half a percent."""
+DEFAULT_MARGIN = 0.005  # half a percent
 
 
 def log_margin(margin: float) -> float:
@@ -108,14 +107,10 @@ def margin_edges(margin: float) -> tuple[float, float]:
 class Verdict(StrEnum):
     """What a speedup's interval says against a margin."""
 
-    FASTER = "faster"
-    """The whole interval lies above 1 + margin."""
-    SLOWER = "slower"
-    """The whole interval lies below 1 / (1 + margin)."""
-    SAME = "same"
-    """The whole interval lies between these edges: any difference is smaller than the margin."""
-    UNCLEAR = "unclear"
-    """The interval contains an edge of the margin: more rounds are needed to tell."""
+    FASTER = "faster"  # the whole interval lies above 1 + margin
+    SLOWER = "slower"  # the whole interval lies below 1 / (1 + margin)
+    SAME = "same"  # the whole interval lies between these edges: any difference is smaller than the margin
+    UNCLEAR = "unclear"  # the interval contains an edge of the margin: more rounds are needed to tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,7 @@ from gdnbench.stats.interval import (
 )
 from gdnbench.stats.processes import NOTHING_BETWEEN, Between, within_sd
 
-MAX_ROUNDS = 10_000
-"""Further rounds are advised only up to this many in all; beyond, the difference equals the margin."""
+MAX_ROUNDS = 10_000  # further rounds are advised only up to this many in all; beyond, the difference equals the margin
 
 _LARGEST_LOG = math.log(sys.float_info.max)
 

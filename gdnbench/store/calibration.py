@@ -20,8 +20,7 @@ from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share,
 
 SCHEMA_VERSION = 1
 NAME = "calibration.json"
-FOUND = 0.95
-"""The share of slowdowns of a size that must be found for the size to count as one that is found."""
+FOUND = 0.95  # the share of slowdowns of a size that must be found for the size to count as one that is found
 
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]

@@ -197,8 +197,7 @@ def read_rows(path: Path, columns: Iterable[str], of: Callable[[dict[str, str]],
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 JOURNAL = "journal.jsonl"
-MOST_JOURNAL_BYTES = 1 << 32
-"""It has every sample of a run as text."""
+MOST_JOURNAL_BYTES = 1 << 32  # it has every sample of a run as text
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:

@@ -30,8 +30,7 @@ from gdnbench.store.files import DAMAGED
 T = TypeVar("T")
 
 SCHEMA = 1
-FEWEST_RUNS = 16
-"""Fewer are read as quickly as an index is, and leave none behind."""
+FEWEST_RUNS = 16  # fewer are read as quickly as an index is, and leave none behind
 
 _PACKAGE = Path(__file__).parents[1]
 _BATCH = 200  # answers that are written at once: a read that is interrupted loses no more

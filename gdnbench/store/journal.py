@@ -17,11 +17,8 @@ from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 BURN_IN = 0  # number of the dropped first round
 BUILD_STEPS = 10  # limit of a step that compiles, in ordinary steps: torch.compile takes a minute at times
 IMPORT_STEPS = 3  # limit of a step that imports a kernel's file, perhaps with a library from a cold disk
-IMPORT_STEP = "import"
-"""The step that runs a kernel's file; its outcome does not depend on the case."""
-
-AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-"""Number of a round; 0 is burn-in."""
+IMPORT_STEP = "import"  # the step that runs a kernel's file; its outcome does not depend on the case
+AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]  # number of a round; 0 is burn-in
 AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
 PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -116,8 +113,7 @@ Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
 EventChannel = channel.Channel[Event]
 """The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
-PreflightVerdicts = dict[str, Examined]
-"""The preflight's verdict by case id."""
+PreflightVerdicts = dict[str, Examined]  # the preflight's verdict by case id
 
 
 def encode(event: Event) -> str:

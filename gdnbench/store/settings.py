@@ -69,8 +69,7 @@ class Settings:
 QUICK = Settings(rounds=7, samples=32)
 """Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
 GPU_PROCESSES = 3
-GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
-"""CUPTI's kernel time is read beside NVBench's stream time by default."""
+GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)  # CUPTI's kernel time is read beside NVBench's stream time by default
 NVBENCH = "nvbench"
 
 

@@ -136,8 +136,7 @@ def read_launches(folder: Path) -> list[LaunchRow]:
 
 
 STEP_NAME = "step.csv"
-LAUNCHES_OP = "launches"
-"""The op of a run of launches alone."""
+LAUNCHES_OP = "launches"  # the op of a run of launches alone
 LAUNCH_WAYS = "step-launches.csv"
 
 
