@@ -8,10 +8,11 @@ from scipy.stats import binom
 from gdnbench.stats.interval import (
     Comparison,
     Interval,
+    Variance,
     Verdict,
+    half_width_of,
     judge,
     share_of,
-    t_half_width,
     t_interval,
     t_upper_tail,
 )
@@ -53,7 +54,7 @@ def test_an_illegal_interval_cannot_be_made(estimate, low, high):
     [(2, 0.95, 12.7062), (5, 0.95, 2.7764), (21, 0.95, 2.0860), (21, 0.99, 2.8453), (10_000, 0.95, 1.9602)],
 )
 def test_critical_values_are_those_of_the_tables(n, confidence, critical):
-    assert t_half_width(1.0, n, confidence) * math.sqrt(n) == pytest.approx(critical, abs=1e-4)
+    assert half_width_of(Variance(1.0, n - 1), confidence) == pytest.approx(critical, abs=1e-4)
 
 
 def test_the_tail_is_that_of_the_tables_and_keeps_its_digits():

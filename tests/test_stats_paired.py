@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict, t_half_width
+from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict, half_width_of
 from gdnbench.stats.paired import PairedLogRatio, judge_paired, more_rounds_to_decide
 from gdnbench.stats.processes import Between
 
@@ -117,7 +117,7 @@ def test_wild_rounds_give_a_wide_interval_and_no_overflow():
 
 
 def decides(mean: float, sd: float, rounds: int) -> bool:
-    half_width, edge = t_half_width(sd, rounds, 0.95), math.log1p(0.005)
+    half_width, edge = half_width_of(Variance(sd**2 / rounds, rounds - 1), 0.95), math.log1p(0.005)
     return abs(mean) - half_width > edge or abs(mean) + half_width < edge
 
 

@@ -96,7 +96,9 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
         each = [run.rows[case_id, clock] for run in runs]
         timing = _timing(each, case_id, at[case.workload], floors.get(case.workload, ""))
         low = int(np.sum(pooled[case.workload].sm_mhz[case_id] < LOW_CLOCK * usual_mhz))
-        warnings = (*_row_warnings(timing, low, case, at[case.workload]), *_form_warnings(each))
+        forms = dict.fromkeys(str(row.case.variant.params) for row in each)  # each card's floor has its fastest form
+        warnings = _row_warnings(timing, low, case, at[case.workload])
+        warnings += (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()
         rows.append(replace(each[0], timing=timing, versus=versus.get(case_id), warnings=warnings))
     return JointRows(tuple(rows), pooled)
 
@@ -141,11 +143,6 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
         warnings.append(f"{low_clock} of {timing.rounds} rounds below {LOW_CLOCK:.0%} of the median clock of all cards")
     what = "cards" if isinstance(at.effects, CardEffects) else "processes"
     return (*warnings, *interval_warnings(timing), *outlier_warnings(case, at, what))
-
-
-def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    forms = dict.fromkeys(str(row.case.variant.params) for row in rows)
-    return (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()
 
 
 @dataclass(frozen=True, kw_only=True)

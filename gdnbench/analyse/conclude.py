@@ -45,10 +45,7 @@ def judge_groups(
     confidence: float,
     own_sd: float = USUAL_PROCESS_SD[0],
 ) -> dict[RaceGroup, BestComparison[Case]]:
-    """Compares the points of each group with its leader; groups without measurements are left out.
-
-    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses.
-    """
+    """Compares the points of each group with its leader; its burn-ins count the interim analyses."""
     fields: dict[RaceGroup, BestComparison[Case]] = {}
     for group, cases in groups.items():
         points = {case: rounds.times[case.id] for case in cases if case.id in rounds.times}
@@ -183,10 +180,7 @@ def finals(
     rounds: RoundTimes,
     settings: Settings,
 ) -> Iterator[Point]:
-    """Compares the simplest points of the kernels at each workload that has several, fastest first, without floors.
-
-    A kernel whose race ended early has fewer rounds, so they are compared in the rounds that all of them share.
-    """
+    """Compares the kernels' simplest points at each workload, fastest first, in the rounds that all of them share."""
     for cases in _finalists(catalog, plateaus, groups).values():
         times = rounds.together([case.id for case in cases])
         measured_in = min(len(each) for each in times.values())
@@ -245,11 +239,10 @@ def overall_ratio(
     has_launch: bool,
     own_sds: Mapping[str, float] | None = None,
 ) -> PairedLogRatio | None:
-    """Returns log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at a workload.
+    """log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at one of them.
 
     A process adds one launch to the times of all workloads, and so, but for second-order terms, one constant to their
-    weighted mean. The ratio is widened by what the control shows. The cases have one kernel among them, the weights are
-    positive, and `own_sds` are those of `estimate_effects` by case id, alike at all workloads.
+    weighted mean. The ratio is widened by what the control shows.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     means = _means(cases, rounds, weights)

@@ -36,10 +36,7 @@ _ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to b
 def judge_tolerance(
     info: RunInfo, label: str, rows: Sequence[Measurement], scenario: str
 ) -> tuple[Tolerance, Workload | None]:
-    """Whether a kernel's cases pass, and the first workload at which they fail: by stored errors, or refused elements.
-
-    `scenario` is the op's first kind of inputs, which the contest's inputs resemble.
-    """
+    """Whether a kernel's cases pass, and the first workload where they fail, by inputs of the contest's kind."""
     stored = info.contest.get(label)
     failed = set(stored["failed"] if stored else ())
     for row in rows:

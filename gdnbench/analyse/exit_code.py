@@ -17,10 +17,7 @@ _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 def exit_code_of_rows(
     measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False
 ) -> ExitCode:
-    """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
-
-    NOISY means that the A/A pair differs; on a CPU, which other programs share, that is only a warning.
-    """
+    """The gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY on a GPU that is, or OK."""
     rows = list(measurements)
     if interrupted:
         return ExitCode.INTERRUPTED

@@ -56,10 +56,7 @@ class _Side:
 
 
 def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> ExpectedTime | None:
-    """The expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
-
-    The figures are of one kernel at one workload and by one timer, on GPUs in `gpus.toml` of two models.
-    """
+    """The expected time of a kernel on the right, from that on the left and the two GPUs, or None if it is unknown."""
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:
         return None

@@ -45,10 +45,7 @@ class KernelTime:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """The time of one kernel at one workload, as one source gives it.
-
-    `rounds_us` has the shape (rounds,), NaN for a missing round; empty if unknown.
-    """
+    """The time of one kernel at one workload, as one source gives it; rounds are NaN where one is missing."""
 
     op: str
     kernel: str

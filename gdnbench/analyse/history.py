@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from operator import itemgetter
 from statistics import median
 
 import msgspec
@@ -223,23 +224,18 @@ class _Followed:
 
 
 def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
-    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline.
-
-    An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
-    """
+    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline."""
     floors, baselines = Counter[str](), Counter[str]()
     for cases, count in Counter(run.cases for run in runs).items():
         for each in cases.every:
             if each.has_rounds and each.workload == workload and each.label != label:
                 floors[each.label] += count if each.role is Role.FLOOR and each.moves_bytes else 0
                 baselines[each.label] += count if each.role is Role.BASELINE else 0
-    (floor, with_floor), (baseline, with_baseline) = (_most_common(floors), _most_common(baselines))
+    (floor, with_floor), (baseline, with_baseline) = (
+        max(((label, count) for label, count in labels.items() if count), key=itemgetter(1), default=("", 0))
+        for labels in (floors, baselines)
+    )
     return floor if 2 * with_floor >= with_baseline else baseline
-
-
-def _most_common(labels: Counter[str]) -> tuple[str, int]:
-    label, count = labels.most_common(1)[0] if labels else ("", 0)
-    return (label, count) if count else ("", 0)
 
 
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
@@ -247,8 +243,9 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
     labels = list(dict.fromkeys(label for run in reversed(runs) for label in run.cases.by_label))
     if wanted in labels:
         return wanted
+    name, settings = label_parts(wanted)
     for label in labels:
-        if _parts(label) == _parts(wanted):
+        if (own := label_parts(label))[0] == name and {*own[1]} == {*settings}:
             return label
     plain = [label for label in labels if ":" not in label]
     hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
@@ -264,10 +261,7 @@ def choose_op(runs: Sequence[StoredRun], label: str) -> str:
 
 
 def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
-    """The GPU model to show: that named, or UnknownNameError; else that of the latest run that timed the kernel.
-
-    A GPU comes before the CPU, and a run with a time before one without.
-    """
+    """The GPU model to show: that named, or UnknownNameError; else that of the latest run that timed the kernel."""
     having = [run.gpu for run in runs if label in run.cases.by_label]
     if wanted in ("", "auto"):
         timed = [run.gpu for run in runs if _has_time(run, label)]
@@ -328,8 +322,3 @@ def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
     completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
     return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
-
-
-def _parts(label: str) -> tuple[str, frozenset[str]]:
-    name, settings = label_parts(label)
-    return name, frozenset(settings)

@@ -185,10 +185,7 @@ class GeometricMean:
 def compare_column(
     rows: Sequence[GridRow], column: int, pair_of: PairOf, settings: CompareSettings
 ) -> tuple[TimeRatio | None, ...]:
-    """Compares a column with the first, row by row; None where a side has no time.
-
-    Pairs of one run, pairs of two runs, and the floors of each are families of their own for Holm's correction.
-    """
+    """Compares a column with the first, row by row: of one run, of two, and floors apart as Holm's families."""
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _both_measured(*pair) and _same_timer(*pair)}
     within, changes = {}, {}

@@ -327,10 +327,7 @@ _Rounds = dict[str, dict[int, Sampled]]
 
 
 def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
-    """Splits samples into each case's own rounds, and the rounds of shared cases in the separate processes.
-
-    It splits by process and not by round: in a round that was cut short, only some cases of a process have a time.
-    """
+    """Splits samples, by process, into each case's own rounds and those of shared cases in the separate processes."""
     taken: dict[str, set[int]] = {}
     for case_id in samples.keys() & set(apart):
         taken.setdefault(key_of(case_id), set()).update(sampled.process for sampled in samples[case_id].values())

@@ -155,10 +155,7 @@ class TimeKind(StrEnum):
 
 
 class RunChange:
-    """One run against another, by one kind of time.
-
-    `presumed`: the unchanged cases are floors whose sources did change, for lack of others.
-    """
+    """One run against another, by one kind of time; `presumed`: by floors whose sources did change."""
 
     def __init__(self, left: FigureSource, right: FigureSource) -> None:
         card = left.conditions.get("GPU", "")

@@ -37,10 +37,7 @@ class _Found:
 
 
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
-    """Reads every named source: a run's id, its start, label or folder, a GPU's latest run, or `published/<name>`.
-
-    A copy of a run has the run's id; two such sources are named as the user wrote them.
-    """
+    """Reads every named source; two copies of a run are named as the user wrote them."""
     chosen = _choose([_locate(text, results) for text in texts])
     for index, (path, _) in enumerate(chosen):
         for earlier in range(index):

@@ -38,11 +38,7 @@ _ByLabel = dict[str, dict[Workload, FloatArray]]
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """One kernel over a suite; `time_us` and `comparison` are weighted geometric means.
-
-    `comparison` and `speedups` are the reference's time over the kernel's, none for a floor and for the reference.
-    `inputs` is the largest dependence of the kernel's time on the inputs.
-    """
+    """One kernel over a suite; the reference's time over the kernel's is none for a floor and the reference."""
 
     label: str
     time_us: float
@@ -149,8 +145,7 @@ def judge_worst(
 ) -> SuiteResult:
     """As `judge_suite`, for a suite measured with several distributions of inputs: each kernel at its worst.
 
-    The worst of several estimates is selected after the fact, so each is taken at the level at which all together have
-    the given confidence (Bonferroni).
+    The worst is selected after the fact, so each is taken at the level at which all have the confidence (Bonferroni).
     """
     parts = suite.by_profile()
     names = [part.workloads[0].inputs for part in parts.values()]
@@ -218,8 +213,7 @@ def _ratios(
 ) -> dict[str, PairedLogRatio]:
     """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
 
-    The reference is not used to estimate effects: it is made of kernels that already count. `means` and `reference`
-    have the shape (rounds,), in microseconds.
+    The reference is not used to estimate effects: it is made of kernels that already count.
     """
     stands_for = next((label for label in over if label in effects.outliers), over[0])
     return {

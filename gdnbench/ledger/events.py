@@ -54,12 +54,7 @@ def plan_try(
     after: int = 0,
     gates: Sequence[int] = (),
 ) -> Opened:
-    """An entry to open, with its names looked up; `opened_event` numbers it.
-
-    `kernel` is as `--kernel` takes it, `expected` as `parse_expectation` does.
-
-    UsageError is raised for an empty hypothesis or an invalid expectation, UnknownNameError for an unknown kernel.
-    """
+    """An entry to open, from what was typed, with its names looked up; `opened_event` numbers it."""
     if not hypothesis.strip():
         raise UsageError("the hypothesis is empty", "say why: gdnbench ledger add 'bulk stores leave sooner' …")
     if not expected:
@@ -128,10 +123,7 @@ def _terms(workload: Workload) -> dict[str, str]:
 
 
 def opened_event(planned: Opened, entries: Entries) -> Opened:
-    """The event that opens a planned entry; UnknownNameError for an unknown one to follow or depend on.
-
-    UsageError is raised if one that it depends on is refuted.
-    """
+    """The event that opens a planned entry; UnknownNameError for an unknown one to follow or depend on."""
     for option, numbers in (("--after", [planned.after] if planned.after else []), ("--gate", planned.gates)):
         for number in numbers:
             if number not in entries:
@@ -142,11 +134,7 @@ def opened_event(planned: Opened, entries: Entries) -> Opened:
 
 
 def refuted_before(planned: Opened, entries: Entries) -> str:
-    """Why a try repeats one that was refuted; empty where it does not.
-
-    It does where a refuted entry expected the same of the same variant, or where the code that refuted it is still that
-    of the variant now.
-    """
+    """Why a try repeats one that was refuted, by what it expects or by its code; empty where it does not."""
     expected = {each.text for each in planned.expectations}
     for entry in entries.values():
         if entry.state is not EntryState.REFUTED or entry.opened.label != planned.label:
@@ -161,10 +149,7 @@ def refuted_before(planned: Opened, entries: Entries) -> str:
 
 
 def closed_event(entry: LedgerEntry, folder: Path, current: CatalogEntry | None, learned: str) -> Closed:
-    """The event that closes an entry by a run; `current` is the kernel as it is now, None if it is gone.
-
-    UsageError is raised if the entry is decided, the run is older than it or of other code, or a case is missing.
-    """
+    """The event that closes an entry by a run; UsageError if that is older than it, or of other code than `current`."""
     opened = entry.opened
     if entry.is_decided:
         hint = "open a further one: gdnbench ledger add --after …"

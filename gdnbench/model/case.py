@@ -28,10 +28,7 @@ from gdnbench.wording import plural
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with its params fixed; `preset` is empty for params without a preset.
-
-    `label` is its name in tables and for `--kernel`: `decode-v4`, `decode-v4b`, `decode-triton:BV=16`.
-    """
+    """A kernel with its params fixed; its label is as in tables and for `--kernel`: `decode-triton:BV=16`."""
 
     kernel: str
     label: str
@@ -192,10 +189,7 @@ def argument_names(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str, ...
 
 
 def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) -> str:
-    """How a function takes arguments, by what each name is: `scale(x: fp32[M, N], factor: float, M: int)`.
-
-    A name that is no tensor, scalar or size is a constant.
-    """
+    """How a function takes arguments: `scale(x: fp32[M, N], factor: float, M: int)`; other names are constants."""
     tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
     kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
     kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(op.derived, "long long")
@@ -205,10 +199,7 @@ def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) 
 
 
 def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[int]) -> None:
-    """Raises DeclarationError unless a function whose parameters have `sizes` bytes takes what its launch passes.
-
-    CUDA itself reads beyond what was passed, without an error.
-    """
+    """Raises DeclarationError unless a function of such parameters takes what its launch passes: CUDA does not."""
     names = argument_names(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
     wide = dict.fromkeys(op.derived, 8) | dict.fromkeys(numbers, 4)

@@ -101,20 +101,8 @@ def check_name(name: str) -> None:
 
 
 CAUSES = (
-    "too_few_warps",
-    "many_launches",
-    "latency",
-    "idle_sms",
-    "uneven_sms",
-    "limited_occupancy",
-    "bandwidth",
-    "compute",
-    "launch_bound",
-    "spilling",
-    "uncoalesced",
-    "bank_conflicts",
-    "barriers",
-    "narrow_loads",
+    *("too_few_warps", "many_launches", "latency", "idle_sms", "uneven_sms", "limited_occupancy", "bandwidth"),
+    *("compute", "launch_bound", "spilling", "uncoalesced", "bank_conflicts", "barriers", "narrow_loads"),
     "lowered_clock",
 )
 """The names of the rules in `gdnbench/diagnose/gather.py` to which a hint may belong."""
@@ -124,10 +112,7 @@ _LONGEST = 300  # characters: four lines of a terminal
 
 @dataclass(frozen=True)
 class Hint:
-    """One or two sentences that `explain` prints below its findings on an op's kernels, in one line of text.
-
-    `causes` are the rules of `CAUSES` whose findings it belongs to; without any it belongs to every finding.
-    """
+    """A line that `explain` prints below findings on an op's kernels; without `causes` it belongs to every finding."""
 
     text: str
     causes: tuple[str, ...] = ()
@@ -153,11 +138,7 @@ _HASH_DIGITS = 8
 
 
 def captured_profile(stem: str, sha256: str) -> str:
-    """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`.
-
-    `stem` is the file's name without its ending; characters that no workload's name may have become hyphens. The hash
-    of its content, in hex, tells files of one name apart.
-    """
+    """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`: its stem, and a part of its content's hash."""
     return f"{CAPTURED}{re.sub(r'[^A-Za-z0-9.]+', '-', stem)[:_LONGEST_STEM]}-{sha256[:_HASH_DIGITS]}"
 
 
@@ -234,10 +215,7 @@ FACTS: Mapping[Dtype, DtypeFacts] = {
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """An element type that a compile-time axis decides: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`.
-
-    `dtypes` has the element type for each size; the axis takes no other size.
-    """
+    """An element type that a compile-time axis decides: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`."""
 
     axis: str
     dtypes: Mapping[int, Dtype] = field(hash=False)
@@ -245,10 +223,7 @@ class DtypeOf:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of an op's contract, or of a kernel's scratch memory; DeclarationError for an unknown element type.
-
-    `dims` are sizes: an axis's or a derived size's name (`"B"`), or a number. An axis may decide `dtype`.
-    """
+    """One tensor of an op's contract, or of a kernel's scratch memory; `dims` are names of sizes, or numbers."""
 
     name: str
     dims: tuple[str | int, ...]

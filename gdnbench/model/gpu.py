@@ -18,10 +18,7 @@ _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this machine; `l2_bytes` is 0 if unknown.
-
-    `index` is the position in PCI bus order, as `nvidia-smi` counts; `capability` is (9, 0) for sm_90.
-    """
+    """One GPU of this machine, numbered as `nvidia-smi` counts; `l2_bytes` is 0 if unknown."""
 
     index: int
     name: str
@@ -78,8 +75,5 @@ class Build:
 
 
 def format_serialized(because: str, launch: str = "") -> str:
-    """The warning that ptxas serializes a kernel's warpgroup products.
-
-    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
-    """
+    """The warning that ptxas serializes a kernel's warpgroup products, or those of one of its launches."""
     return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"

@@ -129,10 +129,7 @@ def _none(_workload: Workload, _params: Params) -> int:
 
 
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
-    """Makes these functions of a launch raise DeclarationError on what is no number; numbers stay as they are.
-
-    `grid` returns a number for each axis, any other function returns one; an export passes expressions in the axes.
-    """
+    """Makes these functions of a launch raise DeclarationError on what is no number; numbers stay as they are."""
     for name in names:
         checked = partial(_sizes if name == "grid" else _size, getattr(launch, name), f"`{name}` in variant.py returns")
         object.__setattr__(launch, name, checked)

@@ -25,10 +25,7 @@ from gdnbench.stats import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and the ends of its confidence interval, all in one unit.
-
-    The ends may be infinite and the estimate NaN where nothing was measured; ValueError for what is no interval.
-    """
+    """An estimate and its interval, in one unit; infinite and NaN where nothing was measured, else ValueError."""
 
     estimate: float
     low: float
@@ -54,30 +51,16 @@ class Interval:
 
 
 def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
-    """Mean of independent finite values and its two-sided Student t-interval, `mean ± t * sd / sqrt(n)`.
-
-    One value gives the interval (-infinity, infinity); ValueError is raised for none.
-    """
+    """Mean of independent finite values and its two-sided Student t-interval; infinite for one value."""
     if values.size == 0:
         raise ValueError("no values to take the interval of")
     if not np.isfinite(values).all():
         raise ValueError("values must be finite: drop missing ones before taking the interval")
     mean = float(np.mean(values))
-    sd = float(np.std(values, ddof=1)) if values.size > 1 else math.inf
-    half_width = t_half_width(sd, values.size, confidence)
+    count = values.size
+    variance = Variance(float(np.var(values, ddof=1)) / count, count - 1) if count > 1 else UNKNOWN_VARIANCE
+    half_width = half_width_of(variance, confidence)
     return Interval(mean, mean - half_width, mean + half_width)
-
-
-def t_half_width(sd: float, n: int, confidence: float) -> float:
-    """Half-width of a mean's two-sided t-interval, `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`, in the unit of `sd`.
-
-    `sd` is the sample standard deviation (n - 1 in the denominator); the half-width is infinite where n < 2.
-    """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    if n < 2:
-        return math.inf
-    return float(scipy.special.stdtrit(n - 1, 1.0 - (1.0 - confidence) / 2.0)) * sd / math.sqrt(n)
 
 
 def t_upper_tail(t: float, df: float) -> float:
@@ -115,10 +98,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A kernel against its baseline: `speedup` is baseline time / kernel time, above 1 the kernel is faster.
-
-    `more_rounds` would decide an UNCLEAR one; None where no number would, and for any other verdict.
-    """
+    """A kernel against its baseline: `speedup` is baseline time / kernel time; more rounds decide an UNCLEAR one."""
 
     speedup: Interval
     verdict: Verdict
@@ -174,10 +154,7 @@ def half_width_of(variance: Variance, confidence: float) -> float:
 
 
 def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:
-    """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom.
-
-    `values` and `process` have the shape (rounds,), and no value is missing.
-    """
+    """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom."""
     groups = [values[process == number] for number in np.unique(process)]
     squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
     return squares, len(values) - len(groups)

@@ -40,10 +40,7 @@ def judge_family(
 def compare_unpaired(
     ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Judges a family of comparisons between runs with Holm's correction, as `judge_family` does those of one run.
-
-    An UNCLEAR comparison has no `more_rounds`: most of its variance is between the runs.
-    """
+    """Judges a family of comparisons between runs with Holm's correction, as `judge_family` does those of one run."""
     levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     intervals = [ratio.speedup(1.0 - level) for ratio, level in zip(ratios.values(), levels, strict=True)]
     return {key: Comparison(interval, judge(interval, margin)) for key, interval in zip(ratios, intervals, strict=True)}

@@ -245,10 +245,7 @@ class UnpairedLogRatio:
 
 @dataclass(frozen=True, slots=True)
 class MeanTime:
-    """The mean of a case's rounds, microseconds, NaN without a round.
-
-    `error` is the variance of that mean within the processes of its run, square microseconds.
-    """
+    """The mean of a case's rounds, NaN without one, and its variance within the processes of its run; microseconds."""
 
     mean_us: float
     error: Variance

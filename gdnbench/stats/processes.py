@@ -213,10 +213,7 @@ def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Varian
 
 
 def joint_process(processes: Sequence[IntArray]) -> IntArray:
-    """Numbers the combinations of processes in which several workloads were measured, from 0; shape (rounds,).
-
-    `processes` holds the process of each round by workload, shape (rounds,) each.
-    """
+    """Numbers the combinations of processes in which several workloads were measured, from 0; shape (rounds,)."""
     joint: IntArray = np.unique(np.stack(processes), axis=1, return_inverse=True)[1].ravel()
     return joint
 
@@ -298,10 +295,7 @@ def _spreads(
 
 
 def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
-    """The cases whose processes differ more than the usual inflation explains, at most half of them.
-
-    The usual inflation comes from the median over the cases, which a few outliers do not move.
-    """
+    """The cases whose processes differ more than the usual inflation, by the median, explains; at most half of them."""
     df = max(each.dfs[0] for each in found.values())
     median = float(np.median([each.inflation for each in found.values()]))
     usual = max(1.0, median * _mean_over_median(df))

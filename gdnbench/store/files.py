@@ -136,10 +136,7 @@ def write_text_table(path: Path, rows: Iterable[Mapping[str, str]], columns: Seq
 
 
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is.
-
-    RunFormatError is raised, too, if one of `columns` is missing or a column is there twice.
-    """
+    """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is."""
     header, lines = read_lines(path, columns)
     return [dict(zip(header, cells, strict=True)) for cells in lines]
 

@@ -262,11 +262,7 @@ class LastTimes:
         return found
 
     def at(self, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]) -> dict[str, LastTime]:
-        """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op.
-
-        A run of before an axis was added to the op was measured at that axis's default, and one of before it had
-        profiles with inputs of the first.
-        """
+        """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op."""
         found: dict[str, LastTime] = {}
         missing = {op: set(names) for op, names in labels.items() if names}
 

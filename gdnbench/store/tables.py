@@ -112,11 +112,7 @@ LAUNCHES_NAME = "launches.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRow:
-    """One function of a case, by CUPTI.
-
-    `time_us` is from its first block's start to its last block's end, the median over rounds of the round's mean; the
-    sum where a call launches it repeatedly.
-    """
+    """One function of a case, by CUPTI: the median over rounds of its mean time in one call."""
 
     case: str
     function: Name  # its plain name; `(fill)` and `(copy)` for what is none
