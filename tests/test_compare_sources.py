@@ -1,7 +1,6 @@
 """What a user names, as sources: each way of naming one, and what is said where there is none."""
 
 import json
-import shutil
 
 import pytest
 from committed import RESULTS, results_until
@@ -9,7 +8,7 @@ from compare_data import DEFAULT, MAIN, plant
 
 from gdnbench.analyse.figure import SourceKind
 from gdnbench.analyse.sources import load_sources
-from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.errors import RunFormatError, UsageError
 
 
 def load_source(text, results):
@@ -49,13 +48,6 @@ def test_published_figures_by_name_and_folder():
         assert load_source(text, RESULTS).kind is SourceKind.PUBLISHED
 
 
-def test_a_published_name_without_its_folder_is_pointed_to(tmp_path):
-    shutil.copytree(RESULTS / "published" / "b200", tmp_path / "published" / "b200")
-    with pytest.raises(UnknownNameError) as raised:
-        load_source("b200", tmp_path)
-    assert "published/b200" in raised.value.hint
-
-
 def test_a_run_of_before_an_axis_was_added_is_at_its_default():
     """`layer` has had its axis BETA only since the first of them."""
     before, after = load_sources(["20261124-172753", "20261125-094047"], RESULTS)
@@ -69,11 +61,6 @@ def test_what_is_not_there_is_told(text):
     with pytest.raises(UsageError) as raised:
         load_source(text, RESULTS)
     assert raised.value.hint
-
-
-def test_the_same_run_twice_is_refused_however_it_is_named():
-    with pytest.raises(UsageError, match="are the same"):
-        load_sources([MAIN, str(RESULTS / MAIN)], RESULTS)
 
 
 def test_a_copy_of_a_run_bears_the_name_it_was_given(copy):

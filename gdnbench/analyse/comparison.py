@@ -65,7 +65,8 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
     pairs = [(first, later) for row in grid.rows if (first := row.entries[0]) for later in row.entries[1:] if later]
     lines += _differing_conditions(sources, letters)
     lines += _differing_timers(pairs)
-    lines += [] if _is_by_workload(grid) else _differing_workloads(pairs)
+    keys = workload_keys(entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry)
+    lines += _differing_workloads(pairs) if set(keys.names).isdisjoint(grid.column_keys) else []
     return lines + _differing_kernels(pairs) + _differing_choices(pairs) + _differing_forms(pairs)
 
 
@@ -91,11 +92,6 @@ def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]
         for one, other in timers
         if one and other and one != other
     ]
-
-
-def _is_by_workload(grid: FigureGrid) -> bool:
-    entries = [entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry]
-    return not set(workload_keys(entries).names).isdisjoint(grid.column_keys)
 
 
 def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:

@@ -211,15 +211,10 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
 
 
 def contest_of_run(folder: Path, op: Op, suite_name: str, over: Sequence[str]) -> ContestResult:
-    """Scores the kernels of a run over those workloads of a suite that it measured.
+    """Scores the kernels of a run over those workloads of a suite that it measured, with the weights stored with it.
 
-    Weights are those stored with the run, else the op's present ones. `over` are the kernels to compare with; by
-    default FlashInfer's if the run has it wherever it has its own baseline, else that baseline.
-
-    Raises:
-        UsageError: for a sweep or a step, and if the run measured no workload of the suite, or has no baseline.
-        UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
-        RunFormatError: if the folder has no readable run.
+    `over` are the kernels to compare with; by default FlashInfer's if the run has it wherever it has its own baseline,
+    else that baseline. UsageError is raised for a sweep or a step, or a run without such a workload or baseline.
     """
     if read_sweep(folder):
         raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")

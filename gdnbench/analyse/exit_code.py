@@ -24,7 +24,8 @@ def exit_code_of_rows(
     code = exit_code_of_statuses(
         [row.status for row in rows], [row.status for row in asked_for(rows, baseline_named=baseline_named)]
     )
-    noisy = any(_contradicts(row) for row in rows)
+    controls = [row for row in rows if row.role is Role.CONTROL and row.timing and row.timing.timer != CPU]
+    noisy = any(row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER} for row in controls)
     return ExitCode.NOISY if noisy and code is ExitCode.OK else code
 
 
@@ -78,9 +79,3 @@ def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
         *(ExitCode.ENVIRONMENT, ExitCode.USAGE, ExitCode.NOISY),
     )
     return next((code for code in ranked if code in distinct), max(distinct, default=ExitCode.OK))
-
-
-def _contradicts(row: Measurement) -> bool:
-    """Whether the row is a control on a GPU that differs from its baseline."""
-    is_apart = row.versus is not None and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER}
-    return row.role is Role.CONTROL and is_apart and row.timing is not None and row.timing.timer != CPU

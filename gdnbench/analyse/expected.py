@@ -71,7 +71,9 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     fixed = growth if math.isfinite(growth) and growth > 0 else 1.0
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
     ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
-    return ExpectedTime(ratio=ratio, bound=_bound(before, after), residual=after.time_us / before.time_us / ratio)
+    mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
+    bound: Regime = "latency" if all(mostly_fixed) else "mixed" if any(mostly_fixed) else "bandwidth"
+    return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio)
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -107,10 +109,3 @@ def _floor_us(source: FigureSource, figure: Figure) -> float:
     like = [each for each in source.figures if (each.role, each.kernel, each.workload, each.timer) == wanted]
     floors = filter(_is_timed, sorted(like, key=lambda each: each.label != name))
     return next((each.time_us for each in floors), math.nan)
-
-
-def _bound(before: _Side, after: _Side) -> Regime:
-    mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
-    if all(mostly_fixed):
-        return "latency"
-    return "mixed" if any(mostly_fixed) else "bandwidth"

@@ -95,9 +95,8 @@ LOW_CLOCK = 0.97  # share of the run's median SM clock: a kernel of 5 µs then r
 class LeastWork:
     """The least work of a case; 0 where unknown.
 
-    `nbytes` cross device memory. `peak_us` is the operations' time at the GPU's peak, `rated_copy_us` the bytes' at the
-    rated bandwidth, both in µs. Without a measured copying floor, operations are the bound only if they take longer
-    than the latter.
+    Times are of operations at the GPU's peak, and of bytes at the rated bandwidth, µs; without a measured copying
+    floor, operations are the bound only if they take longer than the latter.
     """
 
     nbytes: int = 0
@@ -164,9 +163,9 @@ class WorkloadTimes:
 class RoundTimes:
     """Round times of every case, aligned by round, with their processes and clocks.
 
-    Cases that run Python of their own (`apart`, by id) are timed in separate processes, together with their baseline
-    and bounds; the times of other cases do not use these rounds. `trim` is the share of a round's samples that its time
-    leaves out at either end. `times` has shape (rounds,) by case id: trimmed means in µs, NaN where a round is missing.
+    Cases that run Python of their own (`apart`, by id) are timed in separate processes, with their baseline and bounds;
+    the times of other cases do not use these rounds. `trim` is the share of samples that a round's time leaves out at
+    either end. `times` has shape (rounds,) by case id, µs, NaN where a round is missing.
     """
 
     def __init__(

@@ -213,11 +213,8 @@ class RunChange:
     def change(self, left: Figure, right: Figure, noise: float = 0.0) -> UnpairedLogRatio:
         """log(left / right) of a case's times, less the change of its run; both figures are of this kind of time.
 
-        Its components of variance are the rounds of the left and the right run, then those of the case, its workload
-        and its run.
-
-        `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
-        usual strays of cases widens the interval.
+        Its variances are of the rounds of either run, then of the case, its workload and its run. What the baselines'
+        distance from themselves (`noise`, a log-ratio) exceeds the usual strays by widens the interval.
         """
         (before, after), predicted = _means(left, right), self.predict(left, right)
         parts = (predicted.own, predicted.of_workload, predicted.of_run)

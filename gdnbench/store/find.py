@@ -158,24 +158,21 @@ def _is_run(folder: Path) -> bool:
 
 
 def _runs(results: Path, *, stopped: bool) -> dict[str, Path]:
+    try:
+        with os.scandir(results) as entries:
+            paths = [Path(entry.path) for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise unreadable(results, error) from error
     found = {}
-    for path in _entries(results):
+    for path in paths:
         partial = PARTIAL.fullmatch(path.name)
         if partial and stopped and _is_run(path):
             found[partial["run_id"]] = path
         elif not path.name.startswith(".") and _is_run(path):
             found[path.name] = path
     return found
-
-
-def _entries(results: Path) -> list[Path]:
-    try:
-        with os.scandir(results) as entries:
-            return [Path(entry.path) for entry in entries]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise unreadable(results, error) from error
 
 
 def _label_in(run_id: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from gdnbench.codec import SchemaError, convert, decode_json
+from gdnbench.codec import SchemaError, convert, decode_json, finite
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.case import Case, Part
 from gdnbench.model.gpu import CPU
@@ -201,7 +200,7 @@ def merge_passed_gates(runs: Iterable[Mapping[str, PassedGateDocument]]) -> dict
 def write_info(folder: Path, info: RunInfo) -> None:
     """Writes `run.json`."""
     document = {name: value for name, value in _document(info).items() if value or name not in _RARE}
-    write_document(folder / INFO, _plain(document))
+    write_document(folder / INFO, finite(document, named=True))
 
 
 class _Versioned(TypedDict):
@@ -251,14 +250,3 @@ def read_axes(folder: Path) -> WorkloadSpec:
     except DeclarationError as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
     return with_profiles(document["op"], document.get("workloads", DECODE_AXES))
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity; an infinite error becomes the text `inf`."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
