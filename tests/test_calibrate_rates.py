@@ -20,7 +20,7 @@ from gdnbench.errors import MachineError
 from gdnbench.model.status import Role
 from gdnbench.stats.paired import PairedLogRatio
 
-RUNS = 24
+RUNS = 12
 
 
 def total_of(compared):

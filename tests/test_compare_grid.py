@@ -132,7 +132,7 @@ CASES = st.sets(st.tuples(st.sampled_from(["decode-a", "decode-b", "decode-c"]),
 
 
 @given(st.lists(CASES, min_size=2, max_size=4), st.sampled_from([("run",), ("label",), ("B",), ("label", "shape")]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_figure_stands_once_in_its_own_row_and_column(runs, columns):
     sources = [
         source(*(figure(label, workload=workload) for label, workload in sorted(cases)), name=f"run-{index}")

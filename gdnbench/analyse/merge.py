@@ -129,34 +129,26 @@ def _check_all_there(parts: Sequence[StoredPart]) -> None:
         raise UsageError(f"{shared} is in two parts", "parts of one run have workloads of their own")
 
 
-Rounds = Mapping[tuple[str, Clock | None], CaseRounds]
-
-
 def judged_together(
-    rows: Sequence[Measurement], rounds: Rounds, *, margin: float, confidence: float
+    rows: Sequence[Measurement],
+    rounds: Mapping[tuple[str, Clock | None], CaseRounds],
+    *,
+    margin: float,
+    confidence: float,
 ) -> list[Measurement]:
     """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock."""
-    clocks = dict.fromkeys(row.clock for row in rows)
-    versus = {
-        (case_id, clock): found
-        for clock in clocks
-        for case_id, found in _compared(
-            [row for row in rows if row.clock == clock and row.timing], rounds, margin, confidence
-        )
-    }
+    versus: dict[tuple[str, Clock | None], Versus] = {}
+    for clock in dict.fromkeys(row.clock for row in rows):
+        timed = [row for row in rows if row.clock == clock and row.timing]
+        at = {}
+        for workload in dict.fromkeys(row.case.workload for row in timed):
+            here = [row for row in timed if row.case.workload == workload]
+            pooled = pool_times(here, [("", {row.case.id: rounds[row.case.id, clock] for row in here})])
+            at[workload] = WorkloadTimes(pooled.times, pooled.effects, confidence)
+        cases = [row.case for row in timed]
+        found = compare_cases(cases, ratios_of(cases, at), margin=margin, confidence=confidence)
+        versus |= {(case_id, clock): each for case_id, each in found.items()}
     return [replace(row, versus=versus.get((row.case.id, row.clock), row.versus)) for row in rows]
-
-
-def _compared(
-    rows: Sequence[Measurement], rounds: Rounds, margin: float, confidence: float
-) -> Iterable[tuple[str, Versus]]:
-    at = {}
-    for workload in dict.fromkeys(row.case.workload for row in rows):
-        here = [row for row in rows if row.case.workload == workload]
-        pooled = pool_times(here, [("", {row.case.id: rounds[row.case.id, row.clock] for row in here})])
-        at[workload] = WorkloadTimes(pooled.times, pooled.effects, confidence)
-    cases = [row.case for row in rows]
-    return compare_cases(cases, ratios_of(cases, at), margin=margin, confidence=confidence).items()
 
 
 T = TypeVar("T", Point, Plateau)

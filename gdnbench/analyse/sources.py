@@ -39,11 +39,10 @@ class _Found:
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
     """Reads every named source; two copies of a run are named as the user wrote them."""
     chosen = _choose([_locate(text, results) for text in texts])
-    for index, (path, _) in enumerate(chosen):
-        for earlier in range(index):
-            if chosen[earlier][0].resolve() == path.resolve():
-                same = f"{texts[earlier]} and {texts[index]} are the same: {path}"
-                raise UsageError(same, "give two different sources, or one and --cols label")
+    paths = [path.resolve() for path, _ in chosen]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        names = " and ".join(text for text, path in zip(texts, paths, strict=True) if path == twice)
+        raise UsageError(f"{names} are the same: {twice}", "give two different sources, or one and --cols label")
     sources = [source for _, source in chosen]
     counts = Counter(source.name for source in sources)
     return _with_all_axes(

@@ -37,8 +37,6 @@ T = TypeVar("T")
 PUBLISHED_FOLDER = "published"
 """Beside the runs: tables of figures that others published, a folder each, which `gdnbench compare` reads."""
 
-_SHOWN = 3
-
 
 @dataclass(frozen=True)
 class Named:
@@ -189,7 +187,7 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
         command = shlex.join(["gdnbench", "compare", "RUN", wanted, *out_option(results)])
         message = f"{wanted} is a table of published figures, not a run"
         return UnknownNameError(message, f"compare a run with it: {command}")
-    near = nearest_names(wanted, [*runs, *evidence], most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
+    near = nearest_names(wanted, [*runs, *evidence], most=3, cutoff=0.3) or sorted(runs)[-3:]
     if not near:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
