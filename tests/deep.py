@@ -73,7 +73,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_cli_explain_code.py::test_a_profile_that_cannot_be_used_is_left_out_with_a_warning_and_the_one_before_speaks": 3,
         "test_cli_explain_code.py::test_where_all_are_damaged_the_code_answers": 2,
         "test_codegen_cache.py::test_a_damaged_record_is_built_again": 2,
-        "test_compare_published.py::test_a_table_cut_off_anywhere_is_refused_or_shorter_by_whole_rows": 3,
         "test_damaged_runs.py::test_a_file_that_is_not_what_it_should_be_is_told_or_not_needed": 9,
         "test_damaged_runs.py::test_a_wrong_value_is_told_or_harmless": 1,
         "test_damaged_runs.py::test_what_this_user_may_not_read_stops_nothing_else": 2,

@@ -110,16 +110,15 @@ def test_an_empty_table_or_none_at_all_is_refused(tmp_path, text):
         load_published(tmp_path)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_cut_off_anywhere_is_refused_or_shorter_by_whole_rows(tmp_path, name):
-    whole = load_published(find_published(RESULTS, name)).figures
-    shutil.copytree(find_published(RESULTS, name), tmp_path / name)
-    path = tmp_path / name / "figures.csv"
+def test_a_table_cut_off_anywhere_is_refused_or_shorter_by_whole_rows(tmp_path):
+    folder = find_published(RESULTS, "b200")
+    whole = load_published(folder).figures
+    path = shutil.copytree(folder, tmp_path / "b200") / "figures.csv"
     text = path.read_bytes()
     for length in range(0, len(text), 7):
         path.write_bytes(text[:length])
         try:
-            rest = load_published(tmp_path / name).figures
+            rest = load_published(path.parent).figures
         except RunFormatError:
             continue
         assert rest == whole[: len(rest)] or [each.label for each in rest] == [

@@ -77,7 +77,7 @@ def test_of_several_references_the_fastest_at_each_workload_counts():
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says():
-    """95 % of 400 runs of one process, which adds a launch to all and a share of its own to each."""
+    """95 % of 150 runs of one process, which adds a launch to all and a share of its own to each."""
     wanted = truth("decode-v9", TIMES["decode-fla"])
     times = {label: TIMES[label] for label in ("decode-fla", "decode-v9")}
     held = 0
@@ -88,21 +88,21 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
         rounds = {name: found * random.normal(1, 0.001) + launch for name, found in rounds.items()}
         speedup = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
         held += speedup.low <= wanted <= speedup.high
-    assert held / 400 > 0.95 - 4 * 0.011
+    assert held / 150 > 0.95 - 4 * 0.018
 
 
 def test_a_kernel_and_its_reference_alone_tell_no_less_of_what_processes_add():
-    """95 % of 600 runs, within three standard errors; of a reference that is counted twice 91 %."""
+    """95 % of 400 runs, within three standard errors; of a reference that is counted twice 91 %."""
     times = {label: {ONE: 5.0} for label in ("decode-fla", "decode-v9")}
     process, held = np.repeat([1, 2, 3], [14, 14, 13]), 0
-    for seed in range(200):
+    for seed in range(400):
         rows, rounds = simulated(seed, times, drift=0.0)
         random = np.random.default_rng(1000 + seed)
         launch = random.normal(0, 0.06, 4)[process]
         rounds = {name: found * (1 + random.normal(0, 0.004, 4)[process]) + launch for name, found in rounds.items()}
         speedup = judge(rows, rounds, Suite("one", {ONE: 1}), process)[1]["decode-v9"].comparison.speedup
         held += speedup.low <= 1.0 <= speedup.high
-    assert held / 600 > 0.95 - 3 * 0.0089
+    assert held / 400 > 0.95 - 3 * 0.0109
 
 
 def test_a_baseline_that_is_told_apart_from_itself_widens_the_mean_as_it_does_each_workload():
