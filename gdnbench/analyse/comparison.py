@@ -49,8 +49,7 @@ ANCHOR = "anchor"
 
 _OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
-_DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}
-"""The values of runs that do not record them."""
+_DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}  # the values of runs that do not record them
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
 _NOT_CAUSES = frozenset(
     {"GPU", "plain", "trim", "commit", "samples"}

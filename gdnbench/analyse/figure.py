@@ -18,8 +18,7 @@ from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import INTERQUARTILE
 
-UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"
-"""What runs that do not record it left out at either end of a round's samples."""
+UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"  # what runs that do not record it left out at either end of a round's samples
 
 
 class SourceKind(StrEnum):
