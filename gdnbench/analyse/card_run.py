@@ -18,7 +18,7 @@ from gdnbench.stats.card_effects import CardEffects, estimate_card_effects, with
 from gdnbench.stats.estimators import INTERQUARTILE
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, processes_of, read_case_rounds
 from gdnbench.store.tables import refuse_step
 
@@ -53,7 +53,7 @@ class CardRun:
 def read_card_run(folder: Path) -> CardRun:
     """Reads a run's folder; UsageError for a step, RunFormatError if it has no readable run."""
     refuse_step(folder)
-    rows = [*read_measurements(folder), *(row for clock in read_clocks(folder).values() for row in clock)]
+    rows = [row for of_clock in read_by_clock(folder).values() for row in of_clock]
     rounds = read_case_rounds(folder)
     return CardRun(
         folder=folder,

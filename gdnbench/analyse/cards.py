@@ -1,7 +1,6 @@
 """Joins stored runs of several cards of one GPU model into one result, with the card as a random effect.
 
-A card is known by its UUID; several runs of one card are one cluster of rounds. With a single card, intervals are over
-its processes, as those of a run.
+A card is known by its UUID; with a single one, intervals are over its processes, as those of a run.
 """
 
 from __future__ import annotations

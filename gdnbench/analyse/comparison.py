@@ -51,9 +51,7 @@ _OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
 _DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}  # the values of runs that do not record them
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
-_NOT_CAUSES = frozenset(
-    {"GPU", "plain", "trim", "commit", "samples"}
-)  # listed under another name among the changes, or not a cause
+_NOT_CAUSES = frozenset({"GPU", "plain", "trim", "commit", "samples"})  # under another name, or no cause
 
 
 def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Scores the kernels of a stored run as the FlashInfer contest would, and compares its tolerance with our gates.
 
-The contest's score for a definition is the arithmetic mean of the speedups over all of its workloads, each counted as
-often as its data set lists it; 0 if any element of any output of any workload is outside the tolerance. A speedup is
-the time of FlashInfer's kernel over the solution's (FAQ.md and EVALUATION.md of flashinfer-bench-starter-kit, 2026).
+The score of a definition is the mean of the speedups over FlashInfer's kernel at all of its workloads, each counted as
+often as its data set lists it; 0 if any element is outside the tolerance (FAQ.md and EVALUATION.md of
+flashinfer-bench-starter-kit, 2026).
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _judge(info: RunInfo, times: StoredTimes, suite: Suite, over: Sequence[str]) -> SuiteResult:
-    """The suite's result over those of its workloads that the run was to measure."""
     rows, rounds = times
     measured = {row.case.workload for row in rows}
     suite = Suite(suite.name, {workload: weight for workload, weight in suite.weights.items() if workload in measured})

@@ -32,7 +32,7 @@ from gdnbench.store.info import (
     read_info,
     write_info,
 )
-from gdnbench.store.measurements import merge_contest, read_clocks, read_measurements, write_measurements
+from gdnbench.store.measurements import merge_contest, read_by_clock, write_measurements
 from gdnbench.store.samples import CaseRounds, merge_rounds, merge_samples, read_case_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.tables import (
@@ -197,14 +197,12 @@ def _write(folder: Path, info: RunInfo, parts: Sequence[StoredPart], rows: Seque
 
 
 def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Measurement]:
-    own = [row for part in parts for row in read_measurements(part.folder)]
-    clocks = [read_clocks(part.folder) for part in parts]
-    further = [row for clock in CLOCKS for each in clocks for row in each.get(clock, [])]
+    by_clock = [read_by_clock(part.folder) for part in parts]
+    stored = [row for clock in (None, *CLOCKS) for each in by_clock for row in each.get(clock, [])]
     rounds = {key: found for part in parts for key, found in read_case_rounds(part.folder).items()}
     settings = parts[0].info.settings
-    rows = judged_together(
-        [*own, *further], rounds, margin=float(settings["margin"]), confidence=float(settings["confidence"])
-    )
+    limits = {name: float(settings[name]) for name in ("margin", "confidence")}
+    rows = judged_together(stored, rounds, **limits)
     order = {workload: number for number, workload in enumerate(workloads)}
     clock_order = {clock: number for number, clock in enumerate((None, *CLOCKS))}
     return sorted(rows, key=lambda row: (clock_order[row.clock], order[row.case.workload]))

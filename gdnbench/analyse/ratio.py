@@ -277,7 +277,6 @@ def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKin
 
 
 def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, by the kind of time that judges it, with its uncertainty."""
     kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
     return _changes(left, right, pair_of)[kind]
 

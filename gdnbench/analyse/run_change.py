@@ -317,7 +317,6 @@ def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
 
 
 def _same_tools(left: FigureSource, right: FigureSource) -> bool:
-    """Whether no driver and no library is known to differ, so that unchanged sources make unchanged kernels."""
     both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
     return all(left.conditions[name] == right.conditions[name] for name in both)
 

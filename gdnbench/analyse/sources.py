@@ -101,7 +101,6 @@ def _locate(text: str, results: Path) -> _Found:
 
 
 def _name_runs(text: str, results: Path) -> Named:
-    """As `name_runs`, but refuses an empty name, and points to a published table of that name."""
     if not text:
         raise UsageError("a source needs a name", "as in gdnbench compare h200 published/b200")
     path = Path(text)
@@ -118,7 +117,6 @@ def _name_runs(text: str, results: Path) -> Named:
 
 
 def _load_whole(folder: Path) -> FigureSource:
-    """A run with every case that its run.json lists, with a warning if it was stopped."""
     refuse_step(folder)
     info, source = read_info(folder), load_run(folder)
     expected = sum(case["role"] != Role.CONTROL for case in info.cases)

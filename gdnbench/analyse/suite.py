@@ -1,8 +1,7 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds and processes, as that of each workload is, and includes the noise of a baseline that
-differs significantly from itself. A process adds one launch to the times of all workloads, and so, but for terms of
-second order, one constant to a weighted mean of them.
+The interval is over rounds and processes and includes the noise of a baseline that differs from itself. A process adds
+one launch to the times of all workloads, and so, but for second-order terms, one constant to their weighted mean.
 """
 
 from __future__ import annotations

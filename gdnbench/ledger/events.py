@@ -200,7 +200,6 @@ def run_command(opened: Opened) -> list[str]:
 
 
 def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> str:
-    """The hash of the kernel's sources; UsageError for a run that cannot answer."""
     measure = f"measure it: {shlex.join(run_command(opened))}"
     if info.op != opened.op:
         raise UsageError(f"{info.run_id} is of the op {info.op}, and entry {opened.id} of {opened.op}", measure)

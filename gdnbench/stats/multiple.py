@@ -102,7 +102,6 @@ def compare_with_best(
 
 
 def _fastest(times_us: Mapping[K, FloatArray]) -> K:
-    """The case with the smallest mean logarithm, which is what the comparisons compare."""
     rounds = {key: np.isfinite(times) for key, times in times_us.items()}
     most = max((int(present.sum()) for present in rounds.values()), default=0)
     if most == 0:

@@ -97,7 +97,6 @@ def name_runs(results: Path, wanted: str, *, stopped: bool = False) -> Named:
 
 
 def _called(runs: Collection[str], wanted: str) -> list[str]:
-    """The ids of the runs that an id, a label or the start of an id means."""
     by_label = [name for name in runs if _label_in(name) == wanted]  # `main` is not the start of `main-again`
     return [name for name in runs if name == wanted] or by_label or [name for name in runs if name.startswith(wanted)]
 

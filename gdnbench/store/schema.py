@@ -1,10 +1,8 @@
 """The types of the fields and cells of stored files, each with its range.
 
-Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
-12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
-
-Runs and profiles of schema 1 are of one op, whose workloads have the axes `DECODE_AXES`. Runs from before ops had
-profiles had inputs of the first; where labels name the first profile, they name it in these runs, too.
+Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a round of
+number 1e11 would be 745 GiB of empty rounds. Runs and profiles of schema 1 are of one op, with the axes `DECODE_AXES`;
+runs of before ops had profiles had inputs of the first.
 """
 
 from __future__ import annotations

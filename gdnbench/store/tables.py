@@ -235,7 +235,6 @@ def read_launch_ways(folder: Path) -> list[LaunchWayRow]:
 
 
 SWEEP_SCHEMA = 2
-_READABLE_SWEEPS = (1, 2)
 SWEEP_NAME = "sweep.json"
 
 
@@ -250,7 +249,7 @@ def read_sweep(folder: Path) -> Sweep | None:
     if not path.exists():
         return None
     document = read_document(path, _SweepDocument)
-    if document.schema not in _READABLE_SWEEPS:
+    if document.schema not in (1, SWEEP_SCHEMA):
         raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
     try:
         return document.sweep(read_axes(folder))
