@@ -37,7 +37,7 @@ class CardRun:
     info: RunInfo
     rows: Mapping[tuple[str, Clock | None], Measurement]
     rounds: Mapping[tuple[str, Clock | None], CaseRounds]
-    failed: Mapping[str, Measurement]
+    failed: Mapping[str, Measurement]  # without a time, by case id
 
     @property
     def uuid(self) -> str:

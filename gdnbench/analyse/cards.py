@@ -158,8 +158,8 @@ class Card:
     runs: tuple[str, ...]
     processes: int
     rounds: int
-    sm_mhz: float
-    deviation: Deviation = UNKNOWN_DEVIATION
+    sm_mhz: float  # NaN where it was not measured
+    deviation: Deviation = UNKNOWN_DEVIATION  # relative, of its times from those of the mean card
 
     @property
     def name(self) -> str:

@@ -67,14 +67,14 @@ class ContestRow:
 
     label: str
     tolerance: Tolerance
-    fails_at: Workload | None
+    fails_at: Workload | None  # the first workload
     worst_error: float  # its largest error in units of the tolerance; NaN if it was not stored
     status: Status  # OK, or the first failure by our gates; what a stopped run did not reach comes last
     reason: str
     score: float | None  # by the run's own timer; None if it lacks a time at some workload
     cupti_score: float | None  # the score by kernel times, as later versions of the contest's tool time
     mean: Comparison | None  # our weighted geometric mean with its interval; None for the reference and without a score
-    speedups: Mapping[Workload, float]
+    speedups: Mapping[Workload, float]  # empty without a score
     timed: int  # at how many of the scored workloads it has a time
 
     @property

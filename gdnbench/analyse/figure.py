@@ -50,7 +50,7 @@ class Figure:
     kernel: str
     label: str  # the variant's label. The baseline's second measurement, the control, is not a figure
     workload: Workload
-    timer: str
+    timer: str  # `nvbench`, `cpu`, `cupti`, …; empty if unknown
     time_us: float  # microseconds; NaN without a time, and then `status` and `reason` say why
     params: Params = field(default_factory=Params)
     role: Role = Role.KERNEL
@@ -60,7 +60,7 @@ class Figure:
     processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
     kernel_time: KernelTime | None = None  # None where it was not measured
     launches: int = 0  # kernels that one call launches; 0 where not counted
-    nbytes: int = 0
+    nbytes: int = 0  # the least that it must move; 0 if unknown
     sm_mhz: float = float("nan")
     status: Status = Status.OK
     reason: str = ""

@@ -40,11 +40,11 @@ class SuiteRow:
     """One kernel over a suite; the reference's time over the kernel's is none for a floor and the reference."""
 
     label: str
-    time_us: float
+    time_us: float  # weighted geometric mean over the workloads
     role: Role
     comparison: Comparison | None
     speedups: Mapping[Workload, float]
-    profile: str = ""
+    profile: str = ""  # empty if the op has only one
     inputs: InputsEffect | None = None
 
     @property
@@ -64,7 +64,7 @@ class SuiteResult:
     suite: Suite
     left_out: tuple[Workload, ...]  # workloads that the run did not reach, or at which no reference has a time
     over: tuple[str, ...]  # labels of the references; at each workload, kernels are compared with the fastest of them
-    margin: float
+    margin: float  # relative difference that counts as none
     rows: tuple[SuiteRow, ...]  # every kernel that has a time at each of the other workloads, fastest first
     incomplete: Mapping[str, int]  # for the other kernels, the number of these workloads at which they have a time
     profiles: tuple[str, ...] = ()  # the distributions of inputs that were measured; a row is the worst over them

@@ -54,7 +54,7 @@ class Kernel:
 
     language: ClassVar[str]
 
-    name: str
+    name: str  # unique in the catalog, `decode-v4`
     source: str  # the implementing file in the kernel's folder; `entry` is the function in it
     entry: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
@@ -160,8 +160,8 @@ class CudaLaunch:
 
     entry: str
     grid: Grid  # blocks per axis, from workload and params
-    block: PerCase
-    shared_bytes: PerCase = _none
+    block: PerCase  # threads per block
+    shared_bytes: PerCase = _none  # dynamic shared memory per block
     arguments: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -182,8 +182,8 @@ class TritonLaunch:
 
     entry: str  # the function in the source; its arguments are bound by their names
     grid: Grid  # programs per axis, from workload and params
-    warps: PerCase = _one
-    stages: PerCase = _one
+    warps: PerCase = _one  # per program
+    stages: PerCase = _one  # depth of software pipelining
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "warps", "stages")

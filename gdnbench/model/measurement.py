@@ -33,8 +33,8 @@ class Timing:
     """
 
     timer: Timer
-    samples: int
-    rounds: int
+    samples: int  # timed launches over all rounds; for `graph`, timed replays
+    rounds: int  # without the burn-in
     time_us: float  # geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median
     time_lo_us: float  # lower end of its confidence interval, over rounds and processes; `time_hi_us` is the upper
     time_hi_us: float
@@ -45,9 +45,9 @@ class Timing:
     noise: float  # relative spread of the samples, 1.4826 * median absolute deviation / median
     mean_us: float = float("nan")  # of all samples, as `min_us` and the percentiles are
     cpu_time_us: float = float("nan")  # time the host takes to enqueue a launch, while the GPU waits
-    sm_mhz: float = float("nan")
-    bandwidth_gbs: float = float("nan")
-    tflops: float = float("nan")
+    sm_mhz: float = float("nan")  # median SM clock during the samples
+    bandwidth_gbs: float = float("nan")  # the least traffic over the time
+    tflops: float = float("nan")  # the op's floating-point operations over the time
     bound: Bound = ""
     sol: float = float("nan")  # the bound's time over this time, with its interval
     sol_lo: float = float("nan")
@@ -116,9 +116,9 @@ class Measurement:
     versus: Versus | None = None
     nbytes: int = 0  # the least that the kernel must move at the workload; 0 for the empty floor
     launches: int = 0  # kernels that one call launches; 0 where not counted
-    registers: int = -1
-    shared_bytes: int = -1
-    spill_bytes: int = -1
+    registers: int = -1  # per thread; -1 if unknown
+    shared_bytes: int = -1  # static, per block; -1 if unknown
+    spill_bytes: int = -1  # of local memory per thread; -1 if unknown
     warnings: tuple[str, ...] = field(default=())
     clock: Clock | None = None  # the further clock that the row is of; None for the run's own timer
     inputs: InputsEffect | None = None  # how far the time depends on the inputs; None if that was not measured
@@ -168,7 +168,7 @@ class Point:
     place: Place
     slower_by: float
     slower_lo: float
-    slower_hi: float
+    slower_hi: float  # infinite if unknown
     rounds: int
 
 
@@ -191,7 +191,7 @@ class OneForAll:
 
     kernel: str
     label: str
-    regret: dict[Workload, float]
+    regret: dict[Workload, float]  # by workload
 
     @property
     def worst(self) -> tuple[Workload, float]:

@@ -111,10 +111,10 @@ class Op:
     """
 
     name: str
-    title: str
+    title: str  # what it computes, in a line
     workloads: WorkloadSpec
     inputs: tuple[TensorSpec, ...]  # read-only tensors, in the order of every CUDA and Triton argument list
-    outputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]  # written tensors, which follow the scalars
     gates: tuple[Gate, ...]
     scalars: tuple[str, ...] = ()  # names of fp32 scalars, which follow the inputs
     numerics: str = "numerics.py"
@@ -126,10 +126,10 @@ class Op:
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
-    suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)
-    flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}
+    suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)  # `default` is measured where none is named
+    flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}  # by precision
     instead: Mapping[Precision, Precision] = field(default_factory=dict)
-    least_bytes: SizeOf | None = None
+    least_bytes: SizeOf | None = None  # by default each input read once, each output written once
     baselines: tuple[str, ...] = ()  # kernels that others are compared with; the first available one is taken
     floor: str = ""  # the pseudo-kernel whose time is the speed of light; empty if there is none
     copy: tuple[str, str] | CopyOf | None = None

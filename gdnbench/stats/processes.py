@@ -63,7 +63,7 @@ class ProcessEffects(Generic[K]):
     and launch.
     """
 
-    process: IntArray
+    process: IntArray  # shape (rounds,), numbered from 0
     launch_us: FloatArray  # shape (processes,), what each adds to every time, less their mean, microseconds
     inflation: float = 1.0
     df: float = math.inf

@@ -36,7 +36,7 @@ class EqualRates:
 
     workload: TextLine
     names: SmallCount  # other names of the kernel in each run, all compared with the same measurement of it
-    comparisons: SmallCount
+    comparisons: SmallCount  # one a run, workload and name
     claims: SmallCount  # those that the run called FASTER or SLOWER, each of which is false
     covered: SmallCount  # those whose interval, before Holm's correction, holds 1
     rms_z: NotNegative

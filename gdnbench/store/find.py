@@ -204,7 +204,7 @@ class LastTime:
     high_us: float
     over_copy: float | None  # over that of the copying floor; None without one, or where FLOPs are the bound
     kernel_us: float | None  # kernel time by CUPTI, microseconds; None if the run has none
-    sources: dict[str, str]
+    sources: dict[str, str]  # hashes, by the kernel's name
 
 
 class _Info(TypedDict):

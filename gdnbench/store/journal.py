@@ -75,13 +75,13 @@ class Sampled:
 
     round: AnyRound
     case: str
-    times_us: tuple[Microseconds, ...]
+    times_us: tuple[Microseconds, ...]  # every sample
     sm_mhz: tuple[NotNegative, ...] = ()  # SM clock during each sample, or once in the round; empty if not measured
     clock: Clock | Literal[""] = ""  # the further clock that took the samples; empty for the run's own timer
     process: AnyProcess = 0  # number of the worker process, from 1; 0 if unknown
     placements: tuple[PlacementNumber, ...] = ()  # of each sample's tensors, from 0
     output_placements: tuple[PlacementNumber, ...] = ()  # the same for outputs that the kernel allocates itself
-    checked: AnyCount = 0
+    checked: AnyCount = 0  # launches that were checked against the oracle
     functions_us: dict[str, NotNegative] = field(default_factory=dict)  # CUPTI's means, if there are several
     record: AnyCount | None = None
 

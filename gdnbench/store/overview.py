@@ -41,12 +41,12 @@ class Overview:
     state: State
     timestamp: str = ""
     gpu: str = ""
-    card: str = ""
+    card: str = ""  # the GPU's UUID; empty for the CPU
     op: str = ""
     label: str = ""
     is_sweep: bool = False
-    cases: int = 0
-    timed: int = 0
+    cases: int = 0  # controls included
+    timed: int = 0  # of the cases
     size_bytes: int = 0
     reason: str = ""
 

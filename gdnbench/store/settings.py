@@ -20,7 +20,7 @@ MOST_SAMPLES = 1_000_000
 class Settings:
     """How to measure. Raises UsageError for an invalid value."""
 
-    rounds: int = 42
+    rounds: int = 42  # after the burn-in
     samples: int = 64  # timed launches per round and case, fewer for slow kernels
     processes: int = 1  # workers that share the rounds, one after the other
     seed: int = 0  # of inputs and of the order within rounds
