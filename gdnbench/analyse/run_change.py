@@ -48,7 +48,7 @@ STRAY_OF_A_HOST = 0.006
 STRAY_OF_A_CARD = 0.004
 """Stray of a kernel time on a card from what all kernels there share, relative: 0.4 % up to decode's B=8."""
 
-STRAY_OF_LARGE = 0.002  # The same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more
+STRAY_OF_LARGE = 0.002  # the same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more
 
 LARGE_BYTES = 16 << 20
 
