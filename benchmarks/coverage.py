@@ -110,10 +110,10 @@ def judged(left: StoredRun, right: StoredRun, tuned: Collection[str]) -> Iterato
             continue
         if (change := runs.change(one, other, ratio.kind)) is None:
             continue
-        half_width = change.log_ratio.half_width(CONFIDENCE)
+        half_width = change.half_width(CONFIDENCE)
         name = f"{left.source.name} | {right.source.name}: {one.label} {one.workload} {ratio.kind.value}"
         claim = f"{name} {ratio.comparison.verdict.value}" if ratio.comparison.verdict in CLAIMS else ""
-        yield ratio.kind.value, abs(change.log_ratio.mean) <= half_width, half_width, claim
+        yield ratio.kind.value, abs(change.mean) <= half_width, half_width, claim
 
 
 if __name__ == "__main__":

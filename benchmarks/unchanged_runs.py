@@ -22,7 +22,7 @@ from statistics import median
 import numpy as np
 
 from gdnbench.analyse.comparison import compare_sources
-from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind, split_label
+from gdnbench.analyse.figure import Figure, FigureSource, KernelTime, SourceKind
 from gdnbench.analyse.ratio import CompareSettings
 from gdnbench.analyse.run_change import RunPair
 from gdnbench.catalog.catalog import load_catalog
@@ -93,7 +93,7 @@ def _figure(row: _Row, kernel_time: _Row | None) -> Figure:
     kernel = KernelTime(time_us=float(kernel_time["mean_us"]), rounds_us=_rounds(kernel_time)) if kernel_time else None
     return Figure(
         op="decode",
-        kernel=split_label(row["label"])[0],
+        kernel=row["label"].partition(":")[0],
         label=row["label"],
         params=Params({"": row["params"]}) if row["params"] else Params(),
         workload=workload,
@@ -141,10 +141,10 @@ def _judged(left: FigureSource, right: FigureSource) -> Iterator[tuple[tuple[int
             continue
         change = runs.change(one, other, ratio.kind)
         assert change
-        half = change.log_ratio.half_width(CONFIDENCE)
+        half = change.half_width(CONFIDENCE)
         claim = f"{left.name} | {right.name}: {one.label}" if ratio.comparison.verdict in CLAIMS else ""
         where = int(one.workload.cells["B"]), ratio.kind.value
-        yield where, abs(change.log_ratio.mean) <= half, half, ratio.comparison.speedup.half_width, claim
+        yield where, abs(change.mean) <= half, half, ratio.comparison.speedup.half_width, claim
 
 
 def main() -> int:

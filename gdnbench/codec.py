@@ -74,12 +74,12 @@ def _message(error: Exception) -> str:
     return f"{where}: {why}" if found else why
 
 
-def finite(value: Any) -> Any:
-    """Replaces every number that is not finite with None."""
+def finite(value: Any, *, named: bool = False) -> Any:
+    """Replaces every number that is not finite, which JSON does not have, with None or, if `named`, its name: `inf`."""
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return str(value) if named else None
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: finite(item, named=named) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
+        return [finite(item, named=named) for item in value]
     return value

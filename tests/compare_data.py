@@ -80,10 +80,9 @@ def published(*figures, name="published/b200", gpu="b200"):
     return source(*figures, name=name, gpu=gpu, kind=SourceKind.PUBLISHED)
 
 
-def compared(*sources, rows="", columns="", filtered="", margin=0.005, raw=False):
-    return compare_sources(
-        sources, rows=rows, columns=columns, filtered=filtered, settings=CompareSettings(margin=margin, raw=raw)
-    )
+def compared(*sources, rows="", columns="", filtered="", margin=0.005):
+    settings = CompareSettings(margin=margin)
+    return compare_sources(sources, rows=rows, columns=columns, filtered=filtered, settings=settings)
 
 
 def ratios_of(side, column=0):

@@ -79,7 +79,6 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
     "compare-two-cards": ("compare 20261121-181852 20261121-185458", "120"),
     "compare-defaults": ("compare default-1 default-2", "csv json"),
     "compare-three-defaults": ("compare default-1 default-2 default-3", WIDTHS),
-    "compare-defaults-raw": ("compare default-1 default-2 --raw --margin 0.01", "120"),
     "compare-plain-and-default": ("compare plain-1 default-1", "120"),
     "compare-dispatch-qk4-and-qk16": ("compare 20261122-003003 dispatch-qk16 --rows label,B --cols heads", "120"),
     "compare-two-in-a-cell": ("compare plain-1 default-1 --rows kernel --cols run", "120"),
@@ -169,7 +168,6 @@ LATER = {
 WRITTEN = {
     "ledger-add": ("ledger add 'Fewer warps' -k decode-v10 --expect 'vs decode-v9 >= 1.01 at B=1'", "80 json"),
     "ledger-close": (f"ledger close 1 {TRY} --learned 'no change'", "80 json"),
-    "runs-prune": ("runs prune --keep 1 --gpu h100", "80"),
     "runs-delete": (f"runs delete {TRY} --yes", "80"),
     "runs-merge": (f"runs merge {' '.join(CARDS)}", "80 json csv"),
 }

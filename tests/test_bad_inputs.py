@@ -80,7 +80,6 @@ BASE = {
     "list": [],
     "runs": [],
     "runs delete": ["nothing-of-that-name"],
-    "runs prune": ["--gpu", "none"],
     "runs cache": [],
     "mcp": [],
     "targets": [],

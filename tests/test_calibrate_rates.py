@@ -1,11 +1,8 @@
 """The printed rates are true: of a simulated machine whose noise the intervals hold, and of one where they do not."""
 
-import math
-
 import numpy as np
 import pytest
 from calibration_data import SimulatedMachine, calibration, chains_of, comparisons, subject
-from scipy.special import stdtrit
 
 from gdnbench.calibrate.measure import (
     LADDER,
@@ -23,7 +20,7 @@ from gdnbench.errors import MachineError
 from gdnbench.model.status import Role
 from gdnbench.stats.paired import PairedLogRatio
 
-RUNS = 24
+RUNS = 12
 
 
 def total_of(compared):
@@ -66,12 +63,6 @@ def test_noise_that_no_interval_holds_shows_in_every_rate(strayed, honest):
     assert sum(each.covered for each in planted_rates(honest, 0.95)) > 0.9 * sum(each.comparisons for each in planted)
 
 
-def test_equal_kernels_are_counted_by_workload(honest, of):
-    rates = equal_rates(honest, 0.95)
-    assert [each.workload for each in rates] == [str(workload) for workload in of.workloads]
-    assert {(each.names, each.comparisons) for each in rates} == {(4, 4 * RUNS)}
-
-
 def test_a_planted_slowdown_reads_as_what_it_is_and_is_found_by_its_size(honest):
     by_target = {}
     for each in planted_rates(honest, 0.95):
@@ -85,25 +76,6 @@ def test_a_planted_slowdown_reads_as_what_it_is_and_is_found_by_its_size(honest)
     assert all(each.found == 0 for each in by_target[0.003])
     assert all(each.apart >= each.found for group in by_target.values() for each in group)
     assert sum(each.found for each in by_target[0.007]) < sum(each.found for each in by_target[0.01])
-
-
-def test_planted_slowdowns_agree_with_the_other_runs_as_often_as_promised(honest):
-    rates = planted_rates(honest, 0.95)
-    share = sum(each.covered for each in rates) / sum(each.comparisons for each in rates)
-    assert 0.92 < share < 0.985
-
-
-def test_one_run_has_no_others_to_agree_with(of):
-    one = planted_rates(comparisons(SimulatedMachine(), of, run_plan, 1), 0.95)
-    assert {each.covered for each in one} == {None}
-
-
-def test_the_control_and_the_floor_are_no_comparisons_of_equals(of):
-    machine = SimulatedMachine()
-    chains = chains_of(machine, of.workloads)
-    plan = run_plan(of, chains, 1)
-    kernels = [case for case in plan.cases if case.role is Role.KERNEL]
-    assert len(comparisons_of(machine.analyse(plan), chains)) == len(kernels) < len(plan.cases)
 
 
 def test_a_case_without_a_time_is_left_out(of):
@@ -121,15 +93,6 @@ def test_the_deviates_of_a_t_have_a_mean_square_of_one(rounds):
     logs = random.normal(0, 0.01, (2000, rounds))
     ratios = [PairedLogRatio.from_rounds(np.exp(each), np.ones(rounds)) for each in logs]
     assert np.mean([normal_deviate(each) ** 2 for each in ratios]) == pytest.approx(1.0, abs=0.12)
-
-
-def test_a_deviate_is_as_unlikely_as_its_t_and_has_its_sign():
-    spread = 0.01 / math.sqrt(10)
-    ratio = PairedLogRatio(-float(stdtrit(9, 0.975)) * spread, 0.01, 10)
-    assert normal_deviate(ratio) == pytest.approx(-1.959964, abs=1e-5)
-    assert normal_deviate(PairedLogRatio(0.1, math.nan, 1)) == 0.0
-    assert normal_deviate(PairedLogRatio(0.0, 0.0, 10)) == 0.0
-    assert normal_deviate(PairedLogRatio(0.1, 0.0, 10)) > 30
 
 
 def test_the_pilot_finds_chains_that_cost_what_is_wanted(of):

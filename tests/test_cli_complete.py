@@ -51,7 +51,7 @@ def asked(shell, *words):
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
         (["show", "main", "--chart", "sa"], {"samples"}, {"time"}),
-        (["runs", "del"], {"delete"}, {"prune"}),
+        (["runs", "del"], {"delete"}, {"merge"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],
 )

@@ -139,45 +139,19 @@ def test_a_run_that_is_being_measured_stays(run, results):
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         assert run("delete", folder.name, "--yes")[0] == 2
-        assert "no run matches" in run("prune", "--gpu", "h200", "--yes")[1]
     finally:
         os.close(descriptor)
     assert names(results) == [folder.name]
 
 
-def test_pruning_takes_what_fits_all_that_is_said(run, results):
-    kept = [add(results, 1), add(results, 40, label="main"), add(results, 2, "cpu")]
-    gone = add(results, 50, "cpu")
-    code, out, _ = run("prune", "--older", "30d", "--gpu", "cpu", "--yes")
-    assert code == 0
-    assert gone.name in out
-    assert names(results) == sorted(path.name for path in kept)
-
-
-def test_the_newest_of_each_kind_are_kept(run, results):
-    folders = [add(results, days, gpu) for gpu in ("h200", "cpu") for days in (1, 2, 3)]
-    run("prune", "--keep", "1", "--yes")
-    assert names(results) == sorted([folders[0].name, folders[3].name])
-
-
-def test_damaged_and_stopped_runs_are_pruned_when_asked_for(run, results):
+def test_damaged_and_stopped_runs_are_deleted_too(run, results):
     whole, damaged = add(results, 3), add(results, 1)
     (damaged / "measurements.csv").write_text("half")
     hidden = results / ".20260105-030405-h200-decode.partial"
     hidden.mkdir()
     write_info(hidden, info(complete=False))
-    run("prune", "--damaged", "--yes")
-    assert names(results) == sorted([whole.name, hidden.name])
-    run("prune", "--stopped", "--yes")
+    run("delete", damaged.name, "20260105", "--yes")
     assert names(results) == [whole.name]
-
-
-def test_pruning_nothing_in_particular_is_refused(run, results):
-    folder = add(results, 1)
-    code, _, err = run("prune", "--yes")
-    assert code == 2
-    assert "what may go" in err
-    assert names(results) == [folder.name]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def simulated(random, ratio=0.8):
 def test_the_ratio_of_two_that_share_no_round_is_covered_whatever_processes_add_to_all():
     random = np.random.default_rng(20261126)
     held, widths = [], []
-    for _ in range(600):
+    for _ in range(200):
         times = side_by_side(simulated(random), "baseline")
         ratio = PairedLogRatio.from_rounds(times["python"], times["compiled"], PROCESS)
         interval = ratio.speedup(0.95)

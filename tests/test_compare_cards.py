@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from cards_data import CASES_US, store_card_run, uuid_of
@@ -11,7 +10,6 @@ from committed import EVIDENCE
 from gdnbench.analyse.cards import join_runs
 from gdnbench.errors import ExitCode, UsageError
 from gdnbench.model.status import Role
-from gdnbench.store.info import read_info, write_info
 
 AGAIN = [EVIDENCE / name for name in (
     "20261122-215641-h200-decode-again-1",
@@ -65,19 +63,6 @@ def test_several_runs_of_one_card_are_one_cluster_and_no_cards_are_compared(runs
     assert not joint.strays
 
 
-def test_runs_of_two_cards_count_each_card_once(runs):
-    joint = join_runs(runs((0, {}), (1, {}), (0, {"seed": 2})))
-    assert [len(card.runs) for card in joint.cards] == [2, 1]
-    own = joint.by_card[uuid_of(0)]
-    assert [row.timing.rounds for row in own.measurements] == [84] * len(CASES_US)
-
-
-def test_the_same_run_named_twice_is_one(runs):
-    (run,) = runs((0, {}))
-    copy = shutil.copytree(run, run.with_name("copy"))
-    assert len(join_runs([run, run, copy]).runs) == 1
-
-
 def test_a_slower_card_is_named_with_its_clock_and_the_interval_of_times_grows(runs, command_line):
     folders = runs((0, {}), (1, {}), (2, {}), (3, {"slower": 0.025, "mhz": 1755.0}))
     joint = join_runs(folders)
@@ -115,13 +100,6 @@ def test_what_some_run_lacks_is_left_out_and_said(runs, command_line):
     assert "2 cases not timed in every run, so not joined: decode-v8 B=1" in " ".join(out.split())
 
 
-def test_a_kernel_whose_code_has_changed_between_the_runs_is_left_out(runs):
-    sources = {"decode-fla": "1", "decode-v8": "1", "decode-floor-copy": "1", "decode-v9": "2"}
-    joint = join_runs(runs((0, {}), (1, {"sources": sources})))
-    assert list(joint.left_out) == ["of other code in some run"]
-    assert "decode-v9" not in {row.case.label for row in joint.measurements}
-
-
 def test_a_floor_that_is_fastest_in_another_form_on_each_card_is_joined_and_a_kernel_of_other_params_is_not(runs):
     forms = [{"decode-floor-copy": {"ROWS": rows}, "decode-v9": {"WARPS": 4 * rows}} for rows in (1, 2)]
     joint = join_runs(runs((0, {"params": forms[0]}), (1, {"params": forms[1]})))
@@ -155,29 +133,10 @@ def test_what_is_not_one_question_is_refused(runs, more, told):
     assert refused.value.hint
 
 
-def test_runs_that_share_no_case_are_refused(runs):
-    other = {(8, *key[1:]): time for key, time in CASES_US.items()}
-    with pytest.raises(UsageError, match="no case can be joined"):
-        join_runs(runs((0, {}), (1, {"cases_us": other})))
-
-
 def test_a_run_without_kernel_times_is_joined_by_stream_times_alone(runs):
     joint = join_runs(runs((0, {}), (1, {"clocks": ()})))
     assert not joint.clocks
     assert len(joint.measurements) == len(CASES_US)
-
-
-@pytest.mark.parametrize("option", [("--suite", "contest"), ("--errors",), ("--emit-dispatch",)])
-def test_what_is_for_one_run_is_refused_for_several(runs, command_line, option):
-    code, out, err = command_line("show", *runs((0, {}), (1, {})), *option)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert "for one run" in " ".join(err.split())
-
-
-def test_by_card_of_one_run_is_refused(runs, command_line):
-    code, _, err = command_line("show", *runs((0, {})), "--by-card")
-    assert code == ExitCode.USAGE
-    assert "--by-card is for several runs" in " ".join(err.split())
 
 
 def test_a_damaged_run_says_which(runs, command_line):
@@ -203,13 +162,6 @@ def test_the_committed_runs_of_two_cards_agree_with_each_of_them():
     assert {row.role for row in joint.measurements} == set(Role) - {Role.ABLATION}
 
 
-def test_that_the_op_was_another_is_said(runs):
-    folders = runs((0, {}), (1, {}))
-    for folder, op_hash in zip(folders, ("one", "other"), strict=True):
-        write_info(folder, replace(read_info(folder), op_hash=op_hash))
-    assert join_runs(folders).warnings == ("the runs differ in what the op says of inputs and gates",)
-
-
 def test_rounds_of_a_low_clock_and_what_else_differs_are_said(runs):
     gpu = {"name": "NVIDIA H200", "uuid": uuid_of(1), "index": 1, "driver": "580.1"}
     joint = join_runs(runs((0, {}), (1, {"mhz": 1700.0, "machine": {"gpu": gpu}}), (2, {})))
@@ -217,11 +169,6 @@ def test_rounds_of_a_low_clock_and_what_else_differs_are_said(runs):
     (row,) = [row for row in joint.measurements if row.case.id.startswith("decode-v9/B1_")]
     assert row.warnings == ("42 of 126 rounds below 97% of the median clock of all cards",)
     assert [card.sm_mhz for card in joint.cards] == [1980.0, 1700.0, 1980.0]
-
-
-def test_a_run_that_was_stopped_is_joined_and_said(runs, command_line):
-    folders = runs((0, {}), (1, {"complete": False}))
-    assert "(partial)" in command_line("show", *folders)[1].partition("B=1")[0]
 
 
 def test_a_kernel_that_fails_is_told_and_on_which_card(runs, command_line):

@@ -1,25 +1,19 @@
 """What another GPU should make of a time: the study's figures come out as the study says, floors count, bounds hold."""
 
 import math
-import subprocess
-import sys
 
 import pytest
-from committed import RESULTS
 from decode_workloads import decode_at
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.analyse.expected import expect
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
-from gdnbench.analyse.sources import find_published, load_published
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.status import Role, Status
 
 SLUGS = ("rtx3090", "a100", "h100", "h200", "b200")
 TRAFFIC = 1_054_816  # bytes of B=1 qk4_v8: 1,054,752 for the entry and 64 for A_log and dt_bias
-
-needs_results = pytest.mark.skipif(not (RESULTS / "published").is_dir(), reason="the checkout's results are not here")
 
 
 def figure(time_us, label="decode-v4", **more):
@@ -39,51 +33,16 @@ def between(left, right, left_gpu="h200", right_gpu="b200", others=((), ())):
     return expect(left, right, source(left_gpu, left, *others[0]), source(right_gpu, right, *others[1]))
 
 
-@pytest.fixture(scope="module")
-def study():
-    left, right = (load_published(find_published(RESULTS, name)) for name in ("rtx3090", "b200"))
-    there = {each.label: each for each in right.figures}
-    return {
-        each.label: (there[each.label].time_us / each.time_us, expect(each, there[each.label], left, right))
-        for each in left.figures
-        if each.label in there
-    }
-
-
-@needs_results
-@pytest.mark.parametrize(("label", "told"), [
-    ("decode-triton", 1.34), ("decode-flashinfer", 1.49), ("decode-triton-tma", 1.50),
-])  # fmt: skip
-def test_the_studys_ratios_and_its_reason(study, label, told):
-    measured, expectation = study[label]
-    assert measured == pytest.approx(told, abs=0.015)  # the study's are of figures with more digits
-    assert expectation.bound == "latency"
-    assert expectation.residual == pytest.approx(measured / expectation.ratio)
-    assert expectation.reason.startswith(f"{measured:.2f}x slower on b200: 0.13 of ")
-    assert expectation.reason.endswith("Latency, not a bad port.")
-
-
-@needs_results
-def test_the_reason_in_full(study):
-    assert study["decode-v4"][1].reason == (
-        "1.33x slower on b200: 0.13 of 7.07 µs is traffic at peak bandwidth (1.13 of 5.33 on rtx3090); the rest, "
-        "launch and latency, grew from 4.2 to 6.9 µs, 1.65x (median of 11 other kernels: 1.69x). "
-        "Latency, not a bad port."
-    )
-
-
 def test_by_hand_without_floors():
     """H200 to B200: 0.21975 of 5 µs is traffic at 4800 GB/s, and at 8000 it is 0.13185; the rest stays."""
     expectation = between(figure(5.0), figure(6.0))
     assert expectation.ratio == pytest.approx((TRAFFIC / 8e6 + 5.0 - TRAFFIC / 4.8e6) / 5.0)
     assert expectation.residual == pytest.approx(1.2 / expectation.ratio)
-    assert expectation.reason.endswith("grew from 4.8 to 5.9 µs. Latency, not bandwidth.")
 
 
 def test_by_hand_with_floors():
     expectation = between(figure(5.0), figure(6.0), others=([floor(2.0)], [floor(3.0)]))
     assert expectation.ratio == pytest.approx((TRAFFIC / 8e6 + 1.5 * (5.0 - TRAFFIC / 4.8e6)) / 5.0)
-    assert "an empty kernel grew from 2.0 to 3.0 µs" in expectation.reason
 
 
 def test_a_floor_on_one_side_alone_tells_nothing():
@@ -101,36 +60,11 @@ def test_the_floor_is_that_of_the_workload_the_timer_and_the_default_grid(other)
     assert between(left, right, others=([other, floor(2.0)], [other, floor(3.0)])) == plain
 
 
-def test_a_floor_is_expected_to_be_what_it_is():
-    left, right = floor(2.0), floor(3.0)
-    expectation = between(left, right)
-    assert (expectation.ratio, expectation.residual) == (1.5, 1.0)
-
-
-def test_a_kernel_that_lost_more_than_the_others_is_pointed_at():
-    others = [[figure(time, f"k{number}") for number, time in enumerate(times)] for times in ((5, 6, 7), (5, 6, 7))]
-    expectation = between(figure(5.0), figure(9.0), others=others)
-    assert expectation.reason.endswith("look at the port.")
-
-
-def test_few_other_kernels_prove_nothing():
-    others = [[figure(time, f"k{number}") for number, time in enumerate(times)] for times in ((5, 6), (5, 6))]
-    assert between(figure(5.0), figure(9.0), others=others).reason.endswith("Latency, not bandwidth.")
-
-
 def test_large_batches_are_bound_by_bandwidth():
     workload = decode_at(B=256, HQ=16, HV=32)
     expectation = between(figure(260.0, workload=workload), figure(170.0, workload=workload))
     assert expectation.bound == "bandwidth"
     assert 0.6 < expectation.ratio < 0.8
-    assert expectation.reason.startswith("1.53x faster on b200: ")
-    assert "traffic alone is 1.67x faster there" in expectation.reason
-
-
-def test_between_the_two_it_is_mixed():
-    workload = decode_at(B=64)
-    expectation = between(figure(21.0, workload=workload), figure(18.0, workload=workload))
-    assert expectation.bound == "mixed"
 
 
 def test_a_figures_own_bytes_come_before_the_ops_formula():
@@ -174,20 +108,3 @@ def test_the_expected_ratio_lies_between_the_bandwidths_and_no_change(left_us, r
     bandwidths = spec_of(left_gpu).bandwidth_gbs / spec_of(right_gpu).bandwidth_gbs
     assert min(bandwidths, 1) * (1 - 1e-9) <= expectation.ratio <= max(bandwidths, 1) * (1 + 1e-9)
     assert expectation.residual * expectation.ratio == pytest.approx(right_us / left_us)
-    assert "nan" not in expectation.reason
-
-
-@given(left_us=st.floats(3.0, 50.0), right_us=st.floats(3.0, 50.0))
-def test_the_headline_agrees_with_the_times(left_us, right_us):
-    assume(abs(math.log(right_us / left_us)) > 0.01)
-    reason = between(figure(left_us), figure(right_us)).reason
-    assert ("slower" if right_us > left_us else "faster") in reason.partition(":")[0]
-
-
-def test_no_torch_is_imported_for_it():
-    code = (
-        "import sys; from gdnbench.analyse.expected import _op_traffic; from gdnbench.store.schema import DECODE_AXES;"
-        f"assert _op_traffic('decode', DECODE_AXES.default) == {TRAFFIC};"
-        "assert not {'torch', 'triton'} & sys.modules.keys(), 'heavy'"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

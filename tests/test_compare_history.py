@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from committed import RESULTS as RECORDED
-from decode_workloads import decode_at
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from run_data import WORKLOAD
 
-from gdnbench.analyse.history import check_workloads, choose_gpu, choose_label, history_of
+from gdnbench.analyse.history import choose_gpu, choose_label, history_of
 from gdnbench.analyse.runs import load_stored_runs
-from gdnbench.errors import GdnbenchError, LeftOutWarning, UnknownNameError
+from gdnbench.errors import LeftOutWarning, UnknownNameError
 from gdnbench.model.status import Status
 
 
@@ -85,13 +83,6 @@ def test_the_ratio_is_the_kernels_time_over_the_floors(tmp_path):
     assert row.change is None
 
 
-def test_the_floor_is_held_against_the_baseline(tmp_path):
-    store_run(tmp_path, 0)
-    found = history(tmp_path, FLOOR)
-    assert found.anchor == BASELINE
-    assert found.rows[0].ratio.estimate == pytest.approx(0.8, abs=0.005)
-
-
 def test_without_a_floor_the_baseline_is_the_anchor(tmp_path):
     times = {name: time for name, time in TIMES.items() if name != FLOOR}
     for day in range(3):
@@ -116,15 +107,6 @@ def test_a_failed_run_is_a_row_and_the_step_is_found_across_it(tmp_path):
     assert [row.figure.status for row in found.rows] == [Status.OK, Status.CRASHED, Status.OK]
     assert steps(found) == [2]
     assert found.rows[2].since == found.rows[0].run.source.name
-
-
-def test_a_step_across_a_failed_run_tells_what_changed_in_that_run(tmp_path):
-    store_run(tmp_path, 0)
-    store_run(tmp_path, 1, broken=(KERNEL,), sources={KERNEL: "new"})
-    store_run(tmp_path, 2, with_kernel(5.2), sources={KERNEL: "new"})
-    row = history(tmp_path).rows[2]
-    assert row.changes == {}
-    assert set(row.causes) == {"source"}
 
 
 def test_a_run_whose_floor_failed_has_a_time_and_no_ratio(tmp_path):
@@ -155,31 +137,6 @@ def test_what_changed_is_said(tmp_path):
     assert set(third.changes) == {"anchor", "triton"}
 
 
-def test_what_is_not_known_has_not_changed(tmp_path):
-    store_run(tmp_path, 0, sources={KERNEL: ""}, card="")
-    store_run(tmp_path, 1)
-    assert history(tmp_path).rows[1].changes == {}
-
-
-def test_runs_are_ordered_by_when_they_began_not_by_name(tmp_path):
-    later, earlier = store_run(tmp_path, 1), store_run(tmp_path, 0)
-    later.rename(tmp_path / "0-first-by-name")
-    assert [row.run.source.name for row in history(tmp_path).rows] == [earlier.name, later.name]
-
-
-def test_changed_peers_tell_nothing_of_the_launch(tmp_path):
-    for day in range(4):
-        store_run(tmp_path, day, {**TIMES, PEER: 4.8 * 1.2**day, BASELINE: 5.0 * 1.2**day},
-                  sources={PEER: f"s{day}", BASELINE: f"s{day}"})  # fmt: skip
-    assert steps(history(tmp_path)) == []
-    assert history(tmp_path).scatter < 0.01
-
-
-def test_without_two_runs_there_is_no_scatter(tmp_path):
-    store_run(tmp_path, 0)
-    assert np.isnan(history(tmp_path).scatter)
-
-
 def test_a_damaged_run_is_left_out_and_named(tmp_path):
     store_run(tmp_path, 0)
     for day, name in enumerate(["run.json", "measurements.csv", "rounds.csv"], start=1):
@@ -197,28 +154,11 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path):
     assert [str(warning.message)[:8] for warning in warned] == [f"202601{day:02}" for day in (3, 4, 5, 7, 8, 9, 10)]
 
 
-def test_where_every_run_is_damaged_that_is_the_error(tmp_path):
-    (store_run(tmp_path, 0) / "run.json").write_text("{")
-    with pytest.warns(LeftOutWarning), pytest.raises(GdnbenchError, match=r"none of the 1 runs .* can be read"):
-        load_stored_runs(tmp_path)
-
-
 def test_a_label_is_found_with_its_params_in_any_order(tmp_path):
     store_run(tmp_path, 0, {**TIMES, "decode-x:BV=8:WARPS=4": 4.0})
     runs = load_stored_runs(tmp_path)
     assert choose_label(runs, "decode-x:WARPS=4:BV=8") == "decode-x:BV=8:WARPS=4"
     assert choose_label(runs, KERNEL) == KERNEL
-
-
-def test_an_unknown_label_is_told_its_neighbours_or_all_there_are(tmp_path):
-    store_run(tmp_path, 0)
-    runs = load_stored_runs(tmp_path)
-    with pytest.raises(UnknownNameError, match="decode-xx") as caught:
-        choose_label(runs, "decode-xx")
-    assert "did you mean decode-x" in caught.value.hint
-    with pytest.raises(UnknownNameError) as caught:
-        choose_label(runs, "zzz")
-    assert all(name in caught.value.hint for name in TIMES)
 
 
 def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
@@ -231,38 +171,3 @@ def test_the_gpu_is_that_of_the_latest_run_with_the_kernel(tmp_path):
     with pytest.raises(UnknownNameError, match="h100") as caught:
         choose_gpu(runs, KERNEL, "h100")
     assert "h200, b200" in caught.value.hint
-
-
-def test_a_workload_that_no_run_has_is_refused_with_those_there_are(tmp_path):
-    store_run(tmp_path, 0)
-    store_run(tmp_path, 1, workload=decode_at(B=64))
-    runs = load_stored_runs(tmp_path)
-    check_workloads(runs, KERNEL, "h200", [WORKLOAD, decode_at(B=64)])
-    with pytest.raises(UnknownNameError, match="B=2") as caught:
-        check_workloads(runs, KERNEL, "h200", [WORKLOAD.spec.workload({**WORKLOAD.sizes, "B": 2})])
-    assert "B=1 qk4_v8, B=64 qk4_v8" in caught.value.hint
-
-
-@pytest.fixture(scope="module")
-def recorded():
-    """The first twelve runs that are stored: later ones are no part of what is asserted here."""
-    runs = load_stored_runs(RECORDED)
-    return [run for run in runs if run.source.gpu == "h200" and run.timestamp < "2026-11-21T18:56"]
-
-
-def test_on_stored_runs_the_change_of_params_is_the_only_step(recorded):
-    found = history_of(recorded, "decode-triton", decode_at(B=64), gpu="h200")
-    (place,) = steps(found)
-    row = found.rows[place]
-    assert row.run.source.name.startswith("20261121-181852")
-    assert 1 / row.change.speedup.estimate == pytest.approx(0.939, abs=0.003)
-    assert "params" in row.changes
-
-
-@pytest.mark.parametrize("batch", [1, 8, 64])
-def test_on_stored_runs_a_kernel_that_stayed_as_it_was_has_no_steps(recorded, batch):
-    found = history_of(recorded, "decode-v4", decode_at(B=batch), gpu="h200")
-    assert found.anchor == "decode-floor-copy"
-    assert len(found.rows) >= 6
-    assert steps(found) == []
-    assert 0.001 < found.scatter < 0.006

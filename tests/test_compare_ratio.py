@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compare_data import B1, DEFAULT, MAIN, RESULTS, compared, failed, figure, published, ratios_of, run_of, source
+from compare_data import B1, RESULTS, compared, failed, figure, published, ratios_of, run_of, source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.analyse.comparison import check_regressions, parse_fail_on
+from gdnbench.analyse.comparison import check_regressions
 from gdnbench.analyse.ratio import check_settings
 from gdnbench.analyse.run_change import TimeKind
 from gdnbench.analyse.sources import load_sources
@@ -22,13 +22,6 @@ from gdnbench.store.measurements import read_measurements
 HOPPER, RIVAL = "20261123-014131-h200-decode-hopper", "decode-flashinfer"
 KERNELS = {f"decode-v{index}": 4.0 + 0.3 * index for index in range(1, 6)}
 SLOWER = {("decode-v4", 1): 1.02, ("decode-v4", 8): 1.02}
-RUNS = [
-    *DEFAULT,
-    "20261121-104557-h200-decode-default-3",
-    MAIN,
-    "20261121-185007-h200-decode-main",
-    "20261121-185458-h200-decode-main",
-]
 
 
 def test_above_one_the_later_is_faster():
@@ -53,15 +46,6 @@ def test_the_launch_of_a_run_is_taken_out(launch):
     assert runs.stream.effect.whole.mean == pytest.approx(launch, abs=0.01)
 
 
-def test_raw_leaves_the_launch_in_and_adds_it_to_the_interval():
-    runs = run_of(KERNELS), run_of(KERNELS, "other", launch=0.13)
-    raw, ratio = ratios_of(compared(*runs, raw=True))["decode-v1", 1], ratios_of(compared(*runs))["decode-v1", 1]
-    assert raw.value == pytest.approx(4.3 / 4.43, rel=1e-4)
-    assert raw.comparison.verdict is Verdict.UNCLEAR
-    assert raw.comparison.speedup.high > 1.0 > raw.comparison.speedup.low
-    assert raw.comparison.speedup.half_width > ratio.comparison.speedup.half_width + 0.028
-
-
 def test_noise_of_either_side_widens_by_what_cases_do_not_stray_by_anyway():
     quiet = ratios_of(compared(run_of(KERNELS), run_of(KERNELS, "other")))["decode-v1", 1].comparison.speedup
     noisy = compared(run_of(KERNELS, noise={B1: 0.03}), run_of(KERNELS, "other", noise={B1: 0.04}))
@@ -82,13 +66,6 @@ def test_where_the_card_is_another_kernel_times_are_judged_and_on_one_card_strea
     assert on_one["decode-v4", 1].kind is TimeKind.STREAM
     lacking = ratios_of(compared(left, run_of(KERNELS, "other", conditions={"GPU": "GPU-2"}, launch=1.65)))
     assert {ratio.kind for ratio in lacking.values()} == {TimeKind.STREAM}
-
-
-def test_across_gpus_the_launch_of_a_host_is_no_claim_about_kernels():
-    """An empty kernel takes 2.8 µs on one host and 4.4 µs on another of the same card."""
-    longer = ratios_of(compared(run_of(KERNELS), run_of(KERNELS, "other", gpu="h100", launch=1.65)))
-    assert {ratio.comparison.verdict for ratio in longer.values()} == {Verdict.UNCLEAR}
-    assert longer["decode-v4", 1].comparison.speedup.high > 1.0
 
 
 def test_across_gpus_kernel_times_are_judged_where_both_runs_have_them():
@@ -143,11 +120,11 @@ def assert_mirrored(one, other):
     assert right.verdict is MIRROR.get(left.verdict, left.verdict)
 
 
-@given(STRAYS, st.floats(0.8, 1.25), st.sampled_from(["h200", "b200"]), st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu, raw):
+@given(STRAYS, st.floats(0.8, 1.25), st.sampled_from(["h200", "b200"]))
+@settings(max_examples=5, deadline=None)
+def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu):
     one, other = run_of(KERNELS), run_of(KERNELS, "other", strays=strays, moved=moved, gpu=gpu)
-    there, back = compared(one, other, raw=raw), compared(other, one, raw=raw)
+    there, back = compared(one, other), compared(other, one)
     for case, ratio in ratios_of(there).items():
         assert_mirrored(ratio, ratios_of(back)[case])
     means = [side.columns[0].mean for side in (there, back)]
@@ -155,16 +132,8 @@ def test_the_other_way_round_every_ratio_is_the_inverse(strays, moved, gpu, raw)
     assert means[0].interval.low * means[1].interval.high == pytest.approx(1.0)
 
 
-@given(st.floats(-1.5, 20.0))
-@settings(max_examples=25, deadline=None)
-def test_what_all_cases_move_by_is_no_change_of_any(launch):
-    for ratio in ratios_of(compared(run_of(KERNELS), run_of(KERNELS, "other", launch=launch))).values():
-        assert ratio.value == pytest.approx(1.0, abs=0.002)
-        assert ratio.comparison.verdict not in {Verdict.FASTER, Verdict.SLOWER}
-
-
 @given(STRAYS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_the_mean_is_the_geometric_one_of_all_but_the_floors(strays):
     side = compared(run_of(KERNELS), run_of(KERNELS, "other", strays=strays))
     logs = [math.log(ratio.value) for (label, _), ratio in ratios_of(side).items() if "-floor-" not in label]
@@ -194,58 +163,15 @@ def test_figures_without_rounds_have_a_ratio_and_nothing_more():
     assert side.columns[0].mean.interval is None
 
 
-def test_floors_are_no_claims():
-    side = compared(run_of({"decode-v1": 5.0}, workloads=(B1,)), run_of({"decode-v1": 5.0}, "other", workloads=(B1,)))
-    assert side.columns[0].mean.cases == 2
-
-
-def test_the_mean_is_surer_than_a_case_but_not_than_the_launch():
-    strays = {(label, batch): 1 + 0.004 * (-1) ** index for index, label in enumerate(KERNELS) for batch in (1, 8)}
-    side = compared(run_of(KERNELS), run_of(KERNELS, "other", strays=strays))
-    mean, case = side.columns[0].mean.interval, ratios_of(side)["decode-v1", 1].comparison.speedup
-    assert mean.half_width < 0.6 * case.half_width
-    launch = side.columns[0].runs[0][2].stream.effect.whole
-    assert mean.half_width > math.sqrt(launch.variance) / 5.0
-
-
-def test_cases_that_no_one_changed_are_not_called_different_between_stored_runs():
-    """All but decode-compiled, for which TorchInductor chose another kernel in some runs."""
-    called, settled, count = [], [], 0
-    for group in (RUNS[:3], RUNS[3:]):
-        for left, right in [(group[0], group[1]), (group[0], group[2]), (group[1], group[2])]:
-            side = compared(*load_sources([left, right], RESULTS))
-            for row, ratio in zip(side.grid.rows, side.columns[0].ratios, strict=True):
-                one, other = (entry.figure for entry in row.entries)
-                if ratio and one.role is not Role.FLOOR and one.source_hash == other.source_hash:
-                    count += 1
-                    settled.append(ratio.comparison.speedup.half_width / ratio.value)
-                    if ratio.comparison.verdict in {Verdict.FASTER, Verdict.SLOWER}:
-                        called.append(one.label)
-    assert count > 200
-    assert set(called) == {"decode-compiled"}
-    assert np.median(settled) < 0.02
-
-
-@pytest.mark.parametrize(("text", "margin"), [("slower", 0.005), ("slower:1%", 0.01), ("slower:0.25%", 0.0025)])
-def test_a_gate_has_a_margin(text, margin):
-    assert parse_fail_on(text, 0.005) == pytest.approx(margin)
-
-
-@pytest.mark.parametrize("text", ["faster", "slower:1", "slower:", "slower:-1%", "slower:x%"])
-def test_a_gate_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match="not a condition"):
-        parse_fail_on(text, 0.005)
-
-
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
 def test_a_margin_that_is_none_is_refused(margin):
     with pytest.raises(UsageError, match="not a relative difference"):
-        check_settings(margin, raw=False, strict=False, gate="")
+        check_settings(margin, strict=False, gate="")
 
 
 def test_strict_needs_a_gate():
     with pytest.raises(UsageError, match="--fail-on"):
-        check_settings(0.005, raw=False, strict=True, gate="")
+        check_settings(0.005, strict=True, gate="")
 
 
 def outcome(left, right, margin=0.01):
@@ -257,12 +183,6 @@ def test_the_gate_finds_what_is_slower_and_names_it():
     found = outcome(run_of(KERNELS), run_of(KERNELS, "other", strays=SLOWER))
     assert [row.entries[0].figure.label for row in found.slower] == ["decode-v4", "decode-v4"]
     assert found.exit_code(strict=False) is ExitCode.REGRESSION
-
-
-@pytest.mark.parametrize("factor", [1.002, 0.9])
-def test_the_gate_lets_less_than_the_margin_and_improvements_pass(factor):
-    found = outcome(run_of(KERNELS), run_of(KERNELS, "other", strays={("decode-v4", 1): factor}))
-    assert found.exit_code(strict=True) is ExitCode.OK
 
 
 def test_a_run_too_noisy_to_tell_fails_only_a_strict_gate():
@@ -286,11 +206,6 @@ def test_a_case_that_had_a_time_and_failed_is_a_regression(status, code):
     right = replace(right, figures=(*right.figures, failed("decode-x", status)))
     assert outcome(left, right).exit_code(strict=True) is code
     assert outcome(right, left).exit_code(strict=True) is ExitCode.OK
-
-
-def test_figures_without_an_interval_cannot_pass_a_strict_gate():
-    found = outcome(source(figure(time_us=4.0)), published(figure(time_us=5.0, rounds=0)))
-    assert (found.exit_code(strict=False), found.exit_code(strict=True)) == (ExitCode.OK, ExitCode.NOISY)
 
 
 PROCESS = np.repeat([1, 2, 3], 14)

@@ -1,9 +1,6 @@
 """What a user names, as sources: each way of naming one, and what is said where there is none."""
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 from committed import RESULTS, results_until
@@ -11,7 +8,7 @@ from compare_data import DEFAULT, MAIN, plant
 
 from gdnbench.analyse.figure import SourceKind
 from gdnbench.analyse.sources import load_sources
-from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.errors import RunFormatError, UsageError
 
 
 def load_source(text, results):
@@ -46,22 +43,9 @@ def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did(tm
     assert one.name == "20261124-173739-h200-decode-try-10"
 
 
-def test_where_nothing_is_shared_the_latest_is_taken(tmp_path):
-    path = tmp_path / "figures.csv"
-    path.write_text("kernel,time_us,B\nnever-heard-of,3.5,1\n")
-    assert load_sources(["h200", str(path)], RESULTS)[0].name == load_source("h200", RESULTS).name
-
-
 def test_published_figures_by_name_and_folder():
     for text in ("published/b200", str(RESULTS / "published" / "b200")):
         assert load_source(text, RESULTS).kind is SourceKind.PUBLISHED
-
-
-def test_a_published_name_without_its_folder_is_pointed_to(tmp_path):
-    shutil.copytree(RESULTS / "published" / "b200", tmp_path / "published" / "b200")
-    with pytest.raises(UnknownNameError) as raised:
-        load_source("b200", tmp_path)
-    assert "published/b200" in raised.value.hint
 
 
 def test_a_run_of_before_an_axis_was_added_is_at_its_default():
@@ -72,66 +56,11 @@ def test_a_run_of_before_an_axis_was_added_is_at_its_default():
     assert {figure.workload.BETA for figure in before.figures} == {1}
 
 
-def test_a_file_of_another_tool(tmp_path):
-    path = tmp_path / "theirs.csv"
-    path.write_text("kernel,time_us\ndecode-v4,4.5\n")
-    assert load_source(str(path), RESULTS).kind is SourceKind.FOREIGN
-
-
-@pytest.mark.parametrize("text", ["", "nothing.csv", "no/such", "git:no-such-commit", "published/none"])
+@pytest.mark.parametrize("text", ["", "nothing.csv", "no/such", "published/none"])
 def test_what_is_not_there_is_told(text):
     with pytest.raises(UsageError) as raised:
         load_source(text, RESULTS)
     assert raised.value.hint
-
-
-def git(where, *words):
-    identity = ("-c", "user.name=x", "-c", "user.email=x@x")
-    done = subprocess.run(["git", *identity, *words], cwd=where, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A repository of two commits, of which the first has two runs."""
-    git(tmp_path, "init", "-q")
-    for number in (1, 2):
-        git(tmp_path, "commit", "-q", "--allow-empty", "-m", str(number))
-    first = git(tmp_path, "rev-parse", "HEAD~1")
-    for run, dirty in ((DEFAULT[0], False), (DEFAULT[1], True)):
-        folder = plant(tmp_path / "results" / run, "decode-v4", 1.0, run)
-        document = json.loads((folder / "run.json").read_text())
-        document["git"] = {"commit": first, "dirty": dirty}
-        (folder / "run.json").write_text(json.dumps(document))
-    monkeypatch.chdir(tmp_path)
-    return first
-
-
-def test_a_commit_stands_for_its_latest_run(checkout):
-    source = load_source("git:HEAD~1", Path("results"))
-    assert source.name == DEFAULT[1]
-    assert f"changes beyond commit {checkout[:8]}" in source.warnings[-1]
-
-
-def test_a_commit_without_a_run_names_those_that_have_one(checkout):
-    with pytest.raises(UnknownNameError, match="no run of commit") as raised:
-        load_source("git:HEAD", Path("results"))
-    assert f"{checkout[:8]} (2 runs)" in raised.value.hint
-
-
-def test_a_run_that_cannot_be_read_stops_no_search_for_a_commit(checkout):
-    Path("results", DEFAULT[1], "run.json").write_text("{")
-    assert load_source("git:HEAD~1", Path("results")).name == DEFAULT[0]
-
-
-def test_an_option_for_git_is_no_revision():
-    with pytest.raises(UnknownNameError, match="git knows no commit"):
-        load_source("git:--help", RESULTS)
-
-
-def test_the_same_run_twice_is_refused_however_it_is_named():
-    with pytest.raises(UsageError, match="are the same"):
-        load_sources([MAIN, str(RESULTS / MAIN)], RESULTS)
 
 
 def test_a_copy_of_a_run_bears_the_name_it_was_given(copy):

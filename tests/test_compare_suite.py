@@ -1,25 +1,19 @@
 """A run summed up over a suite: known ratios come back, weighted, paired by round, with an honest interval."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from committed import RESULTS
 from decode_workloads import decode_at
 from run_data import case, failed, measured
 
 from gdnbench.analyse.suite import judge_suite, judge_worst
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import DeclarationError, UnknownNameError, UsageError
 from gdnbench.model.measurement import InputsEffect
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.estimators import weighted_geomean
 from gdnbench.stats.interval import Verdict
-from gdnbench.store.find import find_run
-from gdnbench.store.measurements import read_measurements
-from gdnbench.store.samples import CaseRounds, read_rounds
+from gdnbench.store.samples import CaseRounds
 
 ONE, EIGHT, MANY = decode_at(B=1), decode_at(B=8), decode_at(B=64)
 SUITE = Suite("three", {ONE: 10, EIGHT: 7, MANY: 8})
@@ -31,7 +25,6 @@ TIMES = {
     "decode-v9": {ONE: 4.2, EIGHT: 6.0, MANY: 20.0},
     "decode-floor-copy": {ONE: 4.0, EIGHT: 5.8, MANY: 19.8},
 }
-HEADLINE = "20261123-014131-h200-decode-hopper"  # the run of the first table of README
 ROLES = {"decode-fla": Role.BASELINE, "decode-floor-copy": Role.FLOOR}
 
 
@@ -83,58 +76,33 @@ def test_of_several_references_the_fastest_at_each_workload_counts():
     assert rows["decode-flashinfer"].comparison.speedup.estimate < 1
 
 
-def test_only_the_ratios_of_weights_matter_and_they_do():
-    rows, rounds = simulated()
-    one = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
-    doubled = Suite("three", {workload: 2 * weight for workload, weight in SUITE.weights.items()})
-    assert judge(rows, rounds, doubled)[1]["decode-v9"].comparison.speedup.estimate == pytest.approx(one.estimate)
-    first_alone = Suite("one", {ONE: 1})
-    other = judge(rows, rounds, first_alone)[1]["decode-v9"].comparison.speedup
-    assert other.low < 5.0 / 4.2 < other.high
-    assert abs(other.estimate - one.estimate) > 0.03
-
-
 def test_the_interval_holds_the_truth_as_often_as_it_says():
-    """95 % of 400 runs of one process, which adds a launch to all and a share of its own to each."""
+    """95 % of 150 runs of one process, which adds a launch to all and a share of its own to each."""
     wanted = truth("decode-v9", TIMES["decode-fla"])
     times = {label: TIMES[label] for label in ("decode-fla", "decode-v9")}
     held = 0
-    for seed in range(400):
+    for seed in range(150):
         rows, rounds = simulated(seed, times)
         random = np.random.default_rng(1000 + seed)
         launch = random.normal(0, 0.06)
         rounds = {name: found * random.normal(1, 0.001) + launch for name, found in rounds.items()}
         speedup = judge(rows, rounds)[1]["decode-v9"].comparison.speedup
         held += speedup.low <= wanted <= speedup.high
-    assert held / 400 > 0.95 - 4 * 0.011
-
-
-def test_what_processes_add_is_in_the_interval():
-    """A launch of each process, and a share of each kernel's own: 95 % of 200 runs, within four standard errors."""
-    wanted, process = truth("decode-v9", TIMES["decode-fla"]), np.repeat([1, 2, 3], [14, 14, 13])
-    held = 0
-    for seed in range(200):
-        rows, rounds = simulated(seed, drift=0.002)
-        random = np.random.default_rng(1000 + seed)
-        launch = random.normal(0, 0.06, 4)[process]
-        rounds = {name: (times * (1 + random.normal(0, 0.002, 4)[process]) + launch) for name, times in rounds.items()}
-        speedup = judge(rows, rounds, process=process)[1]["decode-v9"].comparison.speedup
-        held += speedup.low <= wanted <= speedup.high
-    assert held / 200 > 0.95 - 4 * 0.0154
+    assert held / 150 > 0.95 - 4 * 0.018
 
 
 def test_a_kernel_and_its_reference_alone_tell_no_less_of_what_processes_add():
-    """95 % of 600 runs, within three standard errors; of a reference that is counted twice 91 %."""
+    """95 % of 400 runs, within three standard errors; of a reference that is counted twice 91 %."""
     times = {label: {ONE: 5.0} for label in ("decode-fla", "decode-v9")}
     process, held = np.repeat([1, 2, 3], [14, 14, 13]), 0
-    for seed in range(600):
+    for seed in range(400):
         rows, rounds = simulated(seed, times, drift=0.0)
         random = np.random.default_rng(1000 + seed)
         launch = random.normal(0, 0.06, 4)[process]
         rounds = {name: found * (1 + random.normal(0, 0.004, 4)[process]) + launch for name, found in rounds.items()}
         speedup = judge(rows, rounds, Suite("one", {ONE: 1}), process)[1]["decode-v9"].comparison.speedup
         held += speedup.low <= 1.0 <= speedup.high
-    assert held / 600 > 0.95 - 3 * 0.0089
+    assert held / 400 > 0.95 - 3 * 0.0109
 
 
 def test_a_baseline_that_is_told_apart_from_itself_widens_the_mean_as_it_does_each_workload():
@@ -171,13 +139,6 @@ def test_the_mean_is_over_the_workloads_that_the_run_came_to_and_where_a_referen
         assert speedup.low < truth("decode-v9", TIMES["decode-fla"], rest) < speedup.high
 
 
-def test_a_run_that_came_to_no_workload_has_no_rows():
-    rows, rounds = simulated()
-    late = [failed(case("decode-late", workload=workload), Status.NOT_RUN) for workload in SUITE.weights]
-    result, found = judge([*rows, *late], rounds)
-    assert (result.summed, found) == (0, {})
-
-
 def test_it_says_at_how_many_workloads_a_kernel_is_slower_and_where_most():
     times = {**TIMES, "decode-v9": {ONE: 4.2, EIGHT: 7.7, MANY: 21.05}}  # 1.19, 0.91 and 0.9976, within the margin
     row = judge(*simulated(times=times, sd=1e-5))[1]["decode-v9"]
@@ -194,45 +155,6 @@ def test_a_round_that_a_workload_lacks_is_left_out_for_all():
     whole = {name: times[5:] for name, times in rounds.items()}
     one, other = (judge(rows, each)[1]["decode-v9"].comparison.speedup for each in (torn, whole))
     assert one.estimate == pytest.approx(other.estimate)
-
-
-def test_what_cannot_be_summed_up_is_refused_in_words():
-    rows, rounds = simulated()
-    more = Suite("more", {**SUITE.weights, decode_at(B=3): 1})
-    with pytest.raises(UsageError, match="the run lacks B=3 qk4_v8 of the suite more") as caught:
-        judge(rows, rounds, more)
-    assert caught.value.hint == "gdnbench run --suite more measures them"
-    with pytest.raises(UnknownNameError, match="no times of decode-v1"):
-        judge(rows, rounds, over=("decode-v1",))
-    with pytest.raises(UsageError, match="no baseline"):
-        judge([row for row in rows if row.role is not Role.BASELINE], rounds)
-
-
-@pytest.mark.parametrize("weights", [{}, {ONE: 0}, {ONE: -1}, {ONE: float("inf")}, {ONE: float("nan")}, {"B=1": 1}])
-def test_a_suite_that_makes_no_sense_is_refused_when_it_is_declared(weights):
-    with pytest.raises(DeclarationError, match="the suite bad"):
-        Suite("bad", weights)
-
-
-def test_the_mean_of_one_workload_is_itself_and_a_missing_round_stays_missing():
-    times = np.array([1.0, 2.0, np.nan])
-    np.testing.assert_allclose(weighted_geomean([times], [3]), times)
-    with pytest.raises(ValueError, match="positive weight"):
-        weighted_geomean([times], [0])
-    with pytest.raises(ValueError, match="same rounds"):
-        weighted_geomean([times, times[:2]], [1, 1])
-
-
-def test_the_headline_of_the_readme_is_one_command(command_line):
-    """decode-auto over the better library of each workload, from a stored run of an H200."""
-    words = ["--suite", "contest", "--over", "decode-fla,decode-flashinfer"]
-    code, out, _ = command_line("show", HEADLINE, "--out", RESULTS, *words)
-    assert code == 0
-    [row] = [line.split() for line in out.splitlines() if line.startswith("decode-auto") and "weight" not in line][-1:]
-    assert row[2] == "1.107x"
-    assert "1.107x" in (Path(__file__).parents[1] / "README.md").read_text()
-    folder = find_run(RESULTS, HEADLINE)
-    assert len(read_rounds(folder)) >= len(read_measurements(folder)) > 0
 
 
 def test_of_several_profiles_each_kernels_line_is_its_worst_and_names_it():

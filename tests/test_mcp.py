@@ -298,7 +298,6 @@ HOSTILE = {
     "a link to join": ("show", {"run": RUN, "join": ["linked"]}),
     "a link to compare with": ("compare", {"sources": [RUN, "linked"]}),
     "a link to a report": ("ncu", {"reports": ["profiles/ncu/linked.csv"]}),
-    "an option for git": ("compare", {"sources": ["git:--output=/tmp/x", "main"]}),
     "an option for git's kernel": ("inspect", {"kernel": "decode-v4", "against": "git:--output=/tmp/x"}),
     "a line feed": ("show", {"run": "main\n--json"}),
     "a NUL": ("show", {"run": "main\0"}),

@@ -8,7 +8,6 @@ from run_data import measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.request import parse_workload, parse_workloads
-from gdnbench.errors import UsageError
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
@@ -35,14 +34,6 @@ def test_ids_are_unique_within_a_run():
     cases = [Case(variant, workload) for variant, workload in product(VARIANTS, WORKLOADS)]
     cases += [Case(VARIANTS[-1], workload, Role.CONTROL) for workload in WORKLOADS]
     assert len({case.id for case in cases}) == len(cases)
-
-
-def test_the_control_is_told_from_its_baseline_and_carries_its_variant():
-    baseline, control = (Case(VARIANTS[0], decode_at(), role) for role in (Role.BASELINE, Role.CONTROL))
-    assert baseline.id != control.id
-    assert baseline.label == baseline.variant.label
-    assert control.label.startswith(baseline.label)
-    assert control.variant == baseline.variant
 
 
 @pytest.mark.parametrize("role", Role)
@@ -86,12 +77,6 @@ def test_shortened_lists_stand_among_others():
     assert [each.lengths for each in found] == [(1024,) * 8, LONG[0].lengths, (64,)]
 
 
-def test_a_list_that_no_suite_has_is_refused_with_where_it_stands():
-    with pytest.raises(UsageError, match="15n-4124-00000000 stands for a list that no suite") as caught:
-        parse_workloads(OP, "lengths=15n-4124-00000000")
-    assert "measurements.csv" in caught.value.hint
-
-
 def _store(folder, workload):
     entry = load_catalog(default_roots()[:1]).entries["prefill-triton"]
     variant = Variant("prefill-triton", "prefill-triton", params=Params(dict(entry.default.params)))
@@ -110,10 +95,3 @@ def test_a_run_says_what_a_shortened_label_stands_for(tmp_path, command_line):
     assert told in " ".join(out.split())
     cells = "+".join(str(each) for each in workload.lengths[:2])
     assert cells in (folder / "measurements.csv").read_text()
-
-
-def test_a_run_whose_labels_are_in_full_says_nothing_of_it(tmp_path, command_line):
-    folder = tmp_path / "20260102-030405-h200-prefill"
-    folder.mkdir()
-    _store(folder, OP.default)
-    assert "a hash of them" not in command_line("show", folder.name, "--out", tmp_path)[1]

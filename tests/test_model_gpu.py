@@ -1,6 +1,6 @@
 import pytest
 
-from gdnbench.model.gpu import Gpu, gpu_slug
+from gdnbench.model.gpu import gpu_slug
 
 SLUGS = {
     "NVIDIA H200": "h200",
@@ -60,9 +60,3 @@ def test_whatever_the_name_the_slug_is_safe_in_a_folders_name(name):
     assert slug
     assert slug.isascii()
     assert slug.isalnum()
-
-
-@pytest.mark.parametrize(("capability", "arch"), [((9, 0), "sm_90"), ((10, 0), "sm_100"), ((8, 6), "sm_86")])
-def test_the_capability_names_the_target(capability, arch):
-    gpu = Gpu(0, "NVIDIA H200", "GPU-0", capability)
-    assert (gpu.arch, gpu.slug) == (arch, "h200")

@@ -5,9 +5,9 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.errors import DeclarationError, ParamError
+from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import Param, Params
-from gdnbench.model.kernel import CudaKernel, Requirement, TorchKernel, TritonKernel
+from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
 from gdnbench.model.workload import Shape
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
@@ -23,22 +23,6 @@ def _kernel(**more):
 def test_unnamed_params_take_their_defaults():
     assert _kernel().resolve({}) == Params({"BV": 8, "MODE": "fast"})
     assert _kernel().resolve({"BV": "16"}) == Params({"BV": 16, "MODE": "fast"})
-
-
-def test_params_resolve_in_the_order_declared():
-    assert list(_kernel().resolve({"MODE": "exact", "BV": 16})) == ["BV", "MODE"]
-
-
-def test_an_unknown_param_is_refused_with_those_that_are_known():
-    with pytest.raises(ParamError, match="decode-x has no param WARPS") as caught:
-        _kernel().resolve({"WARPS": 4})
-    assert "BV, MODE" in caught.value.hint
-
-
-def test_a_kernel_without_params_says_so():
-    with pytest.raises(ParamError) as caught:
-        TorchKernel(name="decode-x").resolve({"BV": 8})
-    assert "none" in caught.value.hint
 
 
 @pytest.mark.parametrize(("values", "why"), [({"BV": 32}, "BV=32"), ({"WARPS": 4}, "no param WARPS")])
@@ -73,10 +57,6 @@ def test_what_is_no_architecture_is_refused_when_declared():
         TritonKernel(name="t", entry="f", grid=lambda s, p: (1,), since="hopper")
 
 
-def test_a_requirement_says_how_it_is_met():
-    assert Requirement("fla", extra="fla").remedy == "pip install 'gdnbench[fla]'"
-
-
 def _by_shape(*batches):
     """A kernel with a value of its own for each batch size."""
     choices = (0, *batches)
@@ -100,27 +80,6 @@ def test_defaults_are_those_of_the_nearest_workload_on_a_logarithmic_scale(batch
 def test_halfway_between_two_workloads_the_smaller_ones_defaults_hold(one, middle, other):
     for batches in ((one, other), (other, one)):
         assert _by_shape(*batches).defaults(decode_at(B=middle))["AT"] == one
-
-
-def test_it_is_the_number_of_heads_in_the_batch_that_counts():
-    kernel = _by_shape(1, 8)
-    assert kernel.defaults(decode_at(B=1, HQ=16, HV=64))["AT"] == 8
-    assert kernel.defaults(decode_at(B=8, HQ=1, HV=1))["AT"] == 1
-
-
-def test_what_a_workload_does_not_fix_stays_at_its_default():
-    kernel = _kernel(by_shape={Shape(): {"BV": 16}})
-    assert _entry(kernel).defaults(decode_at(B=9)) == Params({"BV": 16, "MODE": "fast"})
-    assert kernel.resolve({}) == Params({"BV": 8, "MODE": "fast"})
-
-
-def test_without_workloads_defaults_are_the_same_everywhere():
-    assert _entry(_kernel()).defaults(decode_at(B=64)) == _kernel().resolve({})
-
-
-def test_a_preset_keeps_its_params_at_every_workload():
-    kernel = _kernel(presets={"decode-xb": {"MODE": "exact"}}, by_shape={Shape(): {"BV": 16}})
-    assert kernel.resolve(kernel.presets["decode-xb"]) == Params({"BV": 8, "MODE": "exact"})
 
 
 @pytest.mark.parametrize(

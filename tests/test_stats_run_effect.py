@@ -67,11 +67,6 @@ def test_of_two_that_disagree_neither_is_believed():
     assert half_width(told[1]) > 20 * half_width(told[0])
 
 
-def test_a_peer_of_noisy_rounds_weighs_little():
-    peers = [peer(0.0), peer(0.0), peer(0.2, variance=0.04)]
-    assert estimate_run_effect(peers, WHOLE).whole.mean == pytest.approx(0.0, abs=0.005)
-
-
 def test_peers_that_stray_more_than_expected_widen_and_less_narrow():
     rng = np.random.default_rng(2)
     widths = [
@@ -81,11 +76,6 @@ def test_peers_that_stray_more_than_expected_widen_and_less_narrow():
     assert widths == sorted(widths)
     assert widths[0] < 0.7 * SPREAD.stray
     assert widths[2] > 0.05
-
-
-def test_no_width_is_below_what_the_expectation_is_worth():
-    found = estimate_run_effect([peer(0.0)] * 12, WHOLE).predict("B=1", SPREAD)
-    assert half_width(found) > SPREAD.stray * PRIOR_DF / (PRIOR_DF + 11)
 
 
 def test_it_does_not_depend_on_the_unit_nor_on_the_order():

@@ -14,9 +14,9 @@ from paired_rounds import compare_family, compare_rounds
 from timing_model import MEDIAN_EFFICIENCY, TimingModel, trimmed_means
 
 from gdnbench.stats.estimators import GPU_TRIM, interpolated_median, trimmed_mean
-from gdnbench.stats.interval import Interval, Verdict, round_interval, t_half_width, t_interval
+from gdnbench.stats.interval import Interval, Variance, Verdict, half_width_of, t_interval
 
-TRIALS = 2000
+TRIALS = 800
 BASELINE_US = 5.13
 DIFFERENT = {Verdict.FASTER, Verdict.SLOWER}
 
@@ -60,13 +60,6 @@ def test_the_simulated_rounds_have_the_time_that_gdnbench_gives_them(samples):
     np.testing.assert_allclose(trimmed_means(rounds), expected, rtol=1e-12)
 
 
-def test_coverage_of_a_time(steady):
-    rng = np.random.default_rng(1)
-    times = steady.round_times(rng, BASELINE_US, steady.levels(rng, TRIALS))
-    truth = steady.true_time_us(BASELINE_US)
-    assert 0.93 <= share(holds(round_interval(trial), truth) for trial in times) <= 0.97
-
-
 def pooled_interval(samples_us, tick_us) -> Interval:
     """What not to do: every sample an independent one, the textbook error of a median over them all."""
     low, high = np.quantile(samples_us, [0.25, 0.75])
@@ -86,16 +79,6 @@ def test_coverage_of_a_speedup(drifting):
     for kernel, truth in ((drifting.twin, 1.0), (drifting.faster, 1.01)):
         comparisons = map(compare_rounds, kernel, drifting.baseline)
         assert 0.93 <= share(holds(c.speedup, truth) for c in comparisons) <= 0.97
-
-
-def test_an_unpaired_interval_does_not_cover_at_its_level(drifting):
-    def unpaired(kernel, baseline) -> Interval:
-        kernel, baseline = t_interval(np.log(kernel)), t_interval(np.log(baseline))
-        mean, half = baseline.estimate - kernel.estimate, np.hypot(kernel.half_width, baseline.half_width)
-        return Interval(mean, mean - half, mean + half)
-
-    intervals = map(unpaired, drifting.twin, drifting.baseline)
-    assert share(holds(interval, 0.0) for interval in intervals) > 0.97
 
 
 def test_measure_one_after_the_other_does_not_cover(drifting):
@@ -142,14 +125,14 @@ def test_a_family_makes_no_more_false_claims_than_one(true_speedup, margin):
     trials = list(families(TRIALS, true_speedup, seed=3))
     corrected = share(any_different(compare_family(f, margin=margin).values()) for f in trials)
     assert corrected <= at_most(0.05, TRIALS)
-    naive = share(any_different(compare_rounds(*p, margin=margin) for p in f.values()) for f in trials[:500])
+    naive = share(any_different(compare_rounds(*p, margin=margin) for p in f.values()) for f in trials[:250])
     assert naive > 0.10
 
 
 def test_a_family_still_finds_one_percent():
     found = [
         comparison.verdict is Verdict.FASTER
-        for family in families(300, 1.01, seed=4)
+        for family in families(120, 1.01, seed=4)
         for comparison in compare_family(family).values()
     ]
     assert share(found) >= 0.95
@@ -160,7 +143,7 @@ def test_the_further_rounds_asked_for_settle_it(true_speedup):
     """Five noisy rounds, then as many more as asked for; a quarter as many would not have done."""
     model, rng = TimingModel(rounds=5, samples=50), np.random.default_rng(5)
     enough, too_few = [], []
-    for levels in model.levels(rng, 1000):
+    for levels in model.levels(rng, 500):
         kernel = model.normal_times(rng, BASELINE_US / true_speedup, levels)
         baseline = model.normal_times(rng, BASELINE_US, levels)
         more = compare_rounds(kernel, baseline).more_rounds
@@ -172,11 +155,11 @@ def test_the_further_rounds_asked_for_settle_it(true_speedup):
         enough.append(compare_rounds(kernel, baseline).verdict is not Verdict.UNCLEAR)
         part = 5 + more // 4
         too_few.append(compare_rounds(kernel[:part], baseline[:part]).verdict is not Verdict.UNCLEAR)
-    assert len(enough) >= 200
+    assert len(enough) >= 100
     assert share(enough) > 0.5 > share(too_few)
 
 
-@pytest.mark.parametrize("noise", [0.003, 0.01, 0.03])
+@pytest.mark.parametrize("noise", [0.003, 0.03])
 def test_the_interpolated_median_is_nearer_the_truth(noise):
     """Over true times spread across a tick, so that no one phase of the grid decides."""
     model, rng = TimingModel(noise=noise, outlier_share=0.0), np.random.default_rng(6)
@@ -192,5 +175,15 @@ def test_a_normal_quantile_would_be_too_short():
     values = np.random.default_rng(7).normal(size=(TRIALS, 5))
     means, sds = values.mean(axis=1), values.std(axis=1, ddof=1)
     assert np.mean(np.abs(means) <= 1.96 * sds / np.sqrt(5)) < 0.90
-    student = [abs(mean) <= t_half_width(sd, 5, 0.95) for mean, sd in zip(means, sds, strict=True)]
+    student = [abs(mean) <= half_width_of(Variance(sd**2 / 5, 4), 0.95) for mean, sd in zip(means, sds, strict=True)]
     assert 0.93 <= share(student) <= 0.97
+
+
+def test_an_unpaired_interval_does_not_cover_at_its_level(drifting):
+    def unpaired(kernel, baseline) -> Interval:
+        kernel, baseline = t_interval(np.log(kernel)), t_interval(np.log(baseline))
+        mean, half = baseline.estimate - kernel.estimate, np.hypot(kernel.half_width, baseline.half_width)
+        return Interval(mean, mean - half, mean + half)
+
+    intervals = map(unpaired, drifting.twin, drifting.baseline)
+    assert share(holds(interval, 0.0) for interval in intervals) > 0.97

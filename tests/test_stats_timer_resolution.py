@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gdnbench.stats.estimators import infer_resolution_us, interpolated_median
@@ -26,10 +24,6 @@ def ticked(time_us, relative_sd, n, tick_us=TICK_US, seed=0):
 
 
 # --- infer_tick_us
-
-
-def test_these_are_the_values_a_real_timer_gives():
-    assert as_timer([120, 127]) == pytest.approx([3.839999862975674, 4.06400022257003], rel=1e-15)
 
 
 @pytest.mark.parametrize("time_us", [2.85, 5.13, 20.6, 69.0, 260.6, 1000.0])
@@ -69,27 +63,12 @@ def test_a_few_strays_are_forgiven_and_many_are_not():
     assert infer_resolution_us(np.append(grid, strays)) is None
 
 
-def test_missing_samples_are_ignored():
-    grid = ticked(5.13, 0.03, 1000)
-    assert infer_resolution_us(np.append(grid, [np.nan, np.inf, 0.0, -1.0])) == infer_resolution_us(grid)
-
-
 @pytest.mark.parametrize("n", [2, 10, 500, 100_000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_continuous_times_have_no_tick(n, dtype):
     for seed in range(5):
         samples = np.random.default_rng(seed).lognormal(np.log(5.13), 0.03, n).astype(dtype)
         assert infer_resolution_us(samples.astype(np.float64)) is None
-
-
-def test_continuous_times_that_repeat_have_no_tick():
-    values = np.random.default_rng(0).lognormal(np.log(5.13), 0.03, 50)
-    assert infer_resolution_us(np.repeat(values, 4)) is None
-
-
-def test_a_grid_off_zero_is_not_a_tick():
-    pool = np.concatenate([ticked(time_us, 0.03, 10_000) for time_us in (2.85, 5.13, 20.6)])
-    assert infer_resolution_us(pool - 0.011) is None
 
 
 @pytest.mark.parametrize("ticks", [[], [120], [120] * 1000, [120, 121, 122, 123, 124] * 100])
@@ -105,14 +84,6 @@ def test_a_median_worked_by_hand():
     ticks = [119, 120, 121, 121, 121, 121, 122, 123]
     assert interpolated_median(as_timer(ticks), TICK_US) == pytest.approx(121.0 * TICK_US)
     assert interpolated_median(as_timer([*ticks, 124]), TICK_US) == pytest.approx(121.125 * TICK_US)
-
-
-def test_a_median_between_two_ticks_is_their_midpoint():
-    assert interpolated_median(as_timer([100, 110]), TICK_US) == pytest.approx(105 * TICK_US)
-
-
-def test_the_plain_median_where_there_is_no_tick():
-    assert interpolated_median(np.array([3.0, 1.0, 2.5]), None) == 2.5
 
 
 @pytest.mark.parametrize(
@@ -147,19 +118,4 @@ def test_the_median_stays_within_half_a_tick(ticks):
     assert abs(moved) <= TICK_US * (0.5 + 1e-3)
 
 
-@given(TICK_COUNTS, st.integers(min_value=0, max_value=59))
-def test_the_median_never_falls_when_a_sample_rises(ticks, index):
-    assume(index < len(ticks))
-    raised = list(ticks)
-    raised[index] += 1
-    before, after = (interpolated_median(as_timer(t), TICK_US) for t in (ticks, raised))
-    assert after >= before - 1e-9
-
-
 # --- the package
-
-
-def test_the_package_imports_nothing_heavy():
-    code = "import gdnbench.stats, sys; print({'scipy.stats', 'pandas', 'torch'} & set(sys.modules))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "set()"

@@ -39,12 +39,6 @@ def test_why_products_are_serialized_comes_back_and_older_files_do_not_tell(tmp_
     assert read_builds(tmp_path) == [MADE]
 
 
-def test_a_run_without_builds_has_none(tmp_path):
-    assert read_builds(tmp_path) == []
-    write_builds(tmp_path, [])
-    assert read_builds(tmp_path) == []
-
-
 @pytest.mark.parametrize("damage", [
     ("4096", "big"), ("4096", ""), (",spill_bytes", ""), ("qk4_v8", "a,b,c,d"), ("label", "kernel"),
     ("decode-x,decode-x", "decode-x"), ("decode-v4b", '"decode-v4b'), ("decode-v4b", "decode\xff"),

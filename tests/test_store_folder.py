@@ -65,12 +65,6 @@ def test_a_stopped_run_is_hidden_again_while_it_goes_on(tmp_path):
     assert again.finish() == path
 
 
-def test_a_killed_run_keeps_its_name_when_it_goes_on(tmp_path):
-    killed = tmp_path / ".run.partial"
-    killed.mkdir()
-    assert RunFolder.reopen(killed) == RunFolder("run", killed)
-
-
 def test_a_run_that_is_being_measured_cannot_be_taken_up(tmp_path):
     measuring = RunFolder.create(tmp_path, "run")
     with pytest.raises(UsageError, match="another process"):
@@ -90,16 +84,6 @@ def test_lines_come_back_in_order(tmp_path):
     write(tmp_path, "one", "two")
     write(tmp_path, "three")
     assert list(read_journal(tmp_path)) == ["one", "two", "three"]
-
-
-def test_a_line_is_on_disk_as_soon_as_it_is_appended(tmp_path):
-    with Journal(tmp_path) as journal:
-        journal.append("one")
-        assert list(read_journal(tmp_path)) == ["one"]
-
-
-def test_where_there_is_no_journal_there_are_no_lines(tmp_path):
-    assert list(read_journal(tmp_path)) == []
 
 
 @pytest.mark.parametrize("cut", [1, 3])

@@ -4,7 +4,6 @@ import csv
 import math
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from decode_workloads import decode_at
 from run_data import case, failed, info, measured, timing, versus
@@ -98,16 +97,6 @@ def test_the_file_is_tidy(stored):
     assert by_label["decode-v7"]["time_us"] == ""
 
 
-def test_whole_numbers_stay_whole_in_a_column_with_gaps(stored):
-    by_label = {row["label"]: row for row in rows_of(stored)}
-    assert (by_label["decode-v4b"]["registers"], by_label["decode-v1"]["more_rounds"]) == ("32", "17")
-
-
-def test_a_run_without_rows_can_be_read(tmp_path):
-    _write(tmp_path, [])
-    assert read_measurements(tmp_path) == []
-
-
 @pytest.mark.parametrize("reason", ["a\rb", "a\r\nb", "\n", '"', ",", "=1+1", "null", "#", "\u2028", "0012"])
 def test_every_reason_comes_back(tmp_path, reason):
     rows = [failed(case("decode-x"), reason=reason), failed(case("decode-y"))]
@@ -159,15 +148,6 @@ def test_a_damaged_file_is_named_and_never_believed(stored, old, new):
     assert caught.value.hint
 
 
-def test_a_failure_with_a_time_is_never_believed(stored):
-    path = stored / NAME
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    frame.loc[0, ["status", "reason"]] = ["crashed", "it did"]
-    frame.to_csv(path, index=False)
-    with pytest.raises(RunFormatError, match="line 2"):
-        read_measurements(stored)
-
-
 def test_a_further_clocks_rows_are_kept_apart(tmp_path):
     def by_cupti(row):
         return replace(row, clock="cupti", timing=replace(row.timing, timer="cupti") if row.timing else None)
@@ -182,28 +162,3 @@ def test_a_further_clocks_rows_are_kept_apart(tmp_path):
     ]
     assert [bool(row.timing) for row in found] == [True] * 6 + [False]
     assert rows_of(tmp_path)[-1]["timer"] == "cupti"
-
-
-@pytest.mark.parametrize(("clock", "timer"), [("cupti", "nvbench"), (None, "graph"), ("graph", "cupti")])
-def test_a_time_of_another_clock_is_no_measurement(clock, timer):
-    with pytest.raises(ValueError, match="a time by"):
-        Measurement(case=case("decode-x"), status=Status.OK, timing=timing(timer=timer), clock=clock)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    write_info(tmp_path, info())
-    with pytest.raises(RunFormatError, match=NAME):
-        read_measurements(tmp_path)
-
-
-def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(stored, monkeypatch):
-    before = (stored / NAME).read_bytes()
-
-    def full_disk(_frame, path, **_options):
-        path.write_text("run_id,times")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        write_measurements(stored, info(), INTENDED[:1])
-    assert (stored / NAME).read_bytes() == before

@@ -20,11 +20,6 @@ def test_every_sample_is_kept_with_its_case_round_and_clock(tmp_path):
     assert frame["output_placement"].tolist() == [7, 8, -1]
 
 
-def test_a_run_without_samples_writes_none(tmp_path):
-    write_samples(tmp_path, [])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_rounds_are_tidy(tmp_path):
     row = RoundRow(
         run_id="r", case="a/B1", timer="cpu", round=1, process=2, samples=500, time_us=4.05, mean_us=4.07,

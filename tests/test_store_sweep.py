@@ -5,7 +5,7 @@ import math
 
 import pytest
 from run_data import info
-from sweep_data import JOINT, LARGE, SMALL, point, sweep_of
+from sweep_data import JOINT, LARGE, SMALL, sweep_of
 
 from gdnbench.errors import RunFormatError
 from gdnbench.model.declaration import Params
@@ -32,26 +32,11 @@ def test_what_json_holds_is_typed_again(folder):
     assert read.one_for_all[0].regret[SMALL] == 0.004
 
 
-def test_the_file_is_json_without_infinities(folder):
-    json.loads((folder / SWEEP_NAME).read_text(), parse_constant=pytest.fail)
-
-
 def test_a_sweep_without_any_point_is_read(tmp_path):
     empty = sweep_of({"decode-x": {"BV": [4, 8]}})
     write_info(tmp_path, info())
     write_sweep(tmp_path, empty)
     assert read_sweep(tmp_path) == empty
-
-
-def test_params_that_are_text_stay_text(tmp_path):
-    found = sweep_of({"decode-x": {"MODE": ["fast", "1"]}}, [point(0.0, SMALL, MODE="fast"), point(0.1, MODE="1")])
-    write_info(tmp_path, info())
-    write_sweep(tmp_path, found)
-    assert read_sweep(tmp_path) == found
-
-
-def test_a_run_that_is_no_sweep_has_none(tmp_path):
-    assert read_sweep(tmp_path) is None
 
 
 def changed(**fields):

@@ -5,7 +5,7 @@ import pytest
 
 from gdnbench.measure.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph, per_launch_us
 from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
-from gdnbench.stats.interval import round_interval
+from gdnbench.stats.interval import t_interval
 
 FLUSH_US = 38.2
 
@@ -29,14 +29,14 @@ def test_without_noise_the_share_is_exact():
 def test_the_interval_over_rounds_covers_the_truth_and_the_flushs_drift_cancels():
     random, covered = np.random.default_rng(1), 0
     for _ in range(300):
-        interval = round_interval(simulate(0.83, random), 0.95)
+        interval = t_interval(simulate(0.83, random), 0.95)
         covered += interval.low <= 0.83 <= interval.high
     assert 0.91 <= covered / 300 <= 0.99
 
 
 def test_a_tenth_of_a_microsecond_is_told_apart_in_a_default_run():
     random = np.random.default_rng(2)
-    shorter, longer = (round_interval(simulate(launch_us, random), 0.95) for launch_us in (2.3, 2.5))
+    shorter, longer = (t_interval(simulate(launch_us, random), 0.95) for launch_us in (2.3, 2.5))
     assert shorter.high < longer.low
 
 

@@ -66,10 +66,8 @@ def implausible(
     return reasons_by_id
 
 
-SIGMAS = 6.0
-"""Standard deviations between processes above which a floor's or baseline's time counts as changed."""
-LEAST_OWN_SD = 0.004
-"""Least relative SD of a case between processes, for the effect of rounds and their number."""
+SIGMAS = 6.0  # standard deviations between processes above which a floor's or baseline's time counts as changed
+LEAST_OWN_SD = 0.004  # least relative SD of a case between processes, for the effect of rounds and their number
 
 
 def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
@@ -86,10 +84,7 @@ def bridge_warning(at: WorkloadTimes, own_sds: Mapping[str, float]) -> str:
 
 
 def contradictions(rows: Sequence[Measurement], kernel_times: Sequence[Measurement]) -> dict[str, str]:
-    """Cases whose time with launch is below their kernel time, which is impossible, with the reason by case id.
-
-    `rows` are NVBench's times, event to event; `kernel_times` CUPTI's, first block's start to last block's end.
-    """
+    """Why a time with launch cannot be, by case id: NVBench's (`rows`) is below the kernel time by CUPTI."""
     own = {row.case.id: row.timing for row in kernel_times if row.timing}
     reasons = {}
     for row in rows:
@@ -111,10 +106,7 @@ TAIL = 0.01  # relative difference of mean and trimmed mean above which the tail
 
 @dataclass(frozen=True)
 class Analysis:
-    """The results that a run's samples give: rows per case, per case and round, and per further clock and case.
-
-    `ratios` are log(baseline / kernel) by case id, as the verdict was judged.
-    """
+    """What a run's samples give; `ratios` are log(baseline / kernel) by case id, as the verdict was judged."""
 
     measurements: tuple[Measurement, ...]
     rounds: tuple[RoundRow, ...]
@@ -146,13 +138,13 @@ def analyse(
 ) -> Analysis:
     """Makes a row for every case, measured or not.
 
-    `checked` has the preflight's results by case id; a case without one was not reached. `copying` are names of kernels
-    that are copying floors, `rated` the GPU's peaks, which bound what a kernel can compute. `clock` is the further
-    clock that measured, None for the run's own timer, and `warnings` are on the code of cases, by case id. The cases
-    `apart`, by id, run Python of their own and are timed in separate processes.
+    `checked` has the preflight's results by case id, `copying` the copying floors, `rated` the GPU's peaks. `clock` is
+    the further clock that measured, None for the run's own timer. `warnings` are on the code of cases, by case id. The
+    cases `apart`, by id, run Python of their own and are timed in separate processes.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim, apart)
-    verdicts = {case.id: _verdict(case, checked, collected) for case in cases}
+    not_reached = {case.id: Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn") for case in cases}
+    verdicts = {**not_reached, **checked, **collected.lost}
     measured = [case for case in cases if case.id in rounds.times and verdicts[case.id].status is Status.OK]
     costs = {case.id: _cost(op, case, _bytes_moved(op, case, copying), rated) for case in measured}
     own_sds = own_sds_of(op, measured, checked) if timer != CPU else {}
@@ -220,10 +212,7 @@ def ratios_of(
     at: Mapping[Workload, WorkloadTimes],
     controls_at: Mapping[Workload, WorkloadTimes] | None = None,
 ) -> dict[str, PairedLogRatio]:
-    """Paired log ratios of kernels and control to their workload's baseline; kernels' are widened by the control's.
-
-    The controls are judged by the times in `controls_at`, by default `at`.
-    """
+    """Paired log ratios of kernels, widened by the control's, and of the control, to their workload's baseline."""
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     controls_at = at if controls_at is None else controls_at
     ratios: dict[Case, PairedLogRatio] = {}
@@ -258,10 +247,10 @@ def compare_cases(
     confidence: float,
     apart: Collection[str] = (),
 ) -> dict[str, Versus]:
-    """Compares every kernel with its workload's baseline, corrected for the number of kernels; the control on its own.
+    """Compares every kernel with its workload's baseline, corrected for the number of kernels.
 
-    The cases in `apart` form a family of their own, so that their times cannot change another case's interval. The
-    control is outside the family: it is the run's alarm, and a correction would make it less sensitive.
+    The cases in `apart` form a family of their own, so that their times cannot change another case's interval; so does
+    the control, the run's alarm, which a correction would make less sensitive.
     """
     baselines = {case.workload: case for case in measured if case.role is Role.BASELINE}
     compared = {case: ratios[case.id] for case in measured if case.id in ratios}
@@ -284,11 +273,6 @@ def _versus(baseline: Case, comparison: Comparison) -> Versus:
         verdict=comparison.verdict.value,
         more_rounds=comparison.more_rounds,
     )
-
-
-def _verdict(case: Case, checked: Mapping[str, Examined], collected: Collected) -> Examined:
-    not_reached = Examined(case.id, Status.NOT_RUN, "the run was stopped before its turn")
-    return collected.lost.get(case.id) or checked.get(case.id, not_reached)
 
 
 def _bare_row(
@@ -353,10 +337,7 @@ def outlier_warnings(case: Case, at: WorkloadTimes, what: str = "processes") -> 
 
 
 def run_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """Warnings that qualify every comparison of a workload: a baseline that failed, or that differs from itself.
-
-    A workload that a stopped run did not reach gets no warning: it may be measured when the run is resumed.
-    """
+    """Warnings that qualify every comparison of a workload that was reached: a baseline that failed or differs."""
     warnings = []
     for row in rows:
         if row.role is Role.BASELINE and row.status.is_failure and row.status is not Status.NOT_RUN:

@@ -18,7 +18,7 @@ from gdnbench.stats.card_effects import CardEffects, estimate_card_effects, with
 from gdnbench.stats.estimators import INTERQUARTILE
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, read_info
-from gdnbench.store.measurements import read_clocks, read_measurements
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import CaseRounds, processes_of, read_case_rounds
 from gdnbench.store.tables import refuse_step
 
@@ -31,17 +31,13 @@ _OF_EACH_RUN = ("GPU", "commit")
 
 @dataclass(frozen=True, kw_only=True)
 class CardRun:
-    """A stored run to be joined.
-
-    `rows` are the measurements with a time, by case id and further clock, None for the run's own timer; `rounds` have
-    the same keys. `failed` are the measurements without a time, by case id.
-    """
+    """A stored run to be joined: rows with a time, and rounds, by case id and further clock, None for the run's own."""
 
     folder: Path
     info: RunInfo
     rows: Mapping[tuple[str, Clock | None], Measurement]
     rounds: Mapping[tuple[str, Clock | None], CaseRounds]
-    failed: Mapping[str, Measurement]
+    failed: Mapping[str, Measurement]  # without a time, by case id
 
     @property
     def uuid(self) -> str:
@@ -57,7 +53,7 @@ class CardRun:
 def read_card_run(folder: Path) -> CardRun:
     """Reads a run's folder; UsageError for a step, RunFormatError if it has no readable run."""
     refuse_step(folder)
-    rows = [*read_measurements(folder), *(row for clock in read_clocks(folder).values() for row in clock)]
+    rows = [row for of_clock in read_by_clock(folder).values() for row in of_clock]
     rounds = read_case_rounds(folder)
     return CardRun(
         folder=folder,
@@ -140,27 +136,18 @@ def _same_code(first: CardRun, other: CardRun, case_id: str) -> bool:
     return is_alike and same_sources(first.info.sources.get(kernel, ""), other.info.sources.get(kernel, ""))
 
 
-RunRounds = tuple[str, Mapping[str, CaseRounds]]
-"""The UUID of a run's card, and the rounds of each case by its id."""
+RunRounds = tuple[str, Mapping[str, CaseRounds]]  # the UUID of a run's card, and the rounds of each case by its id
 
 
 @dataclass(frozen=True)
 class PooledTimes:
-    """The rounds of all runs, one run after the other.
+    """The rounds of all runs, one run after the other."""
 
-    Attributes:
-        times: shape (rounds,) by case id, microseconds, NaN where a round is missing.
-        sm_mhz: shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown.
-        card: shape (rounds,), the card of each round, numbered from 0 in the order of the runs.
-        effects: of cards and processes, or of processes alone if there is one card.
-        of_same_code: the effects for comparing a case with another of the same code.
-    """
-
-    times: Mapping[str, FloatArray]
-    sm_mhz: Mapping[str, FloatArray]
-    card: IntArray
+    times: Mapping[str, FloatArray]  # shape (rounds,) by case id, microseconds, NaN where a round is missing
+    sm_mhz: Mapping[str, FloatArray]  # shape (rounds,) by case id, the SM clock of each round, MHz, NaN if unknown
+    card: IntArray  # shape (rounds,), the card of each round, numbered from 0 in the order of the runs
     effects: ProcessEffects[str] | CardEffects[str]
-    of_same_code: ProcessEffects[str]
+    of_same_code: ProcessEffects[str]  # the effects for comparing a case with another of the same code
 
 
 def pool_times(rows: Sequence[Measurement], runs: Sequence[RunRounds]) -> PooledTimes:
@@ -176,17 +163,16 @@ def pool_times(rows: Sequence[Measurement], runs: Sequence[RunRounds]) -> Pooled
         there = np.any([np.isfinite(rounds[case_id].times_us) for case_id in ids], axis=0)
         for case_id in ids:
             times[case_id].append(rounds[case_id].times_us[there])
-            sm_mhz[case_id].append(_clocks(rounds[case_id])[there])
+            clocks = rounds[case_id].sm_mhz
+            sm_mhz[case_id].append(np.full(int(there.sum()), np.nan) if clocks is None else clocks[there])
         process.append(of_run[there] + number * _MOST_PROCESSES)
         card.append(np.full(int(there.sum()), uuids.index(uuid)))
-    joined, clocks = ({case_id: np.concatenate(parts) for case_id, parts in each.items()} for each in (times, sm_mhz))
+    joined, joined_mhz = (
+        {case_id: np.concatenate(parts) for case_id, parts in each.items()} for each in (times, sm_mhz)
+    )
     card_of_round = np.concatenate(card)
     own, of_same_code = _effects(rows, joined, np.concatenate(process), card_of_round, several=len(uuids) > 1)
-    return PooledTimes(joined, clocks, card_of_round, own, of_same_code)
-
-
-def _clocks(rounds: CaseRounds) -> FloatArray:
-    return np.full(rounds.times_us.shape, np.nan) if rounds.sm_mhz is None else rounds.sm_mhz
+    return PooledTimes(joined, joined_mhz, card_of_round, own, of_same_code)
 
 
 _MOST_PROCESSES = 1 << 32  # a run has fewer, so that numbers of different runs differ
@@ -195,7 +181,6 @@ _MOST_PROCESSES = 1 << 32  # a run has fewer, so that numbers of different runs 
 def _effects(
     rows: Sequence[Measurement], times: Mapping[str, FloatArray], process: IntArray, card: IntArray, *, several: bool
 ) -> tuple[ProcessEffects[str] | CardEffects[str], ProcessEffects[str]]:
-    """The effects on ratios and times, and those on two measurements of the same code."""
     has_launch = any(row.timing and row.timing.timer == "nvbench" for row in rows)
     empty = {row.case.id for row in rows if not row.nbytes}
     if not several:

@@ -1,8 +1,6 @@
 """Joins stored runs of several cards of one GPU model into one result, with the card as a random effect.
 
-A pure function of `rounds.csv` with its process numbers, `measurements.csv` and `run.json`. A card is known by its
-UUID; several runs of one card are one cluster of rounds. With a single card, intervals are over its processes, as those
-of a run.
+A card is known by its UUID; with a single one, intervals are over its processes, as those of a run.
 """
 
 from __future__ import annotations
@@ -97,13 +95,14 @@ def analyse_joint(runs: Sequence[CardRun], shared: Sequence[str], clock: Clock |
         each = [run.rows[case_id, clock] for run in runs]
         timing = _timing(each, case_id, at[case.workload], floors.get(case.workload, ""))
         low = int(np.sum(pooled[case.workload].sm_mhz[case_id] < LOW_CLOCK * usual_mhz))
-        warnings = (*_row_warnings(timing, low, case, at[case.workload]), *_form_warnings(each))
+        forms = dict.fromkeys(str(row.case.variant.params) for row in each)  # each card's floor has its fastest form
+        warnings = _row_warnings(timing, low, case, at[case.workload])
+        warnings += (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()
         rows.append(replace(each[0], timing=timing, versus=versus.get(case_id), warnings=warnings))
     return JointRows(tuple(rows), pooled)
 
 
 def _timing(rows: Sequence[Measurement], case_id: str, at: WorkloadTimes, floor_id: str) -> Timing:
-    """The joint time, and what derives from it; percentiles of samples, which rounds do not give, are NaN."""
     timings = [row.timing for row in rows if row.timing]
     first, interval = timings[0], at.interval(case_id)
     samples = np.array([timing.samples for timing in timings])
@@ -145,20 +144,12 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
     return (*warnings, *interval_warnings(timing), *outlier_warnings(case, at, what))
 
 
-def _form_warnings(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """A floor is joined though each card has the form that is fastest there."""
-    forms = dict.fromkeys(str(row.case.variant.params) for row in rows)
-    return (f"its form differs between the cards: {', '.join(forms)}",) if len(forms) > 1 else ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Card:
     """A card and its measurements; `processes` and `rounds` are counted by the runs' own timer.
 
-    Attributes:
-        index: its number on its host, as `nvidia-smi` counts; -1 if unknown.
-        sm_mhz: the median SM clock of its rounds, MHz; NaN where it was not measured.
-        deviation: relative deviation of its times from those of the mean card.
+    `index` is its number on its host, as `nvidia-smi` counts, -1 if unknown; `sm_mhz` the median SM clock of its
+    rounds.
     """
 
     uuid: str
@@ -167,8 +158,8 @@ class Card:
     runs: tuple[str, ...]
     processes: int
     rounds: int
-    sm_mhz: float
-    deviation: Deviation = UNKNOWN_DEVIATION
+    sm_mhz: float  # NaN where it was not measured
+    deviation: Deviation = UNKNOWN_DEVIATION  # relative, of its times from those of the mean card
 
     @property
     def name(self) -> str:
@@ -179,14 +170,10 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """The joint result of several runs.
+    """The joint result of several runs: a row per case that all have, by their own timer, without percentiles.
 
-    Attributes:
-        cards: in the order in which the runs name them.
-        measurements: a row per case that all runs have, by their own timer; percentiles are not known.
-        failed: cases without a time in some run, with the first reason and, unless they failed on all, the card.
-        clocks: the rows by each further clock that all runs have.
-        left_out: labels of the cases that are not joined, by the reason.
+    `failed` are cases without a time in some run, with the first reason and, unless they failed on all, the card;
+    `left_out` are labels of the cases that are not joined, by the reason.
     """
 
     runs: tuple[CardRun, ...]
@@ -212,12 +199,7 @@ class Joint:
 
 
 def join_runs(folders: Sequence[Path]) -> Joint:
-    """Joins runs of one op and one GPU model; of several copies of a run the first counts.
-
-    Raises:
-        UsageError: if they cannot be joined, or no case is in all of them.
-        RunFormatError: if one cannot be read.
-    """
+    """Joins runs of one op and GPU model that share a case, or UsageError; of copies of a run the first counts."""
     by_id: dict[tuple[str, str], CardRun] = {}
     for run in map(read_card_run, folders):
         by_id.setdefault((run.info.run_id, run.uuid), run)  # two hosts may begin runs in one second
@@ -238,8 +220,15 @@ def _join(runs: Sequence[CardRun]) -> Joint:
     analysed = {clock: analyse_joint(runs, shared, clock) for clock in clocks}
     by_clock = {clock: each for clock, each in analysed.items() if clock and each.rows}
     own = analysed[None]
-    cards = _cards(runs, own, by_clock.get("cupti"))
-    warnings = list(dict.fromkeys(warning for run in runs for warning in run.info.warnings if _is_of_machine(warning)))
+    uuids, kernel_times = list(dict.fromkeys(run.uuid for run in runs)), by_clock.get("cupti")
+    deviations = _deviations(kernel_times or own, uuids, has_launch=kernel_times is None)
+    cards = [
+        _card([run for run in runs if run.uuid == uuid], deviation)
+        for uuid, deviation in zip(uuids, deviations, strict=True)
+    ]
+    # Of the runs' own warnings, those of the baseline are made anew for all of them together.
+    own_warnings = dict.fromkeys(warning for run in runs for warning in run.info.warnings)
+    warnings = [warning for warning in own_warnings if "other processes are on the GPU" in warning]
     warnings += [*differing_conditions(runs), *run_warnings(own.rows)]
     warnings += [f"{clock}: {warning}" for clock, each in by_clock.items() for warning in run_warnings(each.rows)]
     return Joint(
@@ -261,20 +250,6 @@ def _failed(runs: Sequence[CardRun], cards: Sequence[Card]) -> Iterator[Measurem
         row = failing[0].failed[case_id]
         where = ", ".join(dict.fromkeys(names[run.uuid] for run in failing))
         yield row if len(failing) == len(runs) else replace(row, reason=f"on {where}: {row.reason}")
-
-
-def _is_of_machine(warning: str) -> bool:
-    """Whether a run's warning qualifies its times; warnings of the baseline are made anew for all runs together."""
-    return "other processes are on the GPU" in warning
-
-
-def _cards(runs: Sequence[CardRun], own: JointRows, kernel_times: JointRows | None) -> list[Card]:
-    uuids = list(dict.fromkeys(run.uuid for run in runs))
-    deviations = _deviations(kernel_times or own, uuids, has_launch=kernel_times is None)
-    return [
-        _card([run for run in runs if run.uuid == uuid], deviation)
-        for uuid, deviation in zip(uuids, deviations, strict=True)
-    ]
 
 
 def _card(runs: Sequence[CardRun], deviation: Deviation) -> Card:
@@ -302,7 +277,7 @@ def _span(run: CardRun) -> tuple[int, int]:
 
 
 def _deviations(analysed: JointRows, uuids: Sequence[str], *, has_launch: bool) -> list[Deviation]:
-    """The deviation of each card, over all cases but the empty floors and the controls, which repeat the baseline."""
+    """The deviation of each card, over all cases but empty floors and controls, which repeat the baseline."""
     if len(uuids) < 2:
         return [UNKNOWN_DEVIATION] * len(uuids)
     columns: list[FloatArray] = []

@@ -1,8 +1,4 @@
-"""Compares sources side by side for `gdnbench compare`, checks `--fail-on`, and names other causes of a difference.
-
-Such causes are conditions, sources, timers and workloads that are not the same on both sides: `warnings_of` lists them
-for the columns of a comparison, `changes_between` for two runs of a kernel's history.
-"""
+"""Compares sources side by side for `gdnbench compare`, checks `--fail-on`, and names other causes of a difference."""
 
 from __future__ import annotations
 
@@ -53,12 +49,9 @@ ANCHOR = "anchor"
 
 _OF_THE_CARD = ("GPU", "memory clock", "highest SM clock", "power limit", "ECC")
 _SHORT = 12  # characters of a commit, a card's id
-_DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}
-"""The values of runs that do not record them."""
+_DEFAULTS = {"trim": UNRECORDED_TRIM, "inputs": "the first"}  # the values of runs that do not record them
 _PLAIN = {"False": "default", "True": "plain", "": "of an older kind"}
-_NOT_CAUSES = frozenset(
-    {"GPU", "plain", "trim", "commit", "samples"}
-)  # listed under another name among the changes, or not a cause
+_NOT_CAUSES = frozenset({"GPU", "plain", "trim", "commit", "samples"})  # under another name, or no cause
 
 
 def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequence[str]) -> list[str]:
@@ -69,7 +62,8 @@ def warnings_of(grid: FigureGrid, sources: Sequence[FigureSource], letters: Sequ
     pairs = [(first, later) for row in grid.rows if (first := row.entries[0]) for later in row.entries[1:] if later]
     lines += _differing_conditions(sources, letters)
     lines += _differing_timers(pairs)
-    lines += [] if _is_by_workload(grid) else _differing_workloads(pairs)
+    keys = workload_keys(entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry)
+    lines += _differing_workloads(pairs) if set(keys.names).isdisjoint(grid.column_keys) else []
     return lines + _differing_kernels(pairs) + _differing_choices(pairs) + _differing_forms(pairs)
 
 
@@ -95,11 +89,6 @@ def _differing_timers(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]
         for one, other in timers
         if one and other and one != other
     ]
-
-
-def _is_by_workload(grid: FigureGrid) -> bool:
-    entries = [entry for row in (*grid.rows, *grid.alone) for entry in row.entries if entry]
-    return workload_keys(entries).has_one_of(grid.column_keys)
 
 
 def _differing_workloads(pairs: Sequence[tuple[GridEntry, GridEntry]]) -> list[str]:
@@ -160,10 +149,7 @@ class ConditionChange:
 def changes_between(
     before: tuple[StoredRun, Figure], after: tuple[StoredRun, Figure], anchor: str = ""
 ) -> dict[str, ConditionChange]:
-    """What changed besides the time: `source`, `params`, `method`, `anchor`, `card`, the driver and library versions.
-
-    `before` and `after` are a run and the kernel in it; `anchor` is the label whose sources count as `anchor`.
-    """
+    """What changed besides the time: `source`, `params`, `method`, `anchor`, `card`, driver and library versions."""
     (run, figure), (later, now) = before, after
     changes = {
         SOURCE: ConditionChange(figure.source_hash, now.source_hash),
@@ -191,10 +177,7 @@ def same_method(before: StoredRun, old: Timed, after: StoredRun, new: Timed) -> 
 
 
 def method_of(run: StoredRun, figure: Timed) -> str:
-    """How a time was measured: the timer's name, or for NVBench `default` or `plain`. Empty without a time.
-
-    Includes the trim, unless that is a quarter at either end.
-    """
+    """How a time was measured: its timer, or for NVBench `default` or `plain`, and a trim other than a quarter."""
     if not figure.timer:
         return ""
     conditions = run.conditions
@@ -215,13 +198,10 @@ _FAIL_ON = re.compile(r"slower(?::(?P<margin>\d+(?:\.\d*)?|\.\d+)%)?")
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """A later column against the first.
+    """A later column against the first: per row a ratio, and the time to expect from the GPUs alone, or None.
 
-    Attributes:
-        ratios: one for each row; None where a side has no time.
-        expected: for each row, the time to expect from the GPUs alone; None within one GPU model.
-        runs: for each pair of runs in it, their letters and how they differ as a whole.
-        paired: whether it has figures of one run, paired by round.
+    `runs` has, for each pair of runs in it, their letters and how they differ as a whole. `paired` says that it has
+    figures of one run, paired by round.
     """
 
     ratios: tuple[TimeRatio | None, ...]
@@ -233,10 +213,7 @@ class ColumnComparison:
 
 @dataclass(frozen=True)
 class SourceComparison:
-    """Sources joined and compared; `letters` name the sources in a table, `A`, `B`, ….
-
-    `columns` are the second and all later columns of the grid against its first.
-    """
+    """Sources joined and compared: each later column of the grid against its first; `letters` name the sources."""
 
     sources: tuple[FigureSource, ...]
     letters: tuple[str, ...]
@@ -274,11 +251,7 @@ def compare_sources(
     """Puts sources with different names into a grid and compares each later column with the first.
 
     `rows` and `columns` are keys, separated by commas; empty `rows` are those that identify a case, empty `columns` the
-    sources. `filtered` is as `filter_entries` takes it.
-
-    Raises:
-        UsageError: for invalid keys or filter, more sources than letters, or figures with no case in common.
-        UnknownNameError: for a key that the figures do not have.
+    sources. UsageError is raised for invalid keys or filter, or figures with no case in common.
     """
     if len(sources) > len(ascii_uppercase):
         raise UsageError(f"{len(sources)} sources are too many", f"at most {len(ascii_uppercase)}")
@@ -341,12 +314,7 @@ def _expected(row: GridRow, index: int) -> ExpectedTime | None:
 
 @dataclass(frozen=True)
 class RegressionCheck:
-    """The result of `--fail-on` in the last column.
-
-    Attributes:
-        failed: rows that have a time in the first column and failed in the last.
-        undecided: rows whose interval crosses the margin or is unknown, or that a stopped run did not reach.
-    """
+    """The result of `--fail-on` in the last column: rows that are slower, failed there, or cannot be told."""
 
     slower: tuple[GridRow, ...]
     failed: tuple[GridRow, ...]
@@ -368,10 +336,7 @@ def parse_fail_on(text: str, margin: float) -> float:
 
 
 def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None], margin: float) -> RegressionCheck:
-    """Judges the last column against the first, without floors, which belong to the machine and not to the code.
-
-    `ratios` are those of the last column, compared at the same margin.
-    """
+    """Judges the last column, compared at the same margin, against the first, without floors."""
     slower, failed, undecided = [], [], []
     for row, ratio in zip(rows, ratios, strict=True):
         first, last = row.entries[0], row.entries[-1]
@@ -383,11 +348,6 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
             failed.append(row)
         elif ratio and ratio.comparison and ratio.comparison.verdict is Verdict.SLOWER:
             slower.append(row)
-        elif ratio and not _is_not_slower(ratio, margin):
+        elif ratio and not (ratio.comparison and ratio.comparison.speedup.low >= margin_edges(margin)[0]):
             undecided.append(row)
     return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided))
-
-
-def _is_not_slower(ratio: TimeRatio, margin: float) -> bool:
-    """Whether the whole interval lies above the lower edge of the margin: SAME, FASTER or across both."""
-    return ratio.comparison is not None and ratio.comparison.speedup.low >= margin_edges(margin)[0]

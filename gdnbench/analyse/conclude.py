@@ -24,8 +24,7 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects, joint_process
 from gdnbench.store.settings import Settings
 
-RaceGroup = tuple[str, Workload]
-"""Kernel and workload, whose points race against each other."""
+RaceGroup = tuple[str, Workload]  # kernel and workload, whose points race against each other
 
 
 def group_cases(cases: Sequence[Case], swept: Collection[str]) -> dict[RaceGroup, tuple[Case, ...]]:
@@ -46,11 +45,7 @@ def judge_groups(
     confidence: float,
     own_sd: float = USUAL_PROCESS_SD[0],
 ) -> dict[RaceGroup, BestComparison[Case]]:
-    """Compares the points of each group with its leader; groups without measurements are left out.
-
-    The race analyses a group after each worker that measured it, so the burn-ins count the interim analyses. A settled
-    group is not measured again and stays settled.
-    """
+    """Compares the points of each group with its leader; its burn-ins count the interim analyses."""
     fields: dict[RaceGroup, BestComparison[Case]] = {}
     for group, cases in groups.items():
         points = {case: rounds.times[case.id] for case in cases if case.id in rounds.times}
@@ -123,10 +118,7 @@ def _plateau(kernel: Kernel, workload: Workload, points: Sequence[Point]) -> Pla
 
 
 def simplicity(kernel: Kernel, params: Params) -> tuple[int, tuple[int, ...]]:
-    """Sort key, least for the simplest: number of params away from their defaults, then order among the choices.
-
-    A change of a default needs a reason, and a tie is none.
-    """
+    """Sort key, least for the simplest: how many params are not at their defaults, then order among the choices."""
     changed = sum(params[name] != param.default for name, param in kernel.params.items())
     return changed, tuple(param.choices.index(params[name]) for name, param in kernel.params.items())
 
@@ -138,20 +130,19 @@ def one_for_all_of(
     workloads: dict[str, list[Workload]] = {}
     for plateau in plateaus:
         workloads.setdefault(plateau.kernel, []).append(plateau.workload)
-    return tuple(
+    found = (
         _least_regret(catalog.entries[name].kernel, [points[name, workload] for workload in of_kernel], margin)
         for name, of_kernel in workloads.items()
-        if len(of_kernel) > 1 and _everywhere([points[name, workload] for workload in of_kernel])
+        if len(of_kernel) > 1
     )
+    return tuple(each for each in found if each)
 
 
-def _everywhere(by_workload: Sequence[Sequence[Point]]) -> set[str]:
-    return set.intersection(*({point.label for point in points} for points in by_workload))
-
-
-def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll:
-    """The simplest point whose worst regret is within the margin of the least worst regret."""
-    labels = _everywhere(by_workload)
+def _least_regret(kernel: Kernel, by_workload: Sequence[Sequence[Point]], margin: float) -> OneForAll | None:
+    """The simplest point whose worst regret is within the margin of the least worst; None if none is everywhere."""
+    labels = set.intersection(*({point.label for point in points} for points in by_workload))
+    if not labels:
+        return None
     params = {point.label: point.params for point in by_workload[0]}
     choices = [
         OneForAll(
@@ -189,11 +180,7 @@ def finals(
     rounds: RoundTimes,
     settings: Settings,
 ) -> Iterator[Point]:
-    """Compares the simplest points of the kernels at each workload that has several, and yields them, fastest first.
-
-    Each kernel races among its own points, and one whose race ended early has fewer rounds. The kernels are therefore
-    compared in the rounds that all of them share, some of which are in the coarse pass. Floors are left out.
-    """
+    """Compares the kernels' simplest points at each workload, fastest first, in the rounds that all of them share."""
     for cases in _finalists(catalog, plateaus, groups).values():
         times = rounds.together([case.id for case in cases])
         measured_in = min(len(each) for each in times.values())
@@ -219,12 +206,9 @@ def _finalists(
     return finalists
 
 
-_PLACES = {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}
-
-
 def place_of(comparison: Comparison) -> Place:
     """The place of a case, from its comparison with the best."""
-    return _PLACES.get(comparison.verdict, Place.UNCLEAR)
+    return {Verdict.SAME: Place.TIED, Verdict.SLOWER: Place.SLOWER}.get(comparison.verdict, Place.UNCLEAR)
 
 
 def make_point(case: Case, place: Place, comparison: Comparison | None, rounds: int) -> Point:
@@ -255,11 +239,10 @@ def overall_ratio(
     has_launch: bool,
     own_sds: Mapping[str, float] | None = None,
 ) -> PairedLogRatio | None:
-    """Returns log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at a workload.
+    """log(baseline / kernel), weighted over workloads, or None if one of the two lacks a time at one of them.
 
     A process adds one launch to the times of all workloads, and so, but for second-order terms, one constant to their
-    weighted mean. The ratio is widened by what the control shows. The cases have one kernel among them, the weights are
-    positive, and `own_sds` are those of `estimate_effects` by case id, alike at all workloads.
+    weighted mean. The ratio is widened by what the control shows.
     """
     rounds = RoundTimes(collected, settings.confidence, settings.trim)
     means = _means(cases, rounds, weights)

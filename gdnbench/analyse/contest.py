@@ -1,8 +1,8 @@
 """Scores the kernels of a stored run as the FlashInfer contest would, and compares its tolerance with our gates.
 
-The contest's score for a definition is the arithmetic mean of the speedups over all of its workloads, each counted as
-often as its data set lists it; 0 if any element of any output of any workload is outside the tolerance. A speedup is
-the time of FlashInfer's kernel over the solution's (FAQ.md and EVALUATION.md of flashinfer-bench-starter-kit, 2026).
+The score of a definition is the mean of the speedups over FlashInfer's kernel at all of its workloads, each counted as
+often as its data set lists it; 0 if any element is outside the tolerance (FAQ.md and EVALUATION.md of
+flashinfer-bench-starter-kit, 2026).
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ _ROUNDED = 2.0**-8  # largest relative error of rounding the oracle's value to b
 def judge_tolerance(
     info: RunInfo, label: str, rows: Sequence[Measurement], scenario: str
 ) -> tuple[Tolerance, Workload | None]:
-    """Judges by what is certain: the stored errors, or the elements that our gates refused.
-
-    `rows` are the kernel's cases at the contest's workloads; `scenario` is the op's first kind of inputs, which the
-    contest's inputs resemble. Returns the result, and the first workload at which it fails, or None.
-    """
+    """Whether a kernel's cases pass, and the first workload where they fail, by inputs of the contest's kind."""
     stored = info.contest.get(label)
     failed = set(stored["failed"] if stored else ())
     for row in rows:
@@ -67,32 +63,19 @@ def _refutes(gate: GateDocument, scenario: str) -> bool:
 
 @dataclass(frozen=True)
 class ContestRow:
-    """The contest's result for one kernel.
-
-    Attributes:
-        tolerance: whether its numbers are within the contest's tolerance; `unknown` if the run did not store enough.
-        fails_at: the first workload at which the tolerance fails it; None if there is none.
-        worst_error: its largest error in units of the tolerance; NaN if it was not stored.
-        status: how its cases ended by our gates and checks: OK, or the first failure, with its `reason`; cases that a
-            stopped run did not reach count only if there are no others.
-        score: by the run's own timer; None if it lacks a time at some workload.
-        cupti_score: the score by kernel times, as later versions of the contest's tool time; None without them.
-        mean: our weighted geometric mean with its interval; None for the reference and without a score.
-        speedups: the reference's time over the kernel's at each workload; empty without a score.
-        timed: at how many of the scored workloads it has a time.
-    """
+    """The contest's result for one kernel."""
 
     label: str
     tolerance: Tolerance
-    fails_at: Workload | None
-    worst_error: float
-    status: Status
+    fails_at: Workload | None  # the first workload
+    worst_error: float  # its largest error in units of the tolerance; NaN if it was not stored
+    status: Status  # OK, or the first failure by our gates; what a stopped run did not reach comes last
     reason: str
-    score: float | None
-    cupti_score: float | None
-    mean: Comparison | None
-    speedups: Mapping[Workload, float]
-    timed: int
+    score: float | None  # by the run's own timer; None if it lacks a time at some workload
+    cupti_score: float | None  # the score by kernel times, as later versions of the contest's tool time
+    mean: Comparison | None  # our weighted geometric mean with its interval; None for the reference and without a score
+    speedups: Mapping[Workload, float]  # empty without a score
+    timed: int  # at how many of the scored workloads it has a time
 
     @property
     def passes_there_alone(self) -> bool:
@@ -112,16 +95,14 @@ class ContestRow:
 
 @dataclass(frozen=True)
 class ContestResult:
-    """The contest's result for the kernels of a run.
+    """The contest's result for the kernels of a run over a suite, best score first.
 
-    Attributes:
-        suite: the contest's workloads; a weight is how many lines of its data set have the workload.
-        missing: the workloads at which the run has no time of a reference.
-        over: the references; at each workload, speedups are over the fastest of them.
-        over_theirs: whether the reference is the contest's own baseline, FlashInfer's kernel.
-        rows: best score first; then those without one.
+    `missing` are the workloads at which the run has no time of a reference. `over` are the references; at each
+    workload, speedups are over the fastest of them. `over_theirs` says that it is FlashInfer's kernel alone, as in the
+    contest.
     """
 
+    info: RunInfo
     suite: Suite
     missing: tuple[Workload, ...]
     over: tuple[str, ...]
@@ -139,51 +120,8 @@ class ContestResult:
         return sum(self.suite.weights.values())
 
 
-@dataclass(frozen=True)
-class StoredTimes:
-    """A run's measurements and its round times, by case id, of one clock."""
-
-    rows: Sequence[Measurement]
-    rounds: Mapping[str, CaseRounds]
-
-
-def judge_contest(
-    info: RunInfo,
-    times: Mapping[Clock | None, StoredTimes],
-    suite: Suite,
-    *,
-    over: Sequence[str] = (),
-    scenario: str,
-) -> ContestResult:
-    """Scores every kernel of a run over those workloads of the contest that it measured.
-
-    `over` are labels of the references; by default FlashInfer's kernel if the run has it wherever it has its own
-    baseline, else that baseline. `scenario` is the op's first kind of inputs, which the contest's inputs resemble.
-
-    Raises:
-        UsageError: if the run measured no workload of the contest, or has no baseline and none was named.
-        UnknownNameError: for a reference of which the run has no time.
-    """
-    own = times[None]
-    rows = [row for row in own.rows if row.role is not Role.CONTROL and row.case.workload in suite.weights]
-    if not rows:
-        command = shlex.join(["gdnbench", "run", *op_option(info.op), "--suite", suite.name])
-        raise UsageError(
-            f"the run measured none of the {len(suite.weights)} workloads of the suite {suite.name}",
-            f"{command} measures them",
-        )
-    over = tuple(over) or _default_reference(info.op, rows)
-    result = _judge(info, own, suite, over)
-    by_cupti = _by_cupti(info, times, suite, result)
-    labels = dict.fromkeys(row.case.label for row in rows if row.role.does_the_work)
-    scored = [
-        _row(info, label, [row for row in rows if row.case.label == label], (result, by_cupti), scenario)
-        for label in labels
-    ]
-    scored.sort(key=lambda row: (row.score is None, -(row.score or 0.0)))
-    missing = tuple(workload for workload in suite.workloads if workload not in _summed(result))
-    theirs = result.over == (contest_baseline(info.op),)
-    return ContestResult(suite, missing, result.over, theirs, tuple(scored))
+StoredTimes = tuple[Sequence[Measurement], Mapping[str, CaseRounds]]
+"""A run's measurements and its round times, by case id, of one clock."""
 
 
 def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
@@ -194,11 +132,11 @@ def _default_reference(op: str, rows: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _judge(info: RunInfo, times: StoredTimes, suite: Suite, over: Sequence[str]) -> SuiteResult:
-    """The suite's result over those of its workloads that the run was to measure."""
-    measured = {row.case.workload for row in times.rows}
+    rows, rounds = times
+    measured = {row.case.workload for row in rows}
     suite = Suite(suite.name, {workload: weight for workload, weight in suite.weights.items() if workload in measured})
     limits = {name: info.settings[name] for name in ("margin", "confidence")}
-    return judge_suite(times.rows, times.rounds, suite, op=info.op, over=over, **limits)
+    return judge_suite(rows, rounds, suite, op=info.op, over=over, **limits)
 
 
 def _by_cupti(
@@ -208,7 +146,7 @@ def _by_cupti(
     cupti = times.get("cupti")
     if cupti is None or not own.rows:
         return None
-    timed = {row.case.label for row in cupti.rows if row.timing and row.case.workload in _summed(own)}
+    timed = {row.case.label for row in cupti[0] if row.timing and row.case.workload in _summed(own)}
     if not set(own.over) <= timed:
         return None
     result = _judge(info, cupti, suite, own.over)
@@ -261,20 +199,8 @@ def contest_score(speedups: Mapping[Workload, float], weights: Mapping[Workload,
     return sum(weights[workload] * speedup for workload, speedup in speedups.items()) / total if speedups else None
 
 
-@dataclass(frozen=True)
-class ContestRun:
-    """A stored run and its contest scores."""
-
-    folder: Path
-    info: RunInfo
-    result: ContestResult
-
-
 def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
-    """Whether a run has kernels at any workload of its op's suite, for choosing a run where none is named.
-
-    RunFormatError is raised if the folder has no readable run.
-    """
+    """Whether a run, which has to be readable, has kernels at any workload of its op's suite."""
     info = read_info(folder)
     op = ops.get(info.op)
     if op is None or suite not in op.suites or info.swept or is_step(folder):
@@ -283,27 +209,38 @@ def has_workloads(folder: Path, ops: Mapping[str, Op], suite: str) -> bool:
     return any(complete(info.workloads.stored_case(case)).at("") in sizes for case in info.cases)
 
 
-def contest_of_run(folder: Path, op: Op, suite: str, over: Sequence[str]) -> ContestRun:
-    """Scores a run by a suite, with the weights stored with the run, else with the op's present ones.
+def contest_of_run(folder: Path, op: Op, suite_name: str, over: Sequence[str]) -> ContestResult:
+    """Scores the kernels of a run over those workloads of a suite that it measured, with the weights stored with it.
 
-    `over` are the kernels to compare with; by default FlashInfer's, else the run's baseline.
-
-    Raises:
-        UsageError: for a sweep or a step, and if the run measured no workload of the suite, or has no baseline.
-        UnknownNameError: if the op has no such suite, or the run no times of a kernel to compare with.
-        RunFormatError: if the folder has no readable run.
+    `over` are the kernels to compare with; by default FlashInfer's if the run has it wherever it has its own baseline,
+    else that baseline. UsageError is raised for a sweep or a step, or a run without such a workload or baseline.
     """
     if read_sweep(folder):
         raise UsageError(f"{folder.name} is no run of kernels over workloads", "name a run: gdnbench runs lists them")
     info, measurements = read_run(folder)
-    chosen = suite_of(info)
-    if chosen is None or chosen.name != suite:
-        chosen = op.suite(suite).as_stored(row.case.workload for row in measurements)
-    by_profile = chosen.by_profile()  # the contest's own inputs are most like the first
-    chosen = by_profile.get("", next(iter(by_profile.values())))
+    suite = suite_of(info)
+    if suite is None or suite.name != suite_name:
+        suite = op.suite(suite_name).as_stored(row.case.workload for row in measurements)
+    by_profile = suite.by_profile()  # the contest's own inputs are most like the first
+    suite = by_profile.get("", next(iter(by_profile.values())))
+    rows = [row for row in measurements if row.role is not Role.CONTROL and row.case.workload in suite.weights]
+    if not rows:
+        command = shlex.join(["gdnbench", "run", *op_option(info.op), "--suite", suite.name])
+        raise UsageError(
+            f"the run measured none of the {len(suite.weights)} workloads of the suite {suite.name}",
+            f"{command} measures them",
+        )
     rounds = read_case_rounds(folder)
     times: dict[Clock | None, StoredTimes] = {
-        clock: StoredTimes(rows, {case: found for (case, by), found in rounds.items() if by == clock})
-        for clock, rows in [(None, measurements), *read_clocks(folder).items()]
+        clock: (of_clock, {case: found for (case, by), found in rounds.items() if by == clock})
+        for clock, of_clock in [(None, measurements), *read_clocks(folder).items()]
     }
-    return ContestRun(folder, info, judge_contest(info, times, chosen, over=over, scenario=op.scenarios[0]))
+    result = _judge(info, times[None], suite, tuple(over) or _default_reference(info.op, rows))
+    by_cupti = _by_cupti(info, times, suite, result)
+    scored = [
+        _row(info, label, [row for row in rows if row.case.label == label], (result, by_cupti), op.scenarios[0])
+        for label in dict.fromkeys(row.case.label for row in rows if row.role.does_the_work)
+    ]
+    scored.sort(key=lambda row: (row.score is None, -(row.score or 0.0)))
+    missing = tuple(workload for workload in suite.workloads if workload not in _summed(result))
+    return ContestResult(info, suite, missing, result.over, result.over == (contest_baseline(info.op),), tuple(scored))

@@ -17,18 +17,15 @@ _GRAVITY = (ExitCode.WRONG_NUMBERS, ExitCode.BUILD, ExitCode.PARTIAL)
 def exit_code_of_rows(
     measurements: Iterable[Measurement], *, interrupted: bool, baseline_named: bool = False
 ) -> ExitCode:
-    """The exit code of a run: the gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY or OK.
-
-    NOISY means that the A/A pair differs. Without a GPU that is only a warning: other programs share the CPU, and
-    nobody tunes these kernels for it. `baseline_named`: the user named the baseline among the kernels.
-    """
+    """The gravest failure, else ENVIRONMENT if nothing asked for can run, else NOISY on a GPU that is, or OK."""
     rows = list(measurements)
     if interrupted:
         return ExitCode.INTERRUPTED
     code = exit_code_of_statuses(
         [row.status for row in rows], [row.status for row in asked_for(rows, baseline_named=baseline_named)]
     )
-    noisy = any(_contradicts(row) for row in rows)
+    controls = [row for row in rows if row.role is Role.CONTROL and row.timing and row.timing.timer != CPU]
+    noisy = any(row.versus and row.versus.verdict in {Verdict.FASTER, Verdict.SLOWER} for row in controls)
     return ExitCode.NOISY if noisy and code is ExitCode.OK else code
 
 
@@ -52,10 +49,7 @@ def refuse_nothing_measured(
 
 
 def asked_for(measurements: Iterable[Measurement], *, baseline_named: bool = False) -> list[Measurement]:
-    """The rows that the user named; control, floor and an unnamed baseline join by themselves.
-
-    If there are no other rows, the rows that do not do the op's work count as named.
-    """
+    """The rows that the user named; without any, those that do not do the op's work."""
     rows = list(measurements)
     named = {Role.KERNEL, Role.BASELINE} if baseline_named else {Role.KERNEL}
     kernels = [row for row in rows if row.role in named]
@@ -78,21 +72,10 @@ def gravest(statuses: Iterable[Status]) -> ExitCode | None:
 
 
 def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left.
-
-    A missing part of a machine and a noisy measurement count only if nothing failed.
-    """
+    """The joint exit code of several runs: interrupted or crashed, else the gravest failure, else what is left."""
     distinct = set(codes)
     ranked = (
         *(ExitCode.INTERRUPTED, ExitCode.CRASHED, *_GRAVITY),
         *(ExitCode.ENVIRONMENT, ExitCode.USAGE, ExitCode.NOISY),
     )
     return next((code for code in ranked if code in distinct), max(distinct, default=ExitCode.OK))
-
-
-def _contradicts(row: Measurement) -> bool:
-    """Whether the row is a control on a GPU that differs from its baseline."""
-    apart = {Verdict.FASTER, Verdict.SLOWER}
-    if row.timing is None or row.timing.timer == CPU:
-        return False
-    return row.role is Role.CONTROL and row.versus is not None and row.versus.verdict in apart

@@ -1,19 +1,14 @@
 """The expected change of a kernel's time from one GPU to another, and the deviation of the measured change from it.
 
-The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory; at a few
-microseconds it is most of the time, no data sheet gives it, and it does not shrink on a larger GPU.
+The model: time = fixed part + bytes / peak bandwidth. The fixed part is the launch and the latency of memory, most of a
+few microseconds; no data sheet gives it, and it does not shrink on a larger GPU. The bytes are the least that the op
+must move, the bandwidth is the data sheet's peak, which no kernel reaches (an H200's copying floor moves 67 MB at 68 %
+of it), so "traffic" here is a scale.
 
-- The bytes are the least that the op must move, the bandwidth is the data sheet's peak. No kernel reaches it: on an
-  H200 the copying floor moves 67 MB at 68 % of it, launch included (20261121-101900-h200-decode-main). But some
-  of what is written stays in the L2. So "traffic" here is a scale, not the time that memory takes.
-- A kernel time has no launch: its fixed part is latency, and is expected to scale with the SM clock that both runs
-  measured. An empty kernel's own time is the start and end of a grid, which the latency of other kernels does not
-  follow: from an H200 to an H100 it grows by 1.46 times, those of kernels by 1.05.
-- In a stream time, where both sources have measured an empty kernel at the workload, the fixed part is expected to
-  scale as that does. Otherwise it is expected to stay the same, and the reason compares its growth with that of the
-  other kernels.
-- The model leaves out the L2: a state that stays in it (a warm cache) may be faster than the data sheet's bandwidth,
-  and then the fixed part is taken as 0. It also leaves out ops that are bound by arithmetic.
+The fixed part of a kernel time is latency, and is expected to scale with the SM clock that both runs measured: an empty
+kernel's own time grows by 1.46 times from an H200 to an H100, those of kernels by 1.05. That of a stream time is
+expected to scale as an empty kernel at the workload does, where both sources have one, else to stay the same. The model
+leaves out the L2, where a time may be below the traffic's, and ops that are bound by arithmetic.
 """
 
 from __future__ import annotations
@@ -21,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from statistics import median
 from typing import Literal
 
 from gdnbench.analyse.figure import Figure, FigureSource
@@ -33,37 +27,25 @@ Regime = Literal["latency", "mixed", "bandwidth"]
 
 FLOOR = "{op}-floor-empty"  # the empty kernel on a kernel's grid: the cost of the launch alone
 KERNEL_TIME = "cupti"  # the timer of kernel times
-FEWEST_PEERS = 3  # other kernels for a median
-LIKE_ITS_PEERS = 1.25  # the study's fixed parts grew by 1.49 to 1.87 times, within 1.25 of their median either way
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedTime:
-    """The expected time of a kernel on another GPU, and the measured one against it.
+    """The expected right time over the left one, were a kernel equally good on both, and the measured one over it.
 
-    Attributes:
-        ratio: the expected right time over the left one, were the kernel equally good on both.
-        bound: `latency` where the fixed part is more than half of both times, `bandwidth` where it is less than half of
-            both, else `mixed`.
-        residual: the measured ratio over the expected one; above 1 the right is slower than its GPU explains.
-        reason: why, for a reader who writes kernels.
+    `bound` is `latency` where the fixed part is more than half of both times, `bandwidth` where it is less, else
+    `mixed`.
     """
 
     ratio: float
     bound: Regime
     residual: float
-    reason: str
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of a comparison. Times in microseconds.
+    """One side of a comparison, microseconds; traffic is the least at peak bandwidth, the floor NaN if not measured."""
 
-    `traffic_us` is the least traffic at peak bandwidth, at most the time; `floor_us` the empty kernel's time at the
-    workload, NaN where it was not measured.
-    """
-
-    gpu: str
     time_us: float
     traffic_us: float
     floor_us: float
@@ -74,12 +56,7 @@ class _Side:
 
 
 def expect(left: Figure, right: Figure, left_source: FigureSource, right_source: FigureSource) -> ExpectedTime | None:
-    """Returns the expected time on the right, from that on the left and the two GPUs, or None if it is unknown.
-
-    The figures are of one kernel at one workload; of their sources, the floors and other kernels are used. None is
-    returned if the GPUs are one model or not in `gpus.toml`, a time is missing, the timers differ (only some include
-    the launch), or the op's traffic is unknown.
-    """
+    """The expected time of a kernel on the right, from that on the left and the two GPUs, or None if it is unknown."""
     left_spec, right_spec = spec_of(left_source.gpu), spec_of(right_source.gpu)
     if left_spec is None or right_spec is None or left_spec == right_spec:
         return None
@@ -94,10 +71,9 @@ def expect(left: Figure, right: Figure, left_source: FigureSource, right_source:
     fixed = growth if math.isfinite(growth) and growth > 0 else 1.0
     bandwidths = left_spec.bandwidth_gbs / right_spec.bandwidth_gbs
     ratio = (before.traffic_us * bandwidths + before.fixed_us * fixed) / before.time_us
-    bound = _bound(before, after)
-    rest = "latency" if left.timer == KERNEL_TIME else "launch and latency"
-    reason = _reason(bound, before, after, rest, _growths(left, left_source, right_source))
-    return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio, reason=reason)
+    mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
+    bound: Regime = "latency" if all(mostly_fixed) else "mixed" if any(mostly_fixed) else "bandwidth"
+    return ExpectedTime(ratio=ratio, bound=bound, residual=after.time_us / before.time_us / ratio)
 
 
 def _is_timed(figure: Figure) -> bool:
@@ -106,12 +82,8 @@ def _is_timed(figure: Figure) -> bool:
 
 def _side(figure: Figure, source: FigureSource, spec: GpuSpec, nbytes: int) -> _Side:
     floor = math.nan if figure.timer == KERNEL_TIME else _floor_us(source, figure)
-    return _Side(source.gpu, figure.time_us, min(_traffic_us(nbytes, spec), figure.time_us), floor)
-
-
-def _traffic_us(nbytes: int, spec: GpuSpec) -> float:
-    """The time of traffic at peak bandwidth, microseconds: 1 GB/s is 1000 bytes a microsecond."""
-    return nbytes / (spec.bandwidth_gbs * 1e3)
+    traffic_us = nbytes / (spec.bandwidth_gbs * 1e3)  # 1 GB/s is 1000 bytes a microsecond
+    return _Side(figure.time_us, min(traffic_us, figure.time_us), floor)
 
 
 def _bytes_of(left: Figure, right: Figure) -> int | None:
@@ -137,70 +109,3 @@ def _floor_us(source: FigureSource, figure: Figure) -> float:
     like = [each for each in source.figures if (each.role, each.kernel, each.workload, each.timer) == wanted]
     floors = filter(_is_timed, sorted(like, key=lambda each: each.label != name))
     return next((each.time_us for each in floors), math.nan)
-
-
-def _bound(before: _Side, after: _Side) -> Regime:
-    mostly_fixed = [side.fixed_us > side.time_us / 2 for side in (before, after)]
-    if all(mostly_fixed):
-        return "latency"
-    return "mixed" if any(mostly_fixed) else "bandwidth"
-
-
-def _growths(figure: Figure, left: FigureSource, right: FigureSource) -> list[float]:
-    sides = [_fixed_parts(figure, source) for source in (left, right)]
-    common = sides[0].keys() & sides[1].keys() - {figure.label}
-    return [sides[1][label] / sides[0][label] for label in common if sides[0][label] > 0]
-
-
-def _fixed_parts(figure: Figure, source: FigureSource) -> dict[str, float]:
-    spec = spec_of(source.gpu)
-    parts = {}
-    place = figure.op, figure.workload, figure.timer
-    for each in source.figures:
-        if (each.op, each.workload, each.timer) != place or each.role is Role.FLOOR:
-            continue
-        nbytes = _bytes_of(each, each)
-        if spec is not None and nbytes is not None and _is_timed(each):
-            parts[each.label] = max(each.time_us - _traffic_us(nbytes, spec), 0.0)
-    return parts
-
-
-def _reason(bound: Regime, before: _Side, after: _Side, fixed: str, growths: list[float]) -> str:
-    headline = f"{_speed(after.time_us / before.time_us)} on {after.gpu}"
-    traffic = (
-        f"{after.traffic_us:.2f} of {after.time_us:.2f} µs is traffic at peak bandwidth"
-        f" ({before.traffic_us:.2f} of {before.time_us:.2f} on {before.gpu})"
-    )
-    rest = f"the rest, {fixed}, {_change(before.fixed_us, after.fixed_us)}"
-    if bound == "latency":
-        return f"{headline}: {traffic}; {rest}{_cause(before, after, growths)}"
-    if bound == "bandwidth":
-        return f"{headline}: {traffic}, and traffic alone is {_speed(after.traffic_us / before.traffic_us)} there"
-    return f"{headline}: {traffic}; {rest}"
-
-
-def _cause(before: _Side, after: _Side, growths: list[float]) -> str:
-    """Why the fixed part changed: the launch, where it was measured; else compared with the other kernels' change."""
-    if not math.isnan(after.floor_us / before.floor_us):
-        return f"; an empty kernel {_change(before.floor_us, after.floor_us)}. Latency, not bandwidth."
-    if len(growths) < FEWEST_PEERS:
-        return ". Latency, not bandwidth."
-    own, theirs = after.fixed_us / before.fixed_us, median(growths)
-    compared = f", {own:.2f}x (median of {len(growths)} other kernels: {theirs:.2f}x)"
-    if after.time_us <= before.time_us:
-        return f"{compared}. Latency, not bandwidth."
-    if own <= LIKE_ITS_PEERS * theirs:
-        return f"{compared}. Latency, not a bad port."
-    return f"{compared}. Latency, and more of it than this GPU costs the others: look at the port."
-
-
-def _change(before_us: float, after_us: float) -> str:
-    if f"{before_us:.1f}" == f"{after_us:.1f}":
-        return f"stayed at {after_us:.1f} µs"
-    return f"{'grew' if after_us > before_us else 'shrank'} from {before_us:.1f} to {after_us:.1f} µs"
-
-
-def _speed(ratio: float) -> str:
-    if f"{max(ratio, 1 / ratio):.2f}" == "1.00":
-        return "as fast"
-    return f"{ratio:.2f}x slower" if ratio > 1 else f"{1 / ratio:.2f}x faster"

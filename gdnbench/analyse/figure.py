@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -11,16 +11,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gdnbench.catalog.entry import label_parts
-from gdnbench.model.declaration import Params, ParamValue, parse_value
+from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.stats import FloatArray
 from gdnbench.stats.estimators import INTERQUARTILE
 
-UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"
-"""What runs that do not record it left out at either end of a round's samples."""
+UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"  # what runs that do not record it left out at either end of a round's samples
 
 
 class SourceKind(StrEnum):
@@ -28,72 +26,47 @@ class SourceKind(StrEnum):
 
     MEASURED = "measured"  # a run of gdnbench
     PUBLISHED = "published"  # figures that others published, as they published them
-    FOREIGN = "foreign"  # a file of another tool
 
 
 ProcessNumbers: TypeAlias = npt.NDArray[np.int64]
 """The process of each round, shape (rounds,); of shape (0,) where a run had one, or it is unknown."""
 
 
-def _no_times() -> FloatArray:
-    return np.empty(0)
-
-
-def _no_processes() -> ProcessNumbers:
-    return np.empty(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class KernelTime:
-    """A case's kernel time: first block's start to last block's end, by CUPTI, without launch; microseconds.
-
-    `rounds_us` and `processes` are as in `Figure`; `sm_mhz` is the median SM clock, NaN if unknown.
-    """
+    """A case's kernel time by CUPTI, without launch, microseconds; rounds and processes are as in `Figure`."""
 
     time_us: float
-    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
-    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
+    rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
+    processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
     sm_mhz: float = float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """The time of one kernel at one workload, as one source gives it.
-
-    Attributes:
-        label: the variant's label. The baseline's second measurement, the control, is not a figure.
-        timer: `nvbench`, `cpu`, `cupti`, …; empty if unknown.
-        time_us: microseconds; NaN without a time, and then `status` and `reason` say why.
-        low_us: lower end of its interval, NaN if unknown; `high_us` is the upper.
-        rounds_us: shape (rounds,), round times in microseconds, NaN for a missing round; empty if unknown.
-        kernel_time: None where it was not measured.
-        launches: kernels that one call launches; 0 where not counted. `nbytes` are the least that it must move; 0 if
-            unknown.
-        tuned: what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown.
-        citation: for a published figure, where it was published and when.
-    """
+    """The time of one kernel at one workload, as one source gives it; rounds are NaN where one is missing."""
 
     op: str
     kernel: str
-    label: str
+    label: str  # the variant's label. The baseline's second measurement, the control, is not a figure
     workload: Workload
-    timer: str
-    time_us: float
+    timer: str  # `nvbench`, `cpu`, `cupti`, …; empty if unknown
+    time_us: float  # microseconds; NaN without a time, and then `status` and `reason` say why
     params: Params = field(default_factory=Params)
     role: Role = Role.KERNEL
-    low_us: float = float("nan")
+    low_us: float = float("nan")  # lower end of its interval, NaN if unknown; `high_us` is the upper
     high_us: float = float("nan")
-    rounds_us: FloatArray = field(default_factory=_no_times, compare=False)
-    processes: ProcessNumbers = field(default_factory=_no_processes, compare=False)
-    kernel_time: KernelTime | None = None
-    launches: int = 0
-    nbytes: int = 0
+    rounds_us: FloatArray = field(default_factory=lambda: np.empty(0), compare=False)
+    processes: ProcessNumbers = field(default_factory=lambda: np.empty(0, dtype=np.int64), compare=False)
+    kernel_time: KernelTime | None = None  # None where it was not measured
+    launches: int = 0  # kernels that one call launches; 0 where not counted
+    nbytes: int = 0  # the least that it must move; 0 if unknown
     sm_mhz: float = float("nan")
     status: Status = Status.OK
     reason: str = ""
     source_hash: str = ""
-    tuned: str = ""
-    citation: str = ""
+    tuned: str = ""  # what tuners chose for it, in one process or another; empty if nothing is tuned, or it is unknown
+    citation: str = ""  # for a published figure, where it was published and when
 
     @property
     def has_time(self) -> bool:
@@ -125,30 +98,20 @@ class Figure:
         """
         return self.tuned != other.tuned
 
-    @property
-    def key(self) -> tuple[str, Workload, str]:
-        """Label, workload and timer: a file gives one figure for each."""
-        return self.label, self.workload, self.timer
-
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSource:
     """One set of figures that a user can name.
 
-    Attributes:
-        name: the heading of its column: a run's id, `published/b200`, a file's name.
-        gpu: short name, `h200`; `cpu` for a run on the CPU, empty if unknown.
-        controls: the baseline's second measurements, which are not figures of their own.
-        noise: by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
-            interval of their log-ratio; empty without a control.
-        conditions: what else may explain a difference, by name: `driver`, `triton`, `commit`, ….
+    `noise` is, by workload, how far apart two measurements of the baseline lay in the run: the farther end of the
+    interval of their log-ratio. `conditions` is what else may explain a difference: `driver`, `triton`, `commit`, ….
     """
 
-    name: str
+    name: str  # the heading of its column: a run's id, `published/b200`
     kind: SourceKind
-    gpu: str
+    gpu: str  # short name, `h200`; `cpu` for a run on the CPU, empty if unknown
     figures: tuple[Figure, ...]
-    controls: tuple[Figure, ...] = ()
+    controls: tuple[Figure, ...] = ()  # the baseline's second measurements, which are not figures of their own
     noise: Mapping[Workload, float] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -175,23 +138,9 @@ class FigureSource:
         return self.kind is SourceKind.MEASURED
 
 
-def role_by_name(kernel: str) -> Role:
-    """The role of a kernel in a file without roles: a floor is known by its name."""
-    return Role.FLOOR if "-floor-" in kernel else Role.KERNEL
-
-
 def join_label(kernel: str, params: Mapping[str, ParamValue]) -> str:
     """The label of a kernel with params set by hand: `decode-triton` with BV=16 is `decode-triton:BV=16`."""
     return ":".join((kernel, *(f"{name}={value}" for name, value in params.items())))
-
-
-def split_label(label: str) -> tuple[str, Params]:
-    """The inverse of `join_label`; a colon before anything but `NAME=VALUE` belongs to the name, as in `ns::copy`."""
-    kernel, settings = label_parts(label)
-    pairs = [setting.partition("=") for setting in settings]
-    if not kernel or not all(name and equals and value for name, equals, value in pairs):
-        return label, Params()
-    return kernel, Params({name: parse_value(value) for name, _, value in pairs})
 
 
 SHAPE, PROFILE = "shape", "profile"
@@ -228,10 +177,6 @@ class WorkloadKeys:
         axes = (axis for spec in self.specs for alias in spec.aliases if alias.name == key for axis in alias.axes)
         return tuple(dict.fromkeys([key, *axes])) if key in self.names else ()
 
-    def has_one_of(self, keys: Iterable[str]) -> bool:
-        """Whether one of some keys is a workload's."""
-        return not set(self.names).isdisjoint(keys)
-
 
 def workload_value(workload: Workload, key: str) -> str:
     """The value of a workload for one of its keys; empty if its op lacks the key."""
@@ -240,32 +185,6 @@ def workload_value(workload: Workload, key: str) -> str:
     if key == PROFILE:
         return workload.inputs
     return workload.aliases.get(key) or str(workload.cells.get(key, ""))
-
-
-def read_axes(sizes: Mapping[str, str], axes: WorkloadSpec) -> Workload:
-    """The workload of sizes by axis, as text; ignores other entries, and gives missing axes their default size.
-
-    ShapeError is raised if a size is invalid, or there is no such workload.
-    """
-    usual = {name: str(cell) for name, cell in axes.default.cells.items()}
-    return axes.from_cells({**usual, **{name: sizes[name] for name in axes.names if name in sizes}})
-
-
-def read_case_id(text: str, axes: WorkloadSpec) -> tuple[str, Workload] | None:
-    """Returns label and workload of a case's id, `decode-v4/B1_HQ4_HV8_K128_V128`, or None for any other text.
-
-    ShapeError is raised if there is no such workload.
-    """
-    case = axes.case_id.fullmatch(text)
-    if case is None:
-        return None
-    cells = {name: case[name] for name in axes.names}
-    return case["label"], axes.from_cells({**cells, "profile": case["profile"] or ""})
-
-
-def assumed_sizes(given: Collection[str], axes: WorkloadSpec) -> str:
-    """The default sizes of the axes that are not given, `K=128, V=128`; empty if all are given."""
-    return ", ".join(f"{axis}={size}" for axis, size in axes.default.cells.items() if axis not in given)
 
 
 def differing_parts(one: Workload, other: Workload) -> tuple[str, str]:

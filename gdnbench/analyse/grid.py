@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -14,8 +13,7 @@ from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload
 from gdnbench.wording import did_you_mean, first_of
 
-KeyValues = tuple[str, ...]
-"""The values of some keys for a figure, in the keys' order."""
+KeyValues = tuple[str, ...]  # the values of some keys for a figure, in the keys' order
 
 DEFAULT_COLUMNS = ("run",)
 _LABEL_KEYS = ("label", "kernel", "params")
@@ -25,10 +23,7 @@ _FIXED_BY = {"label": _LABEL_KEYS, "kernel": _LABEL_KEYS, "gpu": ("run",)}
 
 @dataclass(frozen=True)
 class GridEntry:
-    """A figure and its source.
-
-    `has_other_forms` is set for a floor that other sources have in another form: its params do not distinguish cases.
-    """
+    """A figure and its source; the params of a floor with other forms in other sources do not distinguish cases."""
 
     figure: Figure
     source: FigureSource
@@ -65,21 +60,10 @@ class GridRow:
     names: KeyValues
     entries: tuple[GridEntry | None, ...]
 
-    @property
-    def has_a_time(self) -> bool:
-        """Whether any column measured it."""
-        return any(entry and entry.figure.status is Status.OK for entry in self.entries)
-
 
 @dataclass(frozen=True)
 class FigureGrid:
-    """Rows that can be compared, and those that cannot.
-
-    Attributes:
-        columns: the values of the column keys; the others are compared with the first.
-        rows: cases of the first column that some other column has, too.
-        alone: the other cases.
-    """
+    """Rows that can be compared, and those that cannot (`alone`); every column is compared with the first."""
 
     row_keys: KeyValues
     column_keys: KeyValues
@@ -89,21 +73,14 @@ class FigureGrid:
 
 
 def entries_of(sources: Sequence[FigureSource]) -> list[GridEntry]:
-    """Every figure of every source.
-
-    A figure without params takes those of the other figures of its op, label and workload, if these agree. A floor by
-    its bare name is the same case whatever its params.
-    """
+    """Every figure of every source; one without params takes those of the others of its case, if these agree."""
     entries = [GridEntry(figure, source) for source in sources for figure in source.figures]
     known: dict[tuple[str, str, Workload], set[Params]] = {}
-    for entry in entries:
+    cases = [(entry.figure.op, entry.figure.label, entry.figure.workload) for entry in entries]
+    for entry, case in zip(entries, cases, strict=True):
         if entry.figure.params:
-            known.setdefault(_case(entry.figure), set()).add(entry.figure.params)
-    return [_with_params(entry, known.get(_case(entry.figure), set())) for entry in entries]
-
-
-def _case(figure: Figure) -> tuple[str, str, Workload]:
-    return figure.op, figure.label, figure.workload
+            known.setdefault(case, set()).add(entry.figure.params)
+    return [_with_params(entry, known.get(case, set())) for entry, case in zip(entries, cases, strict=True)]
 
 
 def _with_params(entry: GridEntry, known: set[Params]) -> GridEntry:
@@ -121,12 +98,7 @@ def _known_keys(entries: Sequence[GridEntry]) -> list[str]:
 
 
 def parse_keys(option: str, text: str, entries: Sequence[GridEntry]) -> tuple[str, ...]:
-    """The keys in text such as `kernel,B`.
-
-    Raises:
-        UnknownNameError: for a key that these figures do not have.
-        UsageError: for no key, or a duplicate.
-    """
+    """The keys in text such as `kernel,B`; UnknownNameError for one that these figures lack, UsageError for none."""
     keys = tuple(filter(None, (part.strip() for part in text.split(","))))
     for key in keys:
         _check_key(option, key, entries)
@@ -157,12 +129,7 @@ def default_rows(columns: Sequence[str], entries: Sequence[GridEntry]) -> tuple[
 
 
 def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
-    """The figures that match every term of `kernel=decode-v4* B=1,8`: a key, `=` and globs, any of which may match.
-
-    Raises:
-        UnknownNameError: for a key that these figures do not have.
-        UsageError: for a term without a value, or where nothing matches.
-    """
+    """The figures that match every term of `kernel=decode-v4* B=1,8`; UsageError where nothing does."""
     chosen = list(entries)
     for term in text.split():
         key, equals, globs = term.partition("=")
@@ -177,10 +144,7 @@ def filter_entries(entries: Sequence[GridEntry], text: str) -> list[GridEntry]:
 
 
 def join(entries: Sequence[GridEntry], row_keys: KeyValues, column_keys: KeyValues) -> FigureGrid:
-    """Puts figures into rows and columns, each in the order of its first figure.
-
-    UsageError is raised if there is one column only, a cell would hold several figures, or no row can be compared.
-    """
+    """Puts figures into rows and columns, each in the order of its first figure; UsageError if none can be compared."""
     columns = list(dict.fromkeys(_values(entry, column_keys) for entry in entries))
     if len(columns) < 2:
         only = " ".join(columns[0]) if columns else "nothing"
@@ -197,7 +161,7 @@ def join(entries: Sequence[GridEntry], row_keys: KeyValues, column_keys: KeyValu
         row[column] = entry
     rows = [GridRow(names, tuple(found.get(column) for column in columns)) for names, found in cells.items()]
     paired = [row for row in rows if row.entries[0] and any(row.entries[1:])]
-    if not any(row.has_a_time for row in paired):
+    if not any(entry and entry.figure.status is Status.OK for row in paired for entry in row.entries):
         raise _nothing_in_common(entries, columns, column_keys, row_keys)
     alone = [row for row in rows if not (row.entries[0] and any(row.entries[1:]))]
     return FigureGrid(row_keys, column_keys, tuple(columns), tuple(paired), tuple(alone))
@@ -229,23 +193,4 @@ def _nothing_in_common(
         workloads = first_of(list(dict.fromkeys(str(entry.figure.workload) for entry in inside)), most=4)
         lines.append(f"{' '.join(column)} has {labels} at {workloads}")
     lines[-1] += f"; a case is told by {', '.join(row_keys)}: --rows joins by less"
-    by_columns = [[entry for entry in entries if _values(entry, column_keys) == column] for column in columns]
-    if not set(column_keys) & {"op", SHAPE} and (best := _best_where_all_are_timed(by_columns)):
-        lines.append(f"to set these side by side: --rows op,shape --filter 'label={','.join(best)}'")
     return UsageError("there is no common case with a time", "\n".join(lines))
-
-
-def _best_where_all_are_timed(columns: Sequence[Sequence[GridEntry]]) -> list[str]:
-    """The fastest label of each column at the workloads that all columns have; empty if they share none."""
-    timed = [[entry.figure for entry in column if entry.figure.has_time] for column in columns]
-    shared = set.intersection(*({(figure.op, figure.workload) for figure in column} for column in timed))
-    chosen: dict[str, None] = {}
-    for column in timed if shared else ():
-        times: dict[str, list[float]] = {}
-        for figure in column:
-            if (figure.op, figure.workload) in shared and figure.role.does_the_work:
-                times.setdefault(figure.label, []).append(math.log(figure.time_us))
-        if not times:
-            return []
-        chosen[min(times, key=lambda label: (-len(times[label]), sum(times[label])))] = None
-    return list(chosen)

@@ -1,10 +1,7 @@
-"""One kernel's time at one workload over stored runs, and its steps. Pure functions of what was stored.
+"""One kernel's time at one workload over stored runs, and its steps, judged as `compare` judges two runs.
 
-A step is judged as `compare` judges two runs: by the change of the kernel's time, less the change of unchanged cases of
-other kernels, since a process and a host add a launch of their own (`run_change`). The kernel's ratio to an
-anchor of the same rounds is shown beside it: the floor that copies the state, or else the baseline.
-
-`choose_label`, `choose_op`, `choose_gpu` and `check_workloads` resolve what a user named among the stored runs.
+The kernel's ratio to an anchor of the same rounds is shown beside it: the floor that copies the state, or else the
+baseline.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from operator import itemgetter
 from statistics import median
 
 import msgspec
@@ -54,10 +52,7 @@ class _InRun(msgspec.Struct, array_like=True):
 
 
 class Since(msgspec.Struct, array_like=True):
-    """A kernel's change from one run to another: estimate and ends of the interval of the time before / the time now.
-
-    `kind` says which times; `scatter` is the relative standard deviation of a run's time where nothing changed.
-    """
+    """A kernel's change from one run to another: estimate and ends of the time before / the time now."""
 
     ends: _Ends
     kind: TimeKind
@@ -65,10 +60,7 @@ class Since(msgspec.Struct, array_like=True):
 
 
 def read_in_run(run: StoredRun, label: str, workload: Workload, anchor: str) -> tuple[Figure, Interval | None]:
-    """A kernel's figure in a run, without its rounds, and its ratio to the anchor by the rounds that both have.
-
-    The ratio is None where one of them has no rounds, or they have none in common.
-    """
+    """A kernel's figure in a run, without its rounds, and its ratio to the anchor, None without common rounds."""
 
     def read(_: object) -> _InRun:
         figure = _find(run.source, label, workload)
@@ -95,8 +87,8 @@ def read_since(before: StoredRun, run: StoredRun, label: str, workload: Workload
         change = runs.change(old, new, kind)
         assert change
         # The components after those of the rounds are of a difference of two runs.
-        scatter = math.sqrt(sum(part.value for part in change.log_ratio.components[2:]) / 2.0)
-        return Since(astuple(change.log_ratio.speedup(CONFIDENCE)), kind, scatter)
+        scatter = math.sqrt(sum(part.value for part in change.components[2:]) / 2.0)
+        return Since(astuple(change.speedup(CONFIDENCE)), kind, scatter)
 
     question, stamp = f"since {_question(run.op, label, workload)}", f"{before.name} {before.stamp} {run.stamp}"
     return run.index.answer(question, run.folder, stamp, Since, read)
@@ -118,21 +110,15 @@ def _ratio(source: FigureSource, figure: Figure, anchor: str) -> _Ends | None:
     return astuple(paired.speedup(CONFIDENCE)) if paired.n else None
 
 
-DEFAULT_STEP_MARGIN = 0.01
-"""One percent: ratios at batch 1 repeat that closely."""
+DEFAULT_STEP_MARGIN = 0.01  # one percent: ratios at batch 1 repeat that closely
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryRow:
     """The kernel in one run.
 
-    Attributes:
-        ratio: kernel time / anchor time, paired by round; None where either has no rounds.
-        since: the run that `change` is against: the last before it that was measured the same way; empty if there is
-            none.
-        change: the time before / the time now, above 1 is faster; None without a run to compare with.
-        scatter: as in `History`, of the two runs.
-        causes: what else changed since the run `since`, which need not be the row before.
+    `ratio` is kernel time / anchor time, paired by round. `since` is the last run before that was measured the same
+    way, empty if there is none; `change` the time before / the time now, and `causes` what else changed since.
     """
 
     run: StoredRun
@@ -153,15 +139,10 @@ class HistoryRow:
 
 @dataclass(frozen=True)
 class History:
-    """A kernel at one workload on one GPU model, oldest run first.
+    """A kernel at one workload on one GPU model, oldest run first; `left_out` older runs have no row.
 
-    Attributes:
-        gpu: the GPU's short name.
-        anchor: label of the case that ratios are taken to; empty if no run has one.
-        scatter: relative standard deviation of one run's time where nothing changed, without the change of the whole
-            run; NaN if no two runs could be compared.
-        margin: changes up to this ratio are not steps.
-        left_out: the number of older runs with the kernel that have no row.
+    `anchor` is the label of the case that ratios are taken to, empty if no run has one; `scatter` the relative standard
+    deviation of one run's time where nothing changed, without the change of the whole run, NaN if unknown.
     """
 
     label: str
@@ -189,10 +170,7 @@ def history_of(
     margin: float = DEFAULT_STEP_MARGIN,
     newest: int | None = None,
 ) -> History:
-    """The history of a kernel at one workload over runs of one GPU model, oldest first; see `History`.
-
-    Only the `newest` runs that have the kernel get a row; None for all of them.
-    """
+    """The history of a kernel at a workload over runs of one GPU model, oldest first; rows for the `newest` runs."""
     having = [(run, case) for run in runs if (case := run.case(label, workload))]
     anchor = _choose_anchor([run for run, _ in having], label, workload)
     followed = _Followed(having, label, workload, anchor)
@@ -246,35 +224,28 @@ class _Followed:
 
 
 def _choose_anchor(runs: Sequence[StoredRun], label: str, workload: Workload) -> str:
-    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline.
-
-    An empty floor moves no bytes: it follows the launch but not the memory, and so cancels less.
-    """
+    """The copying floor if it is in at least half as many runs as the baseline; else the most frequent baseline."""
     floors, baselines = Counter[str](), Counter[str]()
     for cases, count in Counter(run.cases for run in runs).items():
         for each in cases.every:
             if each.has_rounds and each.workload == workload and each.label != label:
                 floors[each.label] += count if each.role is Role.FLOOR and each.moves_bytes else 0
                 baselines[each.label] += count if each.role is Role.BASELINE else 0
-    (floor, with_floor), (baseline, with_baseline) = (_most_common(floors), _most_common(baselines))
+    (floor, with_floor), (baseline, with_baseline) = (
+        max(((label, count) for label, count in labels.items() if count), key=itemgetter(1), default=("", 0))
+        for labels in (floors, baselines)
+    )
     return floor if 2 * with_floor >= with_baseline else baseline
 
 
-def _most_common(labels: Counter[str]) -> tuple[str, int]:
-    label, count = labels.most_common(1)[0] if labels else ("", 0)
-    return (label, count) if count else ("", 0)
-
-
 def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
-    """The label as the runs spell it; `wanted` may have its params in another order.
-
-    UnknownNameError is raised if no run has it; the hint has the nearest labels.
-    """
+    """The label as the runs spell it; `wanted` may have its params in another order. UnknownNameError without any."""
     labels = list(dict.fromkeys(label for run in reversed(runs) for label in run.cases.by_label))
     if wanted in labels:
         return wanted
+    name, settings = label_parts(wanted)
     for label in labels:
-        if _parts(label) == _parts(wanted):
+        if (own := label_parts(label))[0] == name and {*own[1]} == {*settings}:
             return label
     plain = [label for label in labels if ":" not in label]
     hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
@@ -290,11 +261,7 @@ def choose_op(runs: Sequence[StoredRun], label: str) -> str:
 
 
 def choose_gpu(runs: Sequence[StoredRun], label: str, wanted: str) -> str:
-    """The GPU model to show: that named, or that of the latest run that timed the kernel on a GPU.
-
-    Without such a run, it is that of the latest run that timed the kernel, or else of the latest run that has it.
-    UnknownNameError is raised if no run on that GPU has the kernel; the hint has the GPUs whose runs do.
-    """
+    """The GPU model to show: that named, or UnknownNameError; else that of the latest run that timed the kernel."""
     having = [run.gpu for run in runs if label in run.cases.by_label]
     if wanted in ("", "auto"):
         timed = [run.gpu for run in runs if _has_time(run, label)]
@@ -324,9 +291,8 @@ def check_workloads(runs: Sequence[StoredRun], label: str, gpu: str, workloads: 
 def usual_workloads(runs: Sequence[StoredRun], label: str, gpu: str, op: Op) -> tuple[Workload, ...]:
     """The workloads of the op's default suite at which some run has the kernel; all of the suite if none has.
 
-    By default, workloads that were never measured are left out. A kernel without a time at any of them, as one that
-    does not support them, is shown at those of the first suite where it has a time, and with inputs of the op's first
-    profile where it has none of the default one.
+    A kernel without a time at any of them is shown at those of the first suite where it has one, and with inputs of the
+    op's first profile where it has none of the default one.
     """
     default, cases = op.suite(DEFAULT_SUITE).workloads, _cases(runs, label, gpu)
     known, timed = {case.workload for case in cases}, {case.workload for case in cases if case.has_time}
@@ -356,8 +322,3 @@ def with_axes_of(runs: Sequence[StoredRun], op: Op) -> list[StoredRun]:
     """The op's runs at workloads of its present axes: axes that a run lacks have their defaults."""
     completed = {cases: cases.with_axes_of(op.workloads) for cases in {run.cases for run in runs}}
     return [replace(run, axes=op.workloads, cases=completed[run.cases]) for run in runs]
-
-
-def _parts(label: str) -> tuple[str, frozenset[str]]:
-    name, settings = label_parts(label)
-    return name, frozenset(settings)

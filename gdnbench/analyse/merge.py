@@ -32,7 +32,7 @@ from gdnbench.store.info import (
     read_info,
     write_info,
 )
-from gdnbench.store.measurements import merge_contest, read_clocks, read_measurements, write_measurements
+from gdnbench.store.measurements import merge_contest, read_by_clock, write_measurements
 from gdnbench.store.samples import CaseRounds, merge_rounds, merge_samples, read_case_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.tables import (
@@ -45,8 +45,7 @@ from gdnbench.store.tables import (
     write_sweep,
 )
 
-_MAY_DIFFER = ("seed",)
-"""Settings in which parts may differ."""
+_MAY_DIFFER = ("seed",)  # settings in which parts may differ
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,7 @@ class StoredPart:
 
 
 def read_parts(folders: Iterable[Path]) -> list[StoredPart]:
-    """Reads the parts of one run, in their order.
-
-    Raises:
-        UsageError: if a run is not a part, is not complete, is there twice or missing, or they are not parts of one
-            run.
-        RunFormatError: if one cannot be read.
-    """
+    """Reads the parts of one run, in their order; UsageError if they are not all of one, each complete and once."""
     parts = sorted((_read(folder) for folder in folders), key=lambda part: part.number)
     if not parts:
         raise UsageError("no run was named", "name the parts of one: `gdnbench runs` lists them")
@@ -136,41 +129,26 @@ def _check_all_there(parts: Sequence[StoredPart]) -> None:
         raise UsageError(f"{shared} is in two parts", "parts of one run have workloads of their own")
 
 
-Rounds = Mapping[tuple[str, Clock | None], CaseRounds]
-
-
 def judged_together(
-    rows: Sequence[Measurement], rounds: Rounds, *, margin: float, confidence: float
+    rows: Sequence[Measurement],
+    rounds: Mapping[tuple[str, Clock | None], CaseRounds],
+    *,
+    margin: float,
+    confidence: float,
 ) -> list[Measurement]:
-    """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock.
-
-    `rounds` are those of all parts, by case id and clock; `margin` is the relative difference that counts as none.
-    """
-    clocks = dict.fromkeys(row.clock for row in rows)
-    versus = {
-        (case_id, clock): found
-        for clock in clocks
-        for case_id, found in _compared(
-            [row for row in rows if row.clock == clock and row.timing], rounds, margin, confidence
-        )
-    }
+    """The rows of all parts and clocks, with verdicts corrected for all comparisons of each clock."""
+    versus: dict[tuple[str, Clock | None], Versus] = {}
+    for clock in dict.fromkeys(row.clock for row in rows):
+        timed = [row for row in rows if row.clock == clock and row.timing]
+        at = {}
+        for workload in dict.fromkeys(row.case.workload for row in timed):
+            here = [row for row in timed if row.case.workload == workload]
+            pooled = pool_times(here, [("", {row.case.id: rounds[row.case.id, clock] for row in here})])
+            at[workload] = WorkloadTimes(pooled.times, pooled.effects, confidence)
+        cases = [row.case for row in timed]
+        found = compare_cases(cases, ratios_of(cases, at), margin=margin, confidence=confidence)
+        versus |= {(case_id, clock): each for case_id, each in found.items()}
     return [replace(row, versus=versus.get((row.case.id, row.clock), row.versus)) for row in rows]
-
-
-def _compared(
-    rows: Sequence[Measurement], rounds: Rounds, margin: float, confidence: float
-) -> Iterable[tuple[str, Versus]]:
-    at = {
-        workload: _times([row for row in rows if row.case.workload == workload], rounds, confidence)
-        for workload in dict.fromkeys(row.case.workload for row in rows)
-    }
-    cases = [row.case for row in rows]
-    return compare_cases(cases, ratios_of(cases, at), margin=margin, confidence=confidence).items()
-
-
-def _times(rows: Sequence[Measurement], rounds: Rounds, confidence: float) -> WorkloadTimes:
-    pooled = pool_times(rows, [("", {row.case.id: rounds[row.case.id, row.clock] for row in rows})])
-    return WorkloadTimes(pooled.times, pooled.effects, confidence)
 
 
 T = TypeVar("T", Point, Plateau)
@@ -180,14 +158,9 @@ _RECORDS = "nvbench"
 def merge_parts(catalog: Catalog, folders: Iterable[Path], results: Path, command: str = "") -> Path:
     """Replaces the parts of one run by the whole run, and returns its folder.
 
-    Every workload keeps its times. Results over all workloads are computed anew: the verdicts, which are corrected for
-    the number of comparisons, and of a sweep the one point for all. `catalog` is needed for a sweep alone; `command` is
-    the command line of the whole run, by default that of a part without `--part`.
-
-    Raises:
-        UsageError: if they are not all the parts of one run, each complete.
-        RunFormatError: if one cannot be read.
-        MachineError: if the results folder cannot be written.
+    Every workload keeps its times. Verdicts are corrected anew, and of a sweep, for which alone `catalog` is needed,
+    the one point for all is chosen anew. `command` is that of the whole run, by default that of a part without
+    `--part`.
     """
     parts = read_parts(folders)
     workloads = in_order(parts)
@@ -224,21 +197,19 @@ def _write(folder: Path, info: RunInfo, parts: Sequence[StoredPart], rows: Seque
 
 
 def _rows(parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> list[Measurement]:
-    own = [row for part in parts for row in read_measurements(part.folder)]
-    clocks = [read_clocks(part.folder) for part in parts]
-    further = [row for clock in CLOCKS for each in clocks for row in each.get(clock, [])]
+    by_clock = [read_by_clock(part.folder) for part in parts]
+    stored = [row for clock in (None, *CLOCKS) for each in by_clock for row in each.get(clock, [])]
     rounds = {key: found for part in parts for key, found in read_case_rounds(part.folder).items()}
     settings = parts[0].info.settings
-    rows = judged_together(
-        [*own, *further], rounds, margin=float(settings["margin"]), confidence=float(settings["confidence"])
-    )
+    limits = {name: float(settings[name]) for name in ("margin", "confidence")}
+    rows = judged_together(stored, rounds, **limits)
     order = {workload: number for number, workload in enumerate(workloads)}
     clock_order = {clock: number for number, clock in enumerate((None, *CLOCKS))}
     return sorted(rows, key=lambda row: (clock_order[row.clock], order[row.case.workload]))
 
 
 def _builds(folders: Sequence[Path]) -> list[BuildRow]:
-    """The builds of all parts, each once, preferably as interpreted: parts of one series have the same builds."""
+    """The builds of all parts, each once, preferably as interpreted."""
     found: dict[tuple[str, ...], BuildRow] = {}
     for row in (row for folder in folders for row in read_builds(folder)):
         key = (row.label, row.series, row.launch, row.arch)
@@ -309,7 +280,6 @@ def _without_part(command: str) -> str:
 
 
 def _sweep(catalog: Catalog, info: RunInfo, parts: Sequence[StoredPart], workloads: Sequence[Workload]) -> Sweep:
-    """The results of the parts, in the order of the workloads, and the one point for all of these."""
     answers = [answer for part in parts if (answer := read_sweep(part.folder))]
     order = {workload: number for number, workload in enumerate(workloads)}
     plateaus = _in_order((each for answer in answers for each in answer.plateaus), order)

@@ -2,16 +2,12 @@
 
 Figures of one run are paired by round. As in the run's own table, launches of processes are subtracted, and the
 interval includes what else processes add and the noise of a baseline that differs significantly from itself. Sides that
-share no rounds are compared through a case that was timed beside both: a kernel with Python of its own is timed in
-other processes than compiled kernels, in turns, and the baseline in both (docs/threats.md), so its ratio to a compiled
-kernel is the quotient of two ratios, each paired by round.
+share no rounds are compared through a case that was timed beside both, as a kernel with Python of its own is
+(docs/threats.md): its ratio is the quotient of two ratios, each paired by round. Figures of two runs are compared by
+their mean times, less the change of the runs as a whole, whose uncertainty is in the interval (`run_change`).
 
-Figures of two runs are compared by their mean times, less the change of the runs as a whole, whose uncertainty is in
-the interval (`run_change`).
-
-In the geometric mean, the rounds and the strays of cases are independent and shrink with the number of cases; what is
-common to the cases of a workload shrinks with the number of workloads, what is common to the run does not shrink. A/A
-noise is not known to shrink, so its mean over the cases is taken whole.
+In the geometric mean, the rounds and the strays of cases shrink with the number of cases, what is common to the cases
+of a workload shrinks with the number of workloads, and what is common to the run does not shrink, nor does A/A noise.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ import numpy.typing as npt
 from gdnbench.analyse.analysis import ALARM
 from gdnbench.analyse.figure import Figure, FigureSource
 from gdnbench.analyse.grid import GridEntry, GridRow
-from gdnbench.analyse.run_change import CaseChange, RunPair, TimeKind, is_empty, own_sd
+from gdnbench.analyse.run_change import RunPair, TimeKind, is_empty, own_sd
 from gdnbench.errors import UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.gpu import CPU
@@ -41,8 +37,7 @@ from gdnbench.stats.paired import PairedLogRatio, UnpairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, estimate_effects, joint_process
 from gdnbench.wording import plural
 
-Rounds = npt.NDArray[np.bool_]
-"""Mask of a run's rounds, shape (rounds,)."""
+Rounds = npt.NDArray[np.bool_]  # mask of a run's rounds, shape (rounds,)
 
 
 def move_rounds(times_us: FloatArray, bridge_us: FloatArray, rounds: Rounds) -> FloatArray:
@@ -69,13 +64,12 @@ _SideKey = tuple[tuple[Role, str, Params, Workload], ...]
 
 
 def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLogRatio:
-    """The estimate of log(left / right) from the rounds of a run.
-
-    The sides have as many figures, at least one, all by the same timer.
-    """
+    """The estimate of log(left / right) from the rounds of a run, by one timer; sides have as many figures."""
     workloads = list(dict.fromkeys(figure.workload for figure in (*left, *right)))
     sides = {_key(side): side for side in (left, right, *_others(source, left[0], workloads))}
-    times = {key: _mean_of_side(side) for key, side in sides.items()}
+    times = {
+        key: weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side)) for key, side in sides.items()
+    }
     if (bridge := _bridge(sides, times, left, right)) is not None:
         known = np.isfinite(times[_key(left)])
         times[_key(right)] = move_rounds(times[_key(right)], times[bridge], known)
@@ -108,7 +102,6 @@ def ratio_within_run(source: FigureSource, left: Side, right: Side) -> PairedLog
 def _bridge(
     sides: Mapping[_SideKey, Side], times: Mapping[_SideKey, FloatArray], left: Side, right: Side
 ) -> _SideKey | None:
-    """Returns a case timed beside both of two sides that share no rounds, preferably the baseline, or None."""
     known = {key: np.isfinite(each) for key, each in times.items()}
     one, other = known[_key(left)], known[_key(right)]
     if (one & other).any():
@@ -118,7 +111,6 @@ def _bridge(
 
 
 def _others(source: FigureSource, like: Figure, workloads: Sequence[Workload]) -> Iterator[Side]:
-    """The figures of each case of the run that has rounds at each of the workloads, the control included."""
     found: dict[tuple[Role, str], dict[Workload, Figure]] = {}
     for figure in (*source.figures, *source.controls):
         if figure.timer == like.timer and figure.rounds_us.shape == like.rounds_us.shape:
@@ -132,10 +124,6 @@ def _key(side: Side) -> _SideKey:
     return tuple((figure.role, figure.label, figure.params, figure.workload) for figure in side)
 
 
-def _mean_of_side(side: Side) -> FloatArray:
-    return weighted_geomean([figure.rounds_us for figure in side], [1.0] * len(side))
-
-
 def _process(figures: Side) -> IntArray:
     """The process of each round: workloads that did not fit into memory together were measured by several."""
     by_workload: dict[Workload, IntArray] = {}
@@ -146,73 +134,48 @@ def _process(figures: Side) -> IntArray:
     return joint_process(list(by_workload.values()))
 
 
-FEWEST_PEERS = 4
-"""The fewest unchanged cases of other kernels in both runs for a verdict on a case's own change."""
+FEWEST_PEERS = 4  # the fewest unchanged cases of other kernels in both runs for a verdict on a case's own change
 
 NO_ROUNDS = "not measured here"
 OTHER_TIMER = "the timers differ"
 
 T = TypeVar("T")
-PairOf = Callable[[FigureSource, FigureSource], RunPair]
-"""Two runs, as a whole."""
-
-EntryPair = tuple[GridEntry, GridEntry]
-"""A figure of the first column and one of a later column."""
+PairOf = Callable[[FigureSource, FigureSource], RunPair]  # two runs, as a whole
+EntryPair = tuple[GridEntry, GridEntry]  # a figure of the first column and one of a later column
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
-    """The settings of `gdnbench compare`.
-
-    Attributes:
-        margin: differences up to this ratio count as none.
-        confidence: of each column's family of comparisons, between 0 and 1.
-        raw: whether the change of the runs as a whole stays in the ratios.
-    """
+    """The margin up to which ratios count as none, and the confidence of each column's family of comparisons."""
 
     margin: float
     confidence: float = 0.95
-    raw: bool = False
 
 
-def check_settings(margin: float, *, raw: bool, strict: bool, gate: str) -> CompareSettings:
-    """The settings of a command line; `gate` is the text of `--fail-on`, empty without it.
-
-    UsageError is raised for a margin that is not at least 0 and below 1, or `strict` without a gate.
-    """
+def check_settings(margin: float, *, strict: bool, gate: str) -> CompareSettings:
+    """The settings of a command line; `gate` is the text of `--fail-on`, empty without it."""
     if not 0.0 <= margin < 1.0:
         raise UsageError(f"a margin of {margin:g} is not a relative difference", "0.005 is half a percent")
     if strict and not gate:
         raise UsageError("--strict needs --fail-on", "as in --fail-on slower:1% --strict")
-    return CompareSettings(margin=margin, raw=raw)
+    return CompareSettings(margin=margin)
 
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """A later figure against the first.
+    """A later figure against the first."""
 
-    Attributes:
-        value: time of the first / time of the later: above 1 the later is faster.
-        comparison: its interval and verdict, or None.
-        reason: why there is no interval or no verdict; empty if there is one.
-        by_kind: for each kind of time that two runs both have, the ratio less the change of the runs as a whole.
-        apart: whether the figures are of two runs.
-    """
-
-    value: float
-    comparison: Comparison | None = None
-    reason: str = ""
+    value: float  # time of the first / time of the later: above 1 the later is faster
+    comparison: Comparison | None = None  # its interval and verdict, or None
+    reason: str = ""  # why there is no interval or no verdict; empty if there is one
     kind: TimeKind = TimeKind.STREAM
-    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)
-    apart: bool = False
+    by_kind: Mapping[TimeKind, float] = field(default_factory=dict)  # of two runs, by each kind
+    apart: bool = False  # whether the figures are of two runs
 
 
 @dataclass(frozen=True)
 class GeometricMean:
-    """The geometric mean of the ratios of a column's `cases`, floors left out: above 1 the later column is faster.
-
-    `interval` is None where some ratio has none, or the ratios are of several runs or pairs of runs.
-    """
+    """The geometric mean of a column's ratios, floors left out; no interval over several runs or pairs of runs."""
 
     cases: int
     value: float
@@ -222,12 +185,7 @@ class GeometricMean:
 def compare_column(
     rows: Sequence[GridRow], column: int, pair_of: PairOf, settings: CompareSettings
 ) -> tuple[TimeRatio | None, ...]:
-    """Compares a column with the first, row by row; None where a side has no time.
-
-    Figures of one run are paired by round, as `gdnbench run` does; others are compared by their mean times. Each of the
-    two is a family of its own for Holm's correction. Floors are a family apart from kernels, since no claim is made of
-    them.
-    """
+    """Compares a column with the first, row by row: of one run, of two, and floors apart as Holm's families."""
     pairs = {index: pair for index, row in enumerate(rows) if (pair := timed_pair(row, column))}
     comparable = {index: pair for index, pair in pairs.items() if _both_measured(*pair) and _same_timer(*pair)}
     within, changes = {}, {}
@@ -242,7 +200,7 @@ def compare_column(
     comparisons: dict[int, Comparison] = {}
     for paired in _kernels_and_floors(within, pairs):
         comparisons |= judge_family(paired, **limits)
-    log_ratios = {index: _log_ratio(*pairs[index], pair_of, settings) for index in changes}
+    log_ratios = {index: _log_ratio(*pairs[index], pair_of) for index in changes}
     for unpaired in _kernels_and_floors(log_ratios, pairs):
         comparisons |= compare_unpaired(unpaired, **limits)
     return tuple(
@@ -287,7 +245,7 @@ def _time_ratio(
     left: GridEntry,
     right: GridEntry,
     comparison: Comparison | None,
-    changes: Mapping[TimeKind, CaseChange],
+    changes: Mapping[TimeKind, UnpairedLogRatio],
     pair_of: PairOf,
 ) -> TimeRatio:
     if comparison is None:
@@ -296,7 +254,7 @@ def _time_ratio(
         return TimeRatio(value, reason=OTHER_TIMER if other_timer else NO_ROUNDS)
     if not changes:
         return TimeRatio(comparison.speedup.estimate, comparison)
-    by_kind = {kind: math.exp(change.log_ratio.mean) for kind, change in changes.items()}
+    by_kind = {kind: math.exp(change.mean) for kind, change in changes.items()}
     runs = pair_of(left.source, right.source)
     kind = runs.kind_of(left.figure, right.figure)
     reason = ""
@@ -311,18 +269,16 @@ def _time_ratio(
     return TimeRatio(comparison.speedup.estimate, comparison, reason, kind=kind, by_kind=by_kind, apart=True)
 
 
-def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, CaseChange]:
+def _changes(left: GridEntry, right: GridEntry, pair_of: PairOf) -> dict[TimeKind, UnpairedLogRatio]:
     noises = [each.source.noise.get(each.figure.workload, 0.0) for each in (left, right)]
     noise = float(np.hypot(noises[0], noises[1]))
     runs = pair_of(left.source, right.source)
     return {kind: change for kind in TimeKind if (change := runs.change(left.figure, right.figure, kind, noise))}
 
 
-def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf, settings: CompareSettings) -> UnpairedLogRatio:
-    """The log-ratio of two figures of different runs, by the kind of time that judges it, with its uncertainty."""
+def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf) -> UnpairedLogRatio:
     kind = pair_of(left.source, right.source).kind_of(left.figure, right.figure)
-    change = _changes(left, right, pair_of)[kind]
-    return change.left_in if settings.raw else change.log_ratio
+    return _changes(left, right, pair_of)[kind]
 
 
 def geometric_mean(
@@ -359,11 +315,10 @@ def _mean_interval(pairs: Sequence[EntryPair], pair_of: PairOf, settings: Compar
     kinds = {each.kind_of(left.figure, right.figure) for each in runs.values() for left, right in pairs}
     if len(runs) > 1 or len(kinds) > 1:  # each pair of runs has its own launch, and the pairs are not independent
         return None
-    ratios = [_log_ratio(left, right, pair_of, settings) for left, right in pairs]
+    ratios = [_log_ratio(left, right, pair_of) for left, right in pairs]
     places = [(right.figure.op, right.figure.workload) for _, right in pairs]
     mean, noise = np.mean([ratio.mean for ratio in ratios]), np.mean([ratio.noise for ratio in ratios])
-    bias = max(ratio.bias for ratio in ratios)
-    unpaired = UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise), bias)
+    unpaired = UnpairedLogRatio(float(mean), _mean_components(ratios, places), float(noise))
     return unpaired.speedup(settings.confidence)
 
 

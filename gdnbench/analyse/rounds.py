@@ -78,10 +78,7 @@ class Collected:
         return min((len(self.complete_rounds(ids)) for ids in left if ids), default=0)
 
     def drop_incomplete_rounds(self, case_ids: Iterable[str], others: Iterable[str] = ()) -> None:
-        """Drops rounds of cases in one worker that its death cut short, since their parts cannot be compared.
-
-        `others` are cases that other workers measure with some of these, in rounds of their own.
-        """
+        """Drops rounds that a worker's death cut short; other workers measured `others` beside some of these."""
         ids = list(case_ids)
         complete = self.complete_rounds(ids).union(
             *(self.samples.get(other, {}) for other in {*others}.difference(ids))
@@ -98,9 +95,8 @@ LOW_CLOCK = 0.97  # share of the run's median SM clock: a kernel of 5 µs then r
 class LeastWork:
     """The least work of a case; 0 where unknown.
 
-    `nbytes` cross device memory. `peak_us` is the operations' time at the GPU's peak, `rated_copy_us` the bytes' at the
-    rated bandwidth, both in µs. Without a measured copying floor, operations are the bound only if they take longer
-    than the latter.
+    Times are of operations at the GPU's peak, and of bytes at the rated bandwidth, µs; without a measured copying
+    floor, operations are the bound only if they take longer than the latter.
     """
 
     nbytes: int = 0
@@ -138,10 +134,7 @@ class WorkloadTimes:
         return {id_: (float(np.nanmean(self.times[id_])), float(np.nanmean(self.apart.times[id_]))) for id_ in both}
 
     def interval(self, case_id: str) -> Interval:
-        """A case's time in µs: the geometric mean over rounds, so that ratios of times are ratios of rounds.
-
-        Its interval includes the noise of rounds, with their placements, and of processes.
-        """
+        """A case's time in µs: the geometric mean over rounds, with the noise of rounds and processes."""
         if self.of(case_id) is not self:
             return self.of(case_id).interval(case_id)
         times = self.effects.without_launch(self.times[case_id])
@@ -170,9 +163,9 @@ class WorkloadTimes:
 class RoundTimes:
     """Round times of every case, aligned by round, with their processes and clocks.
 
-    Cases that run Python of their own (`apart`, by id) are timed in separate processes, together with their baseline
-    and bounds; the times of other cases do not use these rounds. `trim` is the share of a round's samples that its time
-    leaves out at either end. `times` has shape (rounds,) by case id: trimmed means in µs, NaN where a round is missing.
+    Cases that run Python of their own (`apart`, by id) are timed in separate processes, with their baseline and bounds;
+    the times of other cases do not use these rounds. `trim` is the share of samples that a round's time leaves out at
+    either end. `times` has shape (rounds,) by case id, µs, NaN where a round is missing.
     """
 
     def __init__(
@@ -203,11 +196,7 @@ class RoundTimes:
         return np.array([of(rounds[number]) if number in rounds else np.nan for number in self._numbers])
 
     def process(self, case_ids: Iterable[str]) -> IntArray:
-        """The process that measured each round of some cases of one workload, shape (rounds,); 0 if none did.
-
-        Another process may have measured other workloads of the same round: a worker that dies, or memory that does not
-        hold all, ends a process between two workloads of a round.
-        """
+        """The process that measured each round of some cases of one workload, shape (rounds,); 0 if none did."""
         process = np.zeros(len(self._numbers), dtype=int)
         for case_id in case_ids:
             rounds = self._all[case_id]
@@ -247,11 +236,7 @@ class RoundTimes:
         left_out: Collection[str] = (),
         own_sds: Mapping[str, float] | None = None,
     ) -> WorkloadTimes:
-        """The times of the cases of a workload, with the effects of processes; NVBench's times include a launch.
-
-        `left_out` and `own_sds` are those of `estimate_effects`: cases not used for it, and relative SDs that a process
-        adds to each case beside the launch.
-        """
+        """The times of the cases of a workload, with the effects of processes; NVBench's times include a launch."""
         process = self.process(case_ids)
 
         def with_effects(times: Mapping[str, FloatArray]) -> WorkloadTimes:
@@ -341,10 +326,7 @@ _Rounds = dict[str, dict[int, Sampled]]
 
 
 def _split(samples: _Rounds, apart: Collection[str]) -> tuple[_Rounds, _Rounds]:
-    """Splits samples into each case's own rounds, and the rounds of shared cases in the separate processes.
-
-    It splits by process and not by round: in a round that was cut short, only some cases of a process have a time.
-    """
+    """Splits samples, by process, into each case's own rounds and those of shared cases in the separate processes."""
     taken: dict[str, set[int]] = {}
     for case_id in samples.keys() & set(apart):
         taken.setdefault(key_of(case_id), set()).update(sampled.process for sampled in samples[case_id].values())

@@ -3,23 +3,18 @@
 A stream time is the launch of its process, on its host, and the kernel. The launch is a constant in microseconds, the
 same for all kernels. It is estimated from *unchanged cases*, which both runs measured and nobody changed, and
 subtracted. A kernel time (CUPTI) has no launch; cards of one model differ in it by a factor near 1. Either is a random
-effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check against stored runs.
+effect, estimated by `stats.run_effect`; docs/comparing.md has the model and its check. Between GPU models nothing is
+unchanged and nothing is subtracted.
 
-Between GPU models nothing is unchanged and nothing is subtracted: the interval of a stream time includes the difference
-of the hosts' launches, that of a kernel time the difference of cards of one model.
-
-Expected differences of times from process to process and from run to run, where nothing changed.
-
-`stats.run_effect` starts from these and corrects them by the unchanged cases of two runs. They are the standard
-deviations of one process, rounded up, over 34 runs of the same seven kernels on nine H200 cards of three hosts and over
-the runs in `results/`; docs/comparing.md has the results.
+The expected spreads are the standard deviations of one process, rounded up, over 34 runs of the same seven kernels on
+nine H200 cards of three hosts and over the runs in `results/`; `stats.run_effect` corrects them by the unchanged cases.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -30,7 +25,6 @@ from gdnbench.analyse.runs import VERSIONS
 from gdnbench.catalog.catalog import op_named
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import same_sources
-from gdnbench.model.declaration import Params
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import USUAL_PROCESS_SD
 from gdnbench.model.status import Role
@@ -42,11 +36,8 @@ from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, joint_process
 from gdnbench.stats.run_effect import PRIOR_DF, Peer, Prediction, RunEffect, Spread, estimate_run_effect
 from gdnbench.store.samples import CaseRounds, processes_of
 
-LAUNCH_OF_A_HOST_US = 1.0
-"""Launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host."""
-
-KERNEL_TIME_OF_A_PROCESS = 0.002
-"""Kernel times between processes on one card, relative: 0.1 %."""
+LAUNCH_OF_A_HOST_US = 1.0  # launches between hosts: an empty kernel takes 2.8, 3.1 and 4.4 µs on three kinds of host
+KERNEL_TIME_OF_A_PROCESS = 0.002  # kernel times between processes on one card, relative: 0.1 %
 
 KERNEL_TIME_OF_A_CARD = 0.01
 """Kernel times between cards of one model, relative: 0.4 to 2 % between cards of three hosts."""
@@ -57,8 +48,7 @@ STRAY_OF_A_HOST = 0.006
 STRAY_OF_A_CARD = 0.004
 """Stray of a kernel time on a card from what all kernels there share, relative: 0.4 % up to decode's B=8."""
 
-STRAY_OF_LARGE = 0.002
-"""The same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more."""
+STRAY_OF_LARGE = 0.002  # the same of a kernel that moves `LARGE_BYTES`: 0.1 to 0.3 % at B=64 and more
 
 LARGE_BYTES = 16 << 20
 
@@ -73,23 +63,16 @@ _CPU = "cpu"
 
 
 @cache
-def _process_sd(op: str) -> tuple[float, float]:
-    try:
-        return op_named(op).process_sd
-    except UnknownNameError:  # of an op that is not here, or a file of another tool
-        return USUAL_PROCESS_SD
-
-
 def own_sd(op: str, launches: int) -> float:
     """The relative standard deviation between processes of a kernel of so many launches: see `Op.process_sd`."""
-    return _process_sd(op)[launches > 1]
+    try:
+        return op_named(op).own_sd(launches)
+    except UnknownNameError:  # of an op that is not here
+        return USUAL_PROCESS_SD[launches > 1]
 
 
 def process_by_workload(rows: Iterable[Measurement], rounds: Mapping[str, CaseRounds]) -> IntArray:
-    """The process of each round of a run of several workloads, each of which may have been measured by its own process.
-
-    `rows` are of one timer; `rounds` has the rounds of their cases by case id.
-    """
+    """The process of each round of a run of several workloads, from rows of one timer and rounds by case id."""
     by_workload: dict[object, list[CaseRounds]] = {}
     for row in rows:
         if row.case.id in rounds:
@@ -103,11 +86,7 @@ def is_additive(timer: str) -> bool:
 
 
 def expected_spread(left: Figure, right: Figure, *, plain: bool, other_card: bool) -> Spread:
-    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms.
-
-    `plain` says that one run measured in place, as `--plain` does; `other_card` that the runs are known to be of two
-    cards.
-    """
+    """The expected standard deviations of a case's change, in microseconds where `is_additive`, else in logarithms."""
     time_us = (left.time_us + right.time_us) / 2.0
     scale = _per_difference(left, right)
     if right.timer == _CPU:
@@ -146,10 +125,7 @@ def is_empty(figure: Figure) -> bool:
 
 
 def expected_whole(left: Figure, right: Figure, *, same_card: bool) -> float:
-    """The expected common change of all cases of two runs, in the unit of `expected_spread`.
-
-    `same_card` says that both are known to be of one card, and so of one host.
-    """
+    """The expected common change of all cases of two runs, in the unit of `expected_spread`."""
     scale = _per_difference(left, right)
     if right.timer == _CPU:
         return 0.05 * scale
@@ -166,51 +142,20 @@ def _per_difference(left: Figure, right: Figure) -> float:
 
 
 _TOOLS = (*VERSIONS, "driver")  # conditions that may make another kernel of the same sources
-PRESUMED = 0.01
-"""Presumed change of a floor of changed sources, a relative standard deviation."""
+PRESUMED = 0.01  # presumed change of a floor of changed sources, a relative standard deviation
 
 _AGAIN = 8.0  # (2 sd)^2 of two A/A differences, each of two measurements, over the variance that a case strays by
-
-_Case = tuple[str, str, Params, Workload, str]
 
 
 class TimeKind(StrEnum):
     """The kind of time of a ratio."""
 
-    STREAM = "stream"
-    """Event to event, the launch included."""
-    KERNEL = "kernel"
-    """First block's start to last block's end."""
-
-
-@dataclass(frozen=True)
-class CaseChange:
-    """A case's time in one run over its time in another: log(left / right).
-
-    `log_ratio` is less the change of the runs. Its components of variance are the rounds of the left and the right run,
-    then those of the case, its workload and its run. `measured` is of the measured times.
-    """
-
-    log_ratio: UnpairedLogRatio
-    measured: float
-
-    @property
-    def left_in(self) -> UnpairedLogRatio:
-        """The ratio of the measured times; the change of the runs is a bias."""
-        ratio = self.log_ratio
-        return UnpairedLogRatio(self.measured, ratio.components, ratio.noise, abs(self.measured - ratio.mean))
+    STREAM = "stream"  # event to event, the launch included
+    KERNEL = "kernel"  # first block's start to last block's end
 
 
 class RunChange:
-    """One run against another, by one kind of time.
-
-    Attributes:
-        unchanged: the cases from which the change of the runs is estimated, each as (left, right).
-        presumed: whether these are floors whose sources did change, for lack of unchanged cases.
-        same_model: whether both are of one GPU model.
-        same_card: whether both are known to be of one card, and so of one host.
-        other_card: whether they are known to be of two.
-    """
+    """One run against another, by one kind of time; `presumed`: by floors whose sources did change."""
 
     def __init__(self, left: FigureSource, right: FigureSource) -> None:
         card = left.conditions.get("GPU", "")
@@ -265,15 +210,14 @@ class RunChange:
             return replace(predicted, own=Variance(own, PRIOR_DF))
         return predicted
 
-    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> CaseChange:
-        """A case's change less that of its run; both figures are of this kind of time.
+    def change(self, left: Figure, right: Figure, noise: float = 0.0) -> UnpairedLogRatio:
+        """log(left / right) of a case's times, less the change of its run; both figures are of this kind of time.
 
-        `noise` is a log-ratio, how far the baselines of the two runs may be apart from themselves. What exceeds the
-        usual strays of cases widens the interval.
+        Its variances are of the rounds of either run, then of the case, its workload and its run. What the baselines'
+        distance from themselves (`noise`, a log-ratio) exceeds the usual strays by widens the interval.
         """
         (before, after), predicted = _means(left, right), self.predict(left, right)
         parts = (predicted.own, predicted.of_workload, predicted.of_run)
-        measured = math.log(before.mean_us / after.mean_us)
         if is_additive(right.timer):
             bare = unpaired_log_ratio(after, before, launch_us=predicted.mean)
             # d log((left + m/2) / (right - m/2)) / dm
@@ -282,21 +226,20 @@ class RunChange:
             bare, slope = unpaired_log_ratio(after, before), 1.0
             bare = UnpairedLogRatio(bare.mean + predicted.mean, bare.components)
         if math.isnan(bare.mean):  # the launch exceeds the time
-            bare, slope = UnpairedLogRatio(measured, bare.components), 0.0
+            bare, slope = UnpairedLogRatio(math.log(before.mean_us / after.mean_us), bare.components), 0.0
         components = tuple(Variance(part.value * slope**2, part.df) for part in parts)
         beyond = noise**2 - _AGAIN * components[0].value
-        ratio = UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
-        return CaseChange(ratio, measured)
+        return UnpairedLogRatio(bare.mean, (*bare.components, *components), math.sqrt(max(beyond, 0.0)))
 
     def _estimate(self, pairs: list[tuple[Figure, Figure]], left: Figure, right: Figure) -> RunEffect:
-        peers = [peer for one, other in pairs if other.timer == right.timer and (peer := self._peer_of(one, other))]
+        peers: list[Peer] = []
+        for one, other in pairs:
+            case = other.label, other.params, other.timer, _place(other)
+            if other.timer == right.timer:
+                if case not in self._peers:
+                    self._peers[case] = self._peer(one, other)
+                peers += filter(None, [self._peers[case]])
         return estimate_run_effect(peers, expected_whole(left, right, same_card=self.same_card))
-
-    def _peer_of(self, left: Figure, right: Figure) -> Peer | None:
-        case = right.label, right.params, right.timer, _place(right)
-        if case not in self._peers:
-            self._peers[case] = self._peer(left, right)
-        return self._peers[case]
 
     def _peer(self, left: Figure, right: Figure) -> Peer | None:
         before, after = _means(left, right)
@@ -343,7 +286,7 @@ class RunPair:
         before, after = left.by_kernel_time(), right.by_kernel_time()
         return self.kernel.peers(before, after) if before and after else 0
 
-    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> CaseChange | None:
+    def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> UnpairedLogRatio | None:
         """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
         if kind is TimeKind.STREAM:
             return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
@@ -354,33 +297,26 @@ class RunPair:
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:
-    others = _with_rounds(right)
-    pairs = ((one, others[case]) for case, one in _with_rounds(left).items() if case in others)
-    return [pair for pair in pairs if not is_empty(pair[1])]
+    ours, others = (
+        {
+            (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
+            for figure in source.figures
+            if figure.has_rounds
+        }
+        for source in (left, right)
+    )
+    return [(one, others[case]) for case, one in ours.items() if case in others and not is_empty(others[case])]
 
 
 def _is_unchanged(one: Figure, other: Figure, *, alike: bool) -> bool:
-    """Whether a case is unchanged.
-
-    That is a floor or baseline of the same sources or, with the same tools, any kernel of the same sources. A kernel
-    for which a tuner may have chosen other code is changed.
-    """
+    """Whether it is a floor, a baseline or, with the same tools, any kernel, of the same sources and tuner's choice."""
     if one.is_tuned_otherwise(other):
         return False
     is_firm = {one.role, other.role} <= {Role.FLOOR, Role.BASELINE}
     return same_sources(one.source_hash, other.source_hash) and (is_firm or (alike and bool(one.source_hash)))
 
 
-def _with_rounds(source: FigureSource) -> dict[_Case, Figure]:
-    return {
-        (figure.op, figure.label, figure.params, figure.workload, figure.timer): figure
-        for figure in source.figures
-        if figure.has_rounds
-    }
-
-
 def _same_tools(left: FigureSource, right: FigureSource) -> bool:
-    """Whether no driver and no library is known to differ, so that unchanged sources make unchanged kernels."""
     both = [name for name in _TOOLS if name in left.conditions and name in right.conditions]
     return all(left.conditions[name] == right.conditions[name] for name in both)
 

@@ -28,8 +28,7 @@ from gdnbench.store.schema import GpuDocument
 VERSIONS = ("torch", "triton", "cuda-bench", "cuda-core", "nvidia-cuda-nvrtc", "fla-core", "flashinfer-python")
 """The libraries whose versions are conditions of a run."""
 
-KERNEL_CLOCK: Clock = "cupti"
-"""The clock of kernel times."""
+KERNEL_CLOCK: Clock = "cupti"  # the clock of kernel times
 
 _NO_ROUNDS = CaseRounds(np.empty(0), np.empty(0, dtype=np.int64))
 
@@ -70,14 +69,8 @@ class StoredCases:
 class StoredRun:
     """A stored run as its history needs it; `timestamp` is its start, UTC, ISO 8601.
 
-    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for.
-
-    Attributes:
-        stamp: of its files, as `index` takes it.
-        index: what is known of the runs beside it.
-        raw_conditions: `conditions` as they are stored.
-        raw_sources: `sources` as they are stored.
-        axes: the axes that workloads are told by; None for those that it was measured with.
+    `dirty` says that its checkout differed from its commit, `complete` that it has every case and round asked for,
+    `stamp` is that of its files. `axes` are those that workloads are told by; None for those that it was measured with.
     """
 
     folder: Path
@@ -141,12 +134,7 @@ class _CasesDocument(msgspec.Struct, array_like=True):
 
 
 def load_stored_runs(results: Path) -> list[StoredRun]:
-    """Reads every run of a results folder, oldest first; leaves out unreadable runs with a warning.
-
-    Raises:
-        UnknownNameError: if there are no runs.
-        RunFormatError: if none can be read.
-    """
+    """Reads every run of a results folder, oldest first; leaves out unreadable ones with a warning."""
     folders = list_runs(results)
     if not folders:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all, or name --out")
@@ -205,9 +193,7 @@ def _workload(axes: bytes, place: bytes) -> Workload:
     return _axes(axes).stored_case(msgspec.msgpack.decode(place))
 
 
-@cache
-def _axes(document: bytes) -> WorkloadSpec:
-    return msgspec.msgpack.decode(document, type=WorkloadSpec)
+_axes = cache(msgspec.msgpack.Decoder(WorkloadSpec).decode)
 
 
 @lru_cache(maxsize=32)
@@ -217,10 +203,7 @@ def _load_cached(folder: Path, stamp: str) -> FigureSource:
 
 
 def load_run(folder: Path) -> FigureSource:
-    """Reads a run's folder; the control, which measures the baseline again, becomes the source's noise.
-
-    RunFormatError is raised if it has no readable run.
-    """
+    """Reads a run's folder; the control, which measures the baseline again, becomes the source's noise."""
     info, rows = read_info(folder), read_by_clock(folder)
     measurements, rounds = rows.get(None, []), read_case_rounds(folder)
     kernel_times = {}

@@ -1,35 +1,31 @@
-"""Finds the sources that a user names: runs, commits, files of other tools, and figures that others published.
+"""Finds the sources that a user names: runs, and figures that others published.
 
 A published table is `results/published/<name>/figures.csv`, each of its figures with a citation.
 """
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypedDict
 
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind, join_label
-from gdnbench.analyse.foreign import load_foreign, read_microseconds
 from gdnbench.analyse.runs import load_run
 from gdnbench.catalog.catalog import op_named
+from gdnbench.codec import convert_cells
 from gdnbench.errors import RunFormatError, ShapeError, UnknownNameError, UsageError
 from gdnbench.model.declaration import Params, parse_value
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.origin import EVIDENCE, is_file, is_folder
 from gdnbench.store.files import read_table
-from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, list_runs, name_runs, readable
-from gdnbench.store.info import RunInfo, read_info
+from gdnbench.store.find import PUBLISHED_FOLDER, Named, compares, name_runs, readable
+from gdnbench.store.info import read_info
+from gdnbench.store.schema import Microseconds
 from gdnbench.store.tables import refuse_step
-from gdnbench.wording import first_of, plural
-
-_GIT = "git:"
-_SHORT = 8  # characters of a commit
 
 
 @dataclass(frozen=True)
@@ -41,23 +37,12 @@ class _Found:
 
 
 def load_sources(texts: Sequence[str], results: Path) -> list[FigureSource]:
-    """Reads every named source, each under a unique name.
-
-    A copy of a run has the run's id; two such sources are named as the user wrote them. A text is a run's id, its
-    start, label or folder, a GPU's name for its latest run, `published/<name>`, `git:REV` for that commit's latest run,
-    or a file of another tool.
-
-    Raises:
-        UsageError: if a name is empty, a file is of no known format, a run is a step, or two are the same.
-        UnknownNameError: if there is no such source.
-        RunFormatError: if one cannot be read.
-    """
+    """Reads every named source; two copies of a run are named as the user wrote them."""
     chosen = _choose([_locate(text, results) for text in texts])
-    for index, (path, _) in enumerate(chosen):
-        for earlier in range(index):
-            if chosen[earlier][0].resolve() == path.resolve():
-                same = f"{texts[earlier]} and {texts[index]} are the same: {path}"
-                raise UsageError(same, "give two different sources, or one and --cols label")
+    paths = [path.resolve() for path, _ in chosen]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        names = " and ".join(text for text, path in zip(texts, paths, strict=True) if path == twice)
+        raise UsageError(f"{names} are the same: {twice}", "give two different sources, or one and --cols label")
     sources = [source for _, source in chosen]
     counts = Counter(source.name for source in sources)
     return _with_all_axes(
@@ -72,15 +57,12 @@ def _with_all_axes(sources: Sequence[FigureSource]) -> list[FigureSource]:
     """The sources with each op's figures at workloads of one set of axes: the largest, which has the newest axes."""
     axes: dict[str, WorkloadSpec] = {}
     for figure in (figure for source in sources for figure in source.figures):
-        axes[figure.op] = max(axes.get(figure.op, figure.workload.spec), figure.workload.spec, key=_count_axes)
+        spec = figure.workload.spec
+        axes[figure.op] = max(axes.get(figure.op, spec), spec, key=lambda each: len(each.names))
     found = list(sources)
     for op, spec in axes.items():
         found = [source.with_axes_of(op, spec) for source in found]
     return found
-
-
-def _count_axes(spec: WorkloadSpec) -> int:
-    return len(spec.names)
 
 
 def _choose(found: Sequence[_Found]) -> list[tuple[Path, FigureSource]]:
@@ -101,21 +83,17 @@ def _loaded(found: _Found) -> Iterator[tuple[Path, FigureSource]]:
 
 
 def _share_a_case(one: tuple[Path, FigureSource], other: tuple[Path, FigureSource]) -> bool:
-    return one[0].resolve() != other[0].resolve() and not _timed_cases(one[1]).isdisjoint(_timed_cases(other[1]))
-
-
-def _timed_cases(source: FigureSource) -> set[tuple[str, str, Workload]]:
-    return {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
+    timed = [
+        {(figure.op, figure.label, figure.workload) for figure in source.figures if figure.has_time}
+        for _, source in (one, other)
+    ]
+    return one[0].resolve() != other[0].resolve() and not timed[0].isdisjoint(timed[1])
 
 
 def _locate(text: str, results: Path) -> _Found:
-    if text.startswith(_GIT):
-        return _Found(_runs_of_commit(text.removeprefix(_GIT), results), _load_of_commit)
     if text.startswith(f"{PUBLISHED_FOLDER}/"):
         return _Found((find_published(results, text),), load_published)
     path = Path(text)
-    if is_file(path) and path.name != "run.json":
-        return _Found((path,), load_foreign)
     if is_folder(path) and path.absolute().parent.name == PUBLISHED_FOLDER:
         return _Found((path,), load_published)
     named = _name_runs(text, results)
@@ -123,7 +101,6 @@ def _locate(text: str, results: Path) -> _Found:
 
 
 def _name_runs(text: str, results: Path) -> Named:
-    """As `name_runs`, but refuses an empty name, and points to a published table of that name."""
     if not text:
         raise UsageError("a source needs a name", "as in gdnbench compare h200 published/b200")
     path = Path(text)
@@ -139,16 +116,7 @@ def _name_runs(text: str, results: Path) -> Named:
         raise
 
 
-def _load_of_commit(folder: Path) -> FigureSource:
-    source, git = _load_whole(folder), read_info(folder).git
-    if not git.get("dirty"):
-        return source
-    dirty = f"measured in a checkout with changes beyond commit {str(git['commit'])[:_SHORT]}"
-    return replace(source, warnings=(*source.warnings, dirty))
-
-
 def _load_whole(folder: Path) -> FigureSource:
-    """A run with every case that its run.json lists, with a warning if it was stopped."""
     refuse_step(folder)
     info, source = read_info(folder), load_run(folder)
     expected = sum(case["role"] != Role.CONTROL for case in info.cases)
@@ -160,75 +128,32 @@ def _load_whole(folder: Path) -> FigureSource:
     return replace(source, warnings=(*source.warnings, "the run was stopped before its end"))
 
 
-def _runs_of_commit(revision: str, results: Path) -> tuple[Path, ...]:
-    """The folders of the stored runs of a revision, as `git rev-parse` takes it, newest first; at least one.
-
-    UnknownNameError is raised if git knows no such commit, or no run has it.
-    """
-    commit = _commit_of(revision)
-    known = _runs_with_a_commit(results)
-    found = tuple(folder for folder, info in reversed(known) if info.git.get("commit") == commit)
-    if found:
-        return found
-    counts = Counter(str(info.git["commit"])[:_SHORT] for _, info in known)
-    have = [f"{short} ({plural(count, 'run')})" for short, count in counts.items()]
-    hint = f"runs have the commits {first_of(have)}" if have else "no stored run knows its commit"
-    raise UnknownNameError(f"no run of commit {commit[:_SHORT]} ({revision}) in {results}", hint)
-
-
-def _commit_of(revision: str) -> str:
-    """The full hash of a revision, by git in the current folder."""
-    command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnknownNameError(f"git cannot be asked for {revision}: {error}", "give the run's id instead") from error
-    lines = ended.stdout.split()
-    if ended.returncode != 0 or not lines:
-        raise UnknownNameError(f"git knows no commit {revision!r} here", "git log --oneline lists them")
-    return lines[-1]
-
-
-def _runs_with_a_commit(results: Path) -> list[tuple[Path, RunInfo]]:
-    """Runs that know their commit, oldest first."""
-    known = readable(list_runs(results), lambda folder: (folder, read_info(folder)))
-    return [(folder, info) for folder, info in known if info.git.get("commit")]
-
-
 PUBLISHED_NAME = "figures.csv"
 _CITED = ("published_in", "published_on", "note")
 PUBLISHED_COLUMNS = ("op", "kernel", "timer", "time_us", "gpu", *_CITED)  # beside the axes of the op
 _RESTORE = "correct it from what was published, or restore it"
 
 
-def list_published(results: Path) -> list[str]:
-    """The names of the published tables in a results folder and its evidence, sorted."""
-    return sorted(_published_folders(results))
-
-
-def _published_folders(results: Path) -> dict[str, Path]:
-    """The published tables by name; one beside the runs stands for one of that name in the evidence."""
+def list_published(results: Path) -> dict[str, Path]:
+    """The published tables by name, sorted; one beside the runs stands for one of that name in the evidence."""
     places = (results / EVIDENCE, results)
     found = (path.parent for place in places for path in (place / PUBLISHED_FOLDER).glob(f"*/{PUBLISHED_NAME}"))
-    return {folder.name: folder for folder in found}
+    return dict(sorted({folder.name: folder for folder in found}.items()))
 
 
 def find_published(results: Path, name: str) -> Path:
     """The folder of a published table, `b200` or `published/b200`; UnknownNameError if there is none."""
-    known = _published_folders(results)
+    known = list_published(results)
     bare = name.removeprefix(f"{PUBLISHED_FOLDER}/").strip("/")
     if bare in known:
         return known[bare]
-    near = get_close_matches(bare, known, n=3, cutoff=0.4) or sorted(known)
+    near = get_close_matches(bare, known, n=3, cutoff=0.4) or list(known)
     hint = f"there are {', '.join(near)}" if near else "a table is a folder there with a figures.csv"
     raise UnknownNameError(f"no published table {bare} in {results / PUBLISHED_FOLDER}", hint)
 
 
 def load_published(folder: Path) -> FigureSource:
-    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels.
-
-    RunFormatError is raised if it is missing or damaged, has no figures, gives one twice, or is of several GPUs.
-    """
+    """Reads a published table; each column but `PUBLISHED_COLUMNS` and the axes is a param of the kernels."""
     path = folder / PUBLISHED_NAME
     try:
         rows = read_table(path, PUBLISHED_COLUMNS)
@@ -238,20 +163,18 @@ def load_published(folder: Path) -> FigureSource:
     if len(gpus) != 1:
         found = ", ".join(sorted(gpus)) or "none"
         raise RunFormatError(f"{path} is of {len(gpus)} GPUs ({found}), and a table is of one", _RESTORE)
-    figures = tuple(_read_published(path, line, row) for line, row in enumerate(rows, start=2))
+    figures = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            figures.append(_published_figure(row))
+        except (ValueError, ShapeError, UnknownNameError) as error:
+            raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
     for figure, count in Counter((figure.label, figure.workload, figure.timer) for figure in figures).items():
         if count > 1:
             raise RunFormatError(f"{path} gives {figure[0]} at {figure[1]} twice", _RESTORE)
     return FigureSource(
-        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=figures
+        name=f"{PUBLISHED_FOLDER}/{folder.name}", kind=SourceKind.PUBLISHED, gpu=gpus.pop(), figures=tuple(figures)
     )
-
-
-def _read_published(path: Path, line: int, row: dict[str, str]) -> Figure:
-    try:
-        return _published_figure(row)
-    except (ValueError, ShapeError, UnknownNameError) as error:
-        raise RunFormatError(f"{path} line {line}: {error}", _RESTORE) from error
 
 
 def _published_figure(row: dict[str, str]) -> Figure:
@@ -269,9 +192,13 @@ def _published_figure(row: dict[str, str]) -> Figure:
         params=params,
         workload=declared.checked(axes.from_cells(row)),
         timer=timer,
-        time_us=read_microseconds({"time_us": _filled(row, "time_us")}, "time_us"),
+        time_us=convert_cells(row, _Time)["time_us"],
         citation=", ".join(filter(None, (published_in, row["published_on"]))) + note,
     )
+
+
+class _Time(TypedDict):
+    time_us: Microseconds
 
 
 def _filled(row: dict[str, str], name: str) -> str:

@@ -1,8 +1,7 @@
 """A run's kernels over the workloads of a suite: the weighted geometric mean of their ratios, with its interval.
 
-The interval is over rounds and processes, as that of each workload is, and includes the noise of a baseline that
-differs significantly from itself. A process adds one launch to the times of all workloads, and so, but for terms of
-second order, one constant to a weighted mean of them.
+The interval is over rounds and processes and includes the noise of a baseline that differs from itself. A process adds
+one launch to the times of all workloads, and so, but for second-order terms, one constant to their weighted mean.
 """
 
 from __future__ import annotations
@@ -38,22 +37,14 @@ _ByLabel = dict[str, dict[Workload, FloatArray]]
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """One kernel over a suite.
-
-    Attributes:
-        time_us: weighted geometric mean of its times over the workloads, microseconds.
-        comparison: the reference's time over the kernel's; None for a floor and for the reference.
-        speedups: the reference's time over the kernel's at each workload; empty without a comparison.
-        profile: the distribution of inputs; empty if the op has only one.
-        inputs: the largest dependence of the kernel's time on the inputs; None if that was not measured.
-    """
+    """One kernel over a suite; the reference's time over the kernel's is none for a floor and the reference."""
 
     label: str
-    time_us: float
+    time_us: float  # weighted geometric mean over the workloads
     role: Role
     comparison: Comparison | None
     speedups: Mapping[Workload, float]
-    profile: str = ""
+    profile: str = ""  # empty if the op has only one
     inputs: InputsEffect | None = None
 
     @property
@@ -62,30 +53,21 @@ class SuiteRow:
         return min(self.speedups, key=self.speedups.__getitem__, default=None)
 
     def slower_at(self, margin: float) -> int:
-        """The number of workloads at which its time exceeds the reference's by more than a margin, intervals aside."""
+        """At how many workloads its time exceeds the reference's by more than a margin, intervals aside."""
         return sum(speedup < margin_edges(margin)[0] for speedup in self.speedups.values())
 
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """The kernels of a run over a suite.
-
-    Attributes:
-        left_out: workloads that the run did not reach, or at which no reference has a time.
-        over: labels of the references; at each workload, kernels are compared with the fastest of them.
-        margin: relative difference that counts as none.
-        rows: every kernel that has a time at each of the other workloads, fastest first.
-        incomplete: for the other kernels, the number of these workloads at which they have a time.
-        profiles: the distributions of inputs that were measured; each kernel's row is its worst over them.
-    """
+    """The kernels of a run over a suite."""
 
     suite: Suite
-    left_out: tuple[Workload, ...]
-    over: tuple[str, ...]
-    margin: float
-    rows: tuple[SuiteRow, ...]
-    incomplete: Mapping[str, int]
-    profiles: tuple[str, ...] = ()
+    left_out: tuple[Workload, ...]  # workloads that the run did not reach, or at which no reference has a time
+    over: tuple[str, ...]  # labels of the references; at each workload, kernels are compared with the fastest of them
+    margin: float  # relative difference that counts as none
+    rows: tuple[SuiteRow, ...]  # every kernel that has a time at each of the other workloads, fastest first
+    incomplete: Mapping[str, int]  # for the other kernels, the number of these workloads at which they have a time
+    profiles: tuple[str, ...] = ()  # the distributions of inputs that were measured; a row is the worst over them
 
     @property
     def summed(self) -> int:
@@ -105,13 +87,13 @@ def judge_suite(
 ) -> SuiteResult:
     """Compares every kernel of a run with references, over those workloads of a suite that have times.
 
-    `rounds` are the run's round times, by case id; `over` are labels of the references, by default the run's baseline.
-
-    Raises:
-        UsageError: if the run was not to measure a workload.
-        UnknownNameError: for a reference that is not in the run.
+    `over` are labels of the references, by default the run's baseline. UsageError is raised if the run was not to
+    measure a workload, UnknownNameError for a reference that is not in the run.
     """
-    _check_measured(measurements, suite, op)
+    measured = {row.case.workload for row in measurements}
+    if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
+        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
+        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
     times, again = _times(measurements, rounds, suite)
     baselines = tuple(dict.fromkeys(row.case.label for row in measurements if row.role is Role.BASELINE))
     over = tuple(over) or baselines
@@ -162,8 +144,7 @@ def judge_worst(
 ) -> SuiteResult:
     """As `judge_suite`, for a suite measured with several distributions of inputs: each kernel at its worst.
 
-    The worst of several estimates is selected after the fact, so each is taken at the level at which all together have
-    the given confidence (Bonferroni).
+    The worst is selected after the fact, so each is taken at the level at which all have the confidence (Bonferroni).
     """
     parts = suite.by_profile()
     names = [part.workloads[0].inputs for part in parts.values()]
@@ -231,9 +212,7 @@ def _ratios(
 ) -> dict[str, PairedLogRatio]:
     """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
 
-    The reference is not used to estimate effects: it is made of kernels that already count. `means` are weighted
-    geometric means by label and `reference` that of the fastest of the references, each of shape (rounds,) in
-    microseconds.
+    The reference is not used to estimate effects: it is made of kernels that already count.
     """
     stands_for = next((label for label in over if label in effects.outliers), over[0])
     return {
@@ -248,7 +227,6 @@ def _noise(
     measurements: Sequence[Measurement],
     effects: ProcessEffects[str],
 ) -> PairedLogRatio | None:
-    """Returns the ratio of the baseline to itself, or None if either lacks a time at some workload."""
     labels = {row.role: row.case.label for row in measurements if row.role in {Role.BASELINE, Role.CONTROL}}
     baseline, control = labels.get(Role.BASELINE, ""), labels.get(Role.CONTROL, "")
     if baseline not in means or control not in controls:
@@ -256,17 +234,9 @@ def _noise(
     return PairedLogRatio.with_effects((control, baseline), (controls[control], means[baseline]), effects)
 
 
-def _check_measured(measurements: Sequence[Measurement], suite: Suite, op: str) -> None:
-    measured = {row.case.workload for row in measurements}
-    if missing := [str(workload) for workload in suite.workloads if workload not in measured]:
-        command = shlex.join(["gdnbench", "run", *op_option(op), "--suite", suite.name])
-        raise UsageError(f"the run lacks {', '.join(missing)} of the suite {suite.name}", f"{command} measures them")
-
-
 def _times(
     measurements: Sequence[Measurement], rounds: Mapping[str, CaseRounds], suite: Suite
 ) -> tuple[_ByLabel, _ByLabel]:
-    """Round times by label and workload, and apart from them those of the baseline's second measurement."""
     found: _ByLabel = {}
     again: _ByLabel = {}
     for row in measurements:
@@ -321,14 +291,10 @@ def _time(rounds_us: FloatArray) -> float:
 def suite_of_run(
     folder: Path, info: RunInfo, measurements: Sequence[Measurement], requested: Suite | None, over: Sequence[str]
 ) -> SuiteResult | None:
-    """Returns a run's result by a suite, or None without a suite or, by default, without a time of the baseline.
+    """A run's result by a suite, or None without a suite or, by default, without a time of the baseline.
 
     A run that was stopped is summed up over the workloads that have times. `requested` is the suite that was named, by
     default the run's own; `over` are the kernels to compare with, by default the baseline.
-
-    Raises:
-        UsageError: for `over` without a suite, or if the run was not to measure all of the suite's workloads.
-        UnknownNameError: for a kernel to compare with that the run does not have.
     """
     suite = requested.as_stored(row.case.workload for row in measurements) if requested else suite_of(info)
     if suite is None and over:

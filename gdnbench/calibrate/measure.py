@@ -24,7 +24,6 @@ from gdnbench.catalog.request import Request, parse_workloads
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.machine.provenance import host_name, read_state
 from gdnbench.measure.plan import Plan, foresee, make_plan
-from gdnbench.measure.run import Finished
 from gdnbench.measure.start import begin_session
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
@@ -44,8 +43,7 @@ PLANTED_ROOT = Path(__file__).resolve().parent / "planted"
 """Catalog root of the planted kernel, which no other verb loads."""
 OP = "decode"
 KERNEL = "decode-planted"
-EQUAL = 4
-"""Number of further names of the kernel."""
+EQUAL = 4  # number of further names of the kernel
 TARGETS = (0.003, 0.007, 0.01, 0.02)
 """Slowdowns to plant, as shares of the time: below the margin, just above it, and well above."""
 LADDER = (8, 16, 32, 64, 128, 256, 512)
@@ -55,8 +53,7 @@ FEWEST_RUNS = 2
 DEFAULT_RUNS = 6
 DEFAULT_WORKLOADS = "B=1,8,64"
 
-Chains = Mapping[Workload, Mapping[int, float]]
-"""The chains to plant at each workload, each with its wanted slowdown."""
+Chains = Mapping[Workload, Mapping[int, float]]  # the chains to plant at each workload, each with its wanted slowdown
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,7 @@ class CalibrationSubject:
 
 
 def choose_subject(gpu: Gpu, *, axes: str, runs: int, processes: int | None, rounds: int | None) -> CalibrationSubject:
-    """Makes the subject that the user asked for; runs are as `gdnbench run` makes them, by NVBench alone.
-
-    Raises UsageError for numbers of runs, processes or rounds that are too small.
-    """
+    """Makes the subject that the user asked for; runs are as `gdnbench run` makes them, by NVBench alone."""
     if runs < FEWEST_RUNS:
         raise UsageError(f"--runs {runs}: runs are held against one another", f"the default is {DEFAULT_RUNS}")
     settings = choose_settings(
@@ -118,10 +112,7 @@ def pilot_plan(subject: CalibrationSubject) -> Plan:
 
 
 def run_plan(subject: CalibrationSubject, chains: Chains, number: int, *, equal: int = EQUAL, alike: int = 1) -> Plan:
-    """Plans run `number` (from 1): the kernel under other names, and slowed down, compared with the kernel itself.
-
-    The kernel has `equal` further names, and each slowed-down one `alike` names, its own included.
-    """
+    """Plans run `number`: the kernel under `equal` further names, and slowed down under `alike` names each."""
     return _plan(subject, chains, equal=equal, alike=alike, settings=subject.settings, label=f"run-{number}")
 
 
@@ -154,11 +145,7 @@ def chain_of(case: Case) -> int:
 
 
 def choose_chains(pilot: Analysis) -> Chains:
-    """The chains for the wanted slowdowns, interpolated linearly between those of the pilot.
-
-    A slowdown that the pilot's longest chain does not reach gets that chain. Raises MachineError if a chain has no
-    time.
-    """
+    """The chains for the wanted slowdowns, interpolated between the pilot's; the longest where none reaches."""
     found: dict[Workload, dict[int, float]] = {}
     for row in pilot.measurements:
         if chain_of(row.case):
@@ -192,22 +179,15 @@ _LEAST_TAIL = 1e-300  # least p-value, of 37 standard errors
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison of a run whose truth is known.
-
-    Attributes:
-        chain: number of planted additions; 0 for an equal kernel.
-        target: the slowdown that they are for; 0 for an equal kernel.
-        ratio: log(baseline / kernel), as the run judged it.
-        high: upper end of the printed interval of baseline / kernel.
-    """
+    """A comparison of a run whose truth is known."""
 
     workload: Workload
     label: str
-    chain: int
-    target: float
-    ratio: PairedLogRatio
+    chain: int  # number of planted additions; 0 for an equal kernel
+    target: float  # the slowdown that they are for; 0 for an equal kernel
+    ratio: PairedLogRatio  # log(baseline / kernel), as the run judged it
     verdict: Verdict
-    high: float
+    high: float  # upper end of the printed interval of baseline / kernel
 
 
 def comparisons_of(run: Analysis, chains: Chains) -> list[Compared]:
@@ -270,7 +250,7 @@ def planted_rates(compared: Iterable[Compared], confidence: float) -> list[Plant
 def normal_deviate(ratio: PairedLogRatio) -> float:
     """The distance of a log-ratio from 0, as the normal deviate with the same probability as its t.
 
-    A t of few degrees of freedom is often large by chance; its normal deviate has a root mean square of 1.
+    A t of few degrees of freedom is often large by chance.
     """
     variance = ratio.variance
     if math.isinf(variance.value):
@@ -281,20 +261,16 @@ def normal_deviate(ratio: PairedLogRatio) -> float:
 
 
 def _covered(alike: Sequence[Compared], confidence: float) -> int | None:
-    """Number of comparisons that agree with the mean of the others, the best known truth; None for a single one.
-
-    The interval is of the difference, so that it includes the noise of the others' mean.
-    """
+    """Number of comparisons that agree with the mean of the others, the best known truth; None for a single one."""
     if len(alike) < 2:
         return None
-    return sum(_agrees(each, [other for other in alike if other is not each], confidence) for each in alike)
-
-
-def _agrees(one: Compared, others: Sequence[Compared], confidence: float) -> bool:
-    count = len(others)
-    theirs = [Variance(other.ratio.variance.value / count**2, other.ratio.variance.df) for other in others]
-    difference = one.ratio.mean - _mean(others)
-    return abs(difference) <= half_width_of(add_variances([one.ratio.variance, *theirs]), confidence)
+    covered, count = 0, len(alike) - 1
+    for each in alike:
+        others = [other for other in alike if other is not each]
+        theirs = [Variance(other.ratio.variance.value / count**2, other.ratio.variance.df) for other in others]
+        half_width = half_width_of(add_variances([each.ratio.variance, *theirs]), confidence)
+        covered += abs(each.ratio.mean - _mean(others)) <= half_width
+    return covered
 
 
 def _mean(compared: Sequence[Compared]) -> float:
@@ -319,13 +295,13 @@ def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) ->
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
     outcome, compared = CalibrationResult(), list[Compared]()
-    pilot = _run_plan(subject, pilot_plan(subject), folder, observer)
+    pilot = begin_session(subject.catalog, pilot_plan(subject), folder, observer).run()
     if pilot.interrupted:
         return CalibrationResult(interrupted=True)
     chains = choose_chains(pilot.analysis)
     for number in range(1, subject.runs + 1):
         observer(RaceStatus(f"run {number} of {subject.runs}"))
-        finished = _run_plan(subject, run_plan(subject, chains, number), folder, observer)
+        finished = begin_session(subject.catalog, run_plan(subject, chains, number), folder, observer).run()
         if finished.interrupted:
             outcome.interrupted = True
             break
@@ -336,10 +312,6 @@ def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) ->
     if outcome.calibration and outcome.calibration.is_whole:
         write_calibration(calibration_path(host_name(), subject.gpu.slug), outcome.calibration)
     return outcome
-
-
-def _run_plan(subject: CalibrationSubject, plan: Plan, folder: Path, observer: Observer) -> Finished:
-    return begin_session(subject.catalog, plan, folder, observer).run()
 
 
 def describe(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -36,23 +36,15 @@ _BEGUN = re.compile(r"(?:vs\s+\S+|time)\s*(?P<rest>.*)", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """A bound on a kernel's speedup or time at one workload.
-
-    Attributes:
-        text: as the ledger shows it, in one spelling.
-        baseline: the label of the kernel that it is compared with; empty for a bound on the time.
-        bound: of the baseline's time over the kernel's, or of the kernel's time in microseconds.
-        workload: how tables call the workload, `B=1 qk4_v8`.
-        shape: what `gdnbench run --shape` takes to measure it, by name; the names are those of all expectations.
-    """
+    """A bound on a kernel's speedup or time at one workload."""
 
     text: TextLine
-    baseline: MaybeName = ""
+    baseline: MaybeName = ""  # the label of the kernel that it is compared with; empty for a bound on the time
     sign: Sign
     bound: Annotated[float, Meta(gt=0, le=1e12)]
-    workload: TextLine
+    workload: TextLine  # how tables call the workload, `B=1 qk4_v8`
     sizes: SizesDocument
-    shape: dict[Name, TextLine]
+    shape: dict[Name, TextLine]  # what `gdnbench run --shape` takes to measure it; all expectations have the same names
 
 
 @dataclass(frozen=True)
@@ -93,8 +85,7 @@ def _what_is_wrong(text: str) -> str:
 
 SCHEMA: Literal[1] = 1
 EntryId = Annotated[int, Meta(ge=1, le=10**6)]
-PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*$")]
-"""What `sources.pack` gives."""
+PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*$")]  # what `sources.pack` gives
 
 
 class EntryState(StrEnum):
@@ -103,24 +94,13 @@ class EntryState(StrEnum):
     OPEN = "open"
     CONFIRMED = "confirmed"
     """The whole interval lies on the expected side of the bound; of an entry: all expectations are confirmed."""
-    REFUTED = "refuted"
-    """The whole interval lies on the other side; of an entry: one expectation is refuted."""
-    UNDECIDED = "undecided"
-    """Neither: a longer run may tell."""
+    REFUTED = "refuted"  # the whole interval lies on the other side; of an entry: one expectation is refuted
+    UNDECIDED = "undecided"  # neither: a longer run may tell
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """The event that opens an entry.
-
-    Attributes:
-        label: the variant's, with the params that were set.
-        stop: when to give up, in the user's words.
-        after: the entry that it follows; 0 for none.
-        gates: the entries that must be confirmed before it may be closed.
-        hashes: of the sources of the kernel and of each baseline, by the kernel's name.
-        sources: the kernel's own files, packed.
-    """
+    """The event that opens an entry."""
 
     schema: Literal[1] = SCHEMA
     event: Literal["opened"] = "opened"
@@ -131,9 +111,9 @@ class Opened:
     kernel: Name
     label: Name
     expectations: Annotated[list[Expectation], Meta(min_length=1)]
-    stop: TextLine = ""
-    after: Annotated[int, Meta(ge=0, le=10**6)] = 0
-    gates: list[EntryId] = field(default_factory=list)
+    stop: TextLine = ""  # when to give up, in the user's words
+    after: Annotated[int, Meta(ge=0, le=10**6)] = 0  # the entry that it follows; 0 for none
+    gates: list[EntryId] = field(default_factory=list)  # the entries that must be confirmed before it may be closed
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
     sources: PackedSources = ""
@@ -141,44 +121,31 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationResult:
-    """What a run says of one expectation.
-
-    Attributes:
-        value: the speedup, or the time in microseconds; None where the case has no time, like the ends.
-        high: upper end of its interval, None for an interval without one; `low` is the lower.
-    """
+    """What a run says of one expectation."""
 
     expectation: TextLine
     outcome: EntryState
-    value: Positive | None = None
+    value: Positive | None = None  # the speedup, or the time in microseconds; None without a time, like the ends
     low: LowEnd | None = None
-    high: HighEnd | None = None
+    high: HighEnd | None = None  # upper end of its interval, None for an interval without one; `low` is the lower
     reason: TextLine = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """The event that closes an entry; an undecided one may be closed again, by a further run.
-
-    Attributes:
-        source: hash of the kernel's sources, those of the run.
-        findings: one for each expectation, in their order; `outcome` is that of the entry.
-        learned: what was learned, in the user's words.
-        notes: what qualifies the outcome.
-        sources: the kernel's own files as they were measured, packed; empty in ledgers of before they were kept.
-    """
+    """The event that closes an entry; an undecided one may be closed again, by a further run."""
 
     schema: Literal[1] = SCHEMA
     event: Literal["closed"] = "closed"
     id: EntryId
     time: Timestamp
     run: Name
-    source: MaybeName
+    source: MaybeName  # hash of the kernel's sources, those of the run
     outcome: EntryState
     findings: Annotated[list[ExpectationResult], Meta(min_length=1)]
     learned: TextLine = ""
     notes: list[TextLine] = field(default_factory=list)
-    sources: PackedSources = ""
+    sources: PackedSources = ""  # as they were measured; empty in ledgers of before they were kept
 
 
 @dataclass(frozen=True)
@@ -238,20 +205,17 @@ class Gate:
         return "go" if self.is_open else f"no-go: {numbers}" if self.is_shut else f"waits for {numbers}"
 
 
-def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry]) -> Gate:
-    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
-    return _gate(entry, entries, _shut(entries))
-
-
 def gates_of(entries: Mapping[int, LedgerEntry]) -> dict[int, Gate]:
     """The gate before each entry, by number."""
     shut = _shut(entries)
-    return {number: _gate(entry, entries, shut) for number, entry in entries.items()}
+    return {number: gate_of(entry, entries, shut) for number, entry in entries.items()}
 
 
-def _gate(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: set[int]) -> Gate:
+def gate_of(entry: LedgerEntry, entries: Mapping[int, LedgerEntry], shut_of_all: Collection[int] | None = None) -> Gate:
+    """The gate before an entry of the ledger, or one about to be; an entry depends on smaller numbers only."""
+    shut_of_all = _shut(entries) if shut_of_all is None else shut_of_all
     before = {number: entries[number] for number in entry.opened.gates}
-    shut = shut_of_all & before.keys()
+    shut = before.keys() & shut_of_all
     blocking = tuple(number for number, each in before.items() if each.state is not EntryState.CONFIRMED)
     return Gate(tuple(sorted(shut)) if shut else blocking, bool(shut))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from gdnbench.analyse.ratio import ratio_within_run
@@ -43,20 +43,6 @@ from gdnbench.store.measurements import read_run
 from gdnbench.store.schema import GitDocument
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewEntry:
-    """An entry to open, with its names looked up; the fields are those of `Opened`."""
-
-    hypothesis: str
-    entry: CatalogEntry
-    label: str
-    expectations: tuple[Expectation, ...]
-    hashes: dict[str, str]
-    stop: str = ""
-    after: int = 0
-    gates: tuple[int, ...] = ()
-
-
 def plan_try(
     catalog: Catalog,
     hypothesis: str,
@@ -67,11 +53,8 @@ def plan_try(
     stop: str = "",
     after: int = 0,
     gates: Sequence[int] = (),
-) -> NewEntry:
-    """Looks up an entry as it was typed: `kernel` as `--kernel` takes it, `expected` as `parse_expectation` does.
-
-    UsageError is raised for an empty hypothesis or an invalid expectation, UnknownNameError for an unknown kernel.
-    """
+) -> Opened:
+    """An entry to open, from what was typed, with its names looked up; `opened_event` numbers it."""
     if not hypothesis.strip():
         raise UsageError("the hypothesis is empty", "say why: gdnbench ledger add 'bulk stores leave sooner' …")
     if not expected:
@@ -91,15 +74,20 @@ def plan_try(
             raise UsageError(f"{baseline} is expected to be faster or slower than itself", "name another baseline")
         found = _expectation(each, baseline, workload, workloads)
         expectations[found.text] = found
-    return NewEntry(
+    return Opened(
+        id=1,
+        time=now_text(),
         hypothesis=hypothesis.strip(),
-        entry=entry,
+        op=of.name,
+        kernel=entry.kernel.name,
         label=variant.label,
-        expectations=tuple(expectations.values()),
-        hashes=hashes,
+        expectations=list(expectations.values()),
         stop=stop.strip(),
         after=after,
-        gates=tuple(dict.fromkeys(gates)),
+        gates=list(dict.fromkeys(gates)),
+        hashes=hashes,
+        git=convert(git_state(entry.folder), GitDocument),
+        sources=pack(read_sources(entry)),
     )
 
 
@@ -134,40 +122,19 @@ def _terms(workload: Workload) -> dict[str, str]:
     return {**{name: str(size) for name, size in workload.cells.items() if name not in {*covered, "profile"}}, **named}
 
 
-def opened_event(planned: NewEntry, entries: Entries) -> Opened:
-    """The event that opens an entry.
-
-    UnknownNameError is raised for an unknown entry to follow or depend on, UsageError if one of the latter is refuted.
-    """
+def opened_event(planned: Opened, entries: Entries) -> Opened:
+    """The event that opens a planned entry; UnknownNameError for an unknown one to follow or depend on."""
     for option, numbers in (("--after", [planned.after] if planned.after else []), ("--gate", planned.gates)):
         for number in numbers:
             if number not in entries:
                 raise UnknownNameError(f"{option} {number}: there is no such entry", "`gdnbench ledger` lists them")
-    opened = Opened(
-        id=max(entries, default=0) + 1,
-        time=now_text(),
-        hypothesis=planned.hypothesis,
-        op=planned.entry.op.name,
-        kernel=planned.entry.kernel.name,
-        label=planned.label,
-        expectations=list(planned.expectations),
-        stop=planned.stop,
-        after=planned.after,
-        gates=list(planned.gates),
-        hashes=planned.hashes,
-        git=convert(git_state(planned.entry.folder), GitDocument),
-        sources=pack(read_sources(planned.entry)),
-    )
+    opened = replace(planned, id=max(entries, default=0) + 1, time=now_text())
     refuse_shut(LedgerEntry(opened), entries)
     return opened
 
 
-def refuted_before(planned: NewEntry, entries: Entries) -> str:
-    """Why a try repeats one that was refuted; empty where it does not.
-
-    It does where a refuted entry expected the same of the same variant, or where the code that refuted it is still that
-    of the variant now.
-    """
+def refuted_before(planned: Opened, entries: Entries) -> str:
+    """Why a try repeats one that was refuted, by what it expects or by its code; empty where it does not."""
     expected = {each.text for each in planned.expectations}
     for entry in entries.values():
         if entry.state is not EntryState.REFUTED or entry.opened.label != planned.label:
@@ -176,16 +143,13 @@ def refuted_before(planned: NewEntry, entries: Entries) -> str:
             if each.outcome is EntryState.REFUTED and each.expectation in expected:
                 return f"entry {entry.opened.id} refuted `{each.expectation}` of {planned.label} already"
         source = entry.last.source if entry.last else ""
-        if source and same_sources(source, planned.hashes[planned.entry.kernel.name]):
+        if source and same_sources(source, planned.hashes[planned.kernel]):
             return f"{planned.label} is still the code that entry {entry.opened.id} was refuted with"
     return ""
 
 
 def closed_event(entry: LedgerEntry, folder: Path, current: CatalogEntry | None, learned: str) -> Closed:
-    """The event that closes an entry by a run; `current` is the kernel as it is now, None if it is gone.
-
-    UsageError is raised if the entry is decided, the run is older than it or of other code, or a case is missing.
-    """
+    """The event that closes an entry by a run; UsageError if that is older than it, or of other code than `current`."""
     opened = entry.opened
     if entry.is_decided:
         hint = "open a further one: gdnbench ledger add --after …"
@@ -236,7 +200,6 @@ def run_command(opened: Opened) -> list[str]:
 
 
 def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> str:
-    """Refuses a run that cannot answer; gives the hash of the kernel's sources."""
     measure = f"measure it: {shlex.join(run_command(opened))}"
     if info.op != opened.op:
         raise UsageError(f"{info.run_id} is of the op {info.op}, and entry {opened.id} of {opened.op}", measure)

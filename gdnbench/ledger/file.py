@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
-from io import FileIO
 from pathlib import Path
 from typing import Literal, TypedDict, TypeVar
 
@@ -22,15 +21,14 @@ from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
 
-LARGEST_BYTES = 2**24
-"""Of all files together, as text; a damaged or hostile entry must not fill the memory."""
+LARGEST_BYTES = 2**24  # of all files together, as text; a damaged or hostile entry must not fill the memory
 
 Files = Mapping[str, str]
 """Texts by path: `v10/kernel.cu` in the kernel's folder, `gdn.cuh` of another header, as it is included."""
 
 
 def read_sources(entry: CatalogEntry) -> dict[str, str]:
-    """The files that the kernel's source hash is made of; one that is no text, or cannot be read, is left out."""
+    """The files of the kernel's source hash; one that is no text, or cannot be read, is left out."""
     files = {}
     for name, path in entry.source_files():
         with suppress(OSError, UnicodeDecodeError):
@@ -96,8 +94,7 @@ def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
 
 
 E = TypeVar("E", Opened, Closed)
-Entries = dict[int, LedgerEntry]
-"""By number, in the order in which they were opened."""
+Entries = dict[int, LedgerEntry]  # by number, in the order in which they were opened
 
 _MEND = "restore that line, or take it out: no line depends on one below it"
 _LOCK_TIMEOUT_S = 30.0
@@ -130,8 +127,7 @@ def read_ledger(path: Path) -> Entries:
 def append_event(path: Path, make: Callable[[Entries], E]) -> E:
     """Adds the event that `make` returns for the present entries, while no other process may add one.
 
-    What `make` raises leaves the ledger as it is. Raises UsageError, too, if a text cannot be stored; MachineError if
-    the file cannot be written, or another process holds it for long.
+    What `make` raises leaves the ledger as it is; UsageError if a text cannot be stored.
     """
     if os.path.lexists(path) and not is_file(path):  # nor is there to be a lock beside a device
         raise MachineError(f"{path} cannot be written: it is no plain file", "choose another file with --ledger")
@@ -182,7 +178,6 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
 
 
 def _line(event: Opened | Closed) -> bytes:
-    """The event as a line that can be read again; UsageError if a text has control characters or is too long."""
     try:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
         _decode(line)
@@ -193,23 +188,18 @@ def _line(event: Opened | Closed) -> bytes:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Adds a line whole, or leaves the file as it was: half a line would make the ledger unreadable."""
     try:
         with path.open("ab", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             try:
-                _write_whole(file, line)
+                while line:  # a disk with room for a part takes that part, and the next call says that it is full
+                    line = line[file.write(line) :]
+                os.fsync(file.fileno())
             except BaseException:
-                file.truncate(size)  # a disk that is full lets a file be cut
+                file.truncate(size)  # half a line would make the ledger unreadable
                 raise
     except OSError as error:
         raise _unwritable(path, error) from error
-
-
-def _write_whole(file: FileIO, line: bytes) -> None:
-    while line:  # a disk with room for a part takes that part, and only the next call says that it is full
-        line = line[file.write(line) :]
-    os.fsync(file.fileno())
 
 
 @contextmanager

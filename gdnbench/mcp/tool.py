@@ -118,10 +118,8 @@ def check_run(value: str, what: str) -> str:
 
 
 def check_source(value: str, what: str) -> str:
-    """Returns a source of `compare`: a run, `published/NAME`, `git:REV` or a path in the project; raises UsageError."""
+    """Returns a source of `compare`: a run, `published/NAME` or a path in the project; raises UsageError."""
     check_text(value, what)
-    if value.startswith(_GIT):
-        return check_kernel_or_revision(value, what)
     if value.startswith(f"{PUBLISHED_FOLDER}/"):
         _check_words(value, what)
         for folder in (RESULTS, RESULTS / EVIDENCE):

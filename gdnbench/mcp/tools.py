@@ -225,7 +225,7 @@ The ratio is the time of the first source over that of the other: above 1, the o
             Parameter(
                 "sources",
                 check=check_source,
-                about="Runs by id, label or GPU (the newest), published/NAME, or git:REV; the first is compared with.",
+                about="Runs by id, label or GPU (the newest), or published/NAME; the first is compared with.",
                 is_list=True,
                 required=True,
             ),

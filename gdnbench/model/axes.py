@@ -10,8 +10,7 @@ from itertools import groupby
 
 from gdnbench.errors import DeclarationError, ShapeError, UsageError
 
-MOST_ELEMENTS = 2**31 - 1
-"""The largest size of an axis: kernels take sizes as 32-bit integers."""
+MOST_ELEMENTS = 2**31 - 1  # the largest size of an axis: kernels take sizes as 32-bit integers
 
 _AXIS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _LONGEST_LIST = 40  # characters of a list in a name; a longer one is named by its length, its sum and a hash
@@ -20,18 +19,13 @@ _RUN_OF_ALIKE = re.compile(r"(?:(\d+)x)?(\d+)")
 
 @dataclass(frozen=True)
 class Axis:
-    """A named size of an op, such as `B`, from `least` to `most`; DeclarationError for an invalid name or default.
-
-    Attributes:
-        compile_time: whether kernels are compiled for its value; else it is an argument of every launch.
-        terse: whether a workload's name leaves it out as long as every terse axis has its default.
-    """
+    """A named size of an op, such as `B`, from `least` to `most`."""
 
     name: str
     default: int
     doc: str = ""
-    compile_time: bool = False
-    terse: bool = False
+    compile_time: bool = False  # whether kernels are compiled for its value; else it is an argument of every launch
+    terse: bool = False  # whether a workload's name leaves it out as long as every terse axis has its default
     least: int = 1
     most: int = MOST_ELEMENTS
 
@@ -44,10 +38,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class AxisList:
-    """A named list of sizes, such as the `lengths` of the sequences in a batch; `least` and `most` limit each size.
-
-    DeclarationError is raised for an invalid name or default.
-    """
+    """A named list of sizes, such as the `lengths` of the sequences in a batch; `least` and `most` limit each size."""
 
     name: str
     default: tuple[int, ...]
@@ -65,22 +56,12 @@ class AxisList:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`.
+    """A name for the values of several axes together, `heads=qk4_v8` for `HQ=4 HV=8`, or of one: `state=bf16`."""
 
-    Attributes:
-        name: the part before the equals sign, `heads`.
-        pattern: a value's name, with the axes in braces: `qk{HQ}_v{HV}`.
-        known: values that hints list.
-        words: for a pattern of one axis, the names of its sizes, `{"fp32": 32, "bf16": 16}`; it takes only these sizes.
-
-    Raises:
-        DeclarationError: if the pattern has no axis, one of `known` does not fit it, or two words have the same size.
-    """
-
-    name: str
-    pattern: str
-    known: tuple[str, ...] = ()
-    words: Mapping[str, int] = field(default_factory=dict, hash=False)
+    name: str  # the part before the equals sign, `heads`
+    pattern: str  # a value's name, with the axes in braces: `qk{HQ}_v{HV}`
+    known: tuple[str, ...] = ()  # values that hints list
+    words: Mapping[str, int] = field(default_factory=dict, hash=False)  # names of its sizes: `{"bf16": 16}`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", tuple(self.known or self.words))

@@ -28,10 +28,7 @@ from gdnbench.wording import plural
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with its params fixed; `preset` is empty for params without a preset.
-
-    `label` is its name in tables and for `--kernel`: `decode-v4`, `decode-v4b`, `decode-triton:BV=16`.
-    """
+    """A kernel with its params fixed; its label is as in tables and for `--kernel`: `decode-triton:BV=16`."""
 
     kernel: str
     label: str
@@ -74,7 +71,7 @@ class Case:
 
     @property
     def is_bare_floor(self) -> bool:
-        """Whether the case is a floor by its bare name, whose params are those of its fastest form at the workload."""
+        """Whether it is a floor by its bare name, whose params are those of its fastest form at the workload."""
         return self.role is Role.FLOOR and self.variant.label == self.variant.kernel
 
     def is_point_of(self, swept: Collection[str]) -> bool:
@@ -151,10 +148,7 @@ class Part:
     of: int
 
     def take(self, workloads: Sequence[T]) -> tuple[T, ...]:
-        """The part's workloads, assigned round robin, so that each part has small and large ones.
-
-        UsageError is raised if the part has no workload.
-        """
+        """The part's workloads, round robin, so that each part has small and large ones; UsageError if it has none."""
         if self.number > len(workloads):
             count = plural(len(workloads), "workload")
             raise UsageError(f"--part {self}: there is nothing left for it of {count}", "leave it out")
@@ -195,10 +189,7 @@ def argument_names(op: Op, kernel: Kernel, launch: CudaLaunch) -> tuple[str, ...
 
 
 def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) -> str:
-    """How a function takes arguments, by what each name is: `scale(x: fp32[M, N], factor: float, M: int)`.
-
-    A name that is no tensor, scalar or size is a constant.
-    """
+    """How a function takes arguments: `scale(x: fp32[M, N], factor: float, M: int)`; other names are constants."""
     tensors = (*op.tensors, *getattr(kernel, "scratch", ()))
     kinds = {spec.name: f"{'/'.join(spec.dtypes)}[{', '.join(map(str, spec.dims))}]" for spec in tensors}
     kinds |= dict.fromkeys(op.scalars, "float") | dict.fromkeys(op.derived, "long long")
@@ -207,18 +198,12 @@ def call_of(op: Op, kernel: Kernel | None, function: str, names: Iterable[str]) 
     return f"{function}({', '.join(typed)})"
 
 
-_POINTER_BYTES, _WIDE_BYTES, _NUMBER_BYTES = 8, 8, 4
-
-
 def check_arguments(op: Op, kernel: Kernel, launch: CudaLaunch, sizes: Sequence[int]) -> None:
-    """Raises DeclarationError unless a function whose parameters have `sizes` bytes takes what its launch passes.
-
-    CUDA itself reads beyond what was passed, without an error.
-    """
+    """Raises DeclarationError unless a function of such parameters takes what its launch passes: CUDA does not."""
     names = argument_names(op, kernel, launch)
     numbers = {*op.scalars, *(axis.name for axis in op.workloads.axes)}
-    wide = dict.fromkeys(op.derived, _WIDE_BYTES) | dict.fromkeys(numbers, _NUMBER_BYTES)
-    passed = [wide.get(name, _POINTER_BYTES) for name in names]
+    wide = dict.fromkeys(op.derived, 8) | dict.fromkeys(numbers, 4)
+    passed = [wide.get(name, 8) for name in names]  # a tensor is a pointer
     if list(sizes) != passed:
         takes, passes = f"{len(sizes)} parameters", str(len(passed))
         if len(sizes) == len(passed):
@@ -248,10 +233,7 @@ def has_short_lists(text: str) -> bool:
 
 
 def write_in_full(text: str, workloads: Iterable[Workload]) -> str:
-    """A text, as `--shape` takes it, with each shortened list replaced by that of one of the workloads.
-
-    UsageError is raised for a list that no workload has.
-    """
+    """A text for `--shape` with each shortened list in full; UsageError for one that no workload has."""
     known = {short_list(sizes): write_list(sizes) for workload in workloads for sizes in workload.lists.values()}
 
     def full(shortened: re.Match[str]) -> str:

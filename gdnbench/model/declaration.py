@@ -23,11 +23,7 @@ def parse_value(text: str) -> ParamValue:
 
 @dataclass(frozen=True)
 class Param:
-    """A compile-time constant that a user may set.
-
-    `default` is one of `choices`, every value that the kernel supports, else DeclarationError is raised; `doc`
-    describes it in a few words.
-    """
+    """A compile-time constant that a user may set; `default` is one of `choices`, or DeclarationError is raised."""
 
     default: ParamValue
     choices: tuple[ParamValue, ...]
@@ -85,8 +81,7 @@ class Params(Mapping[str, ParamValue]):
         return " ".join(f"{name}={value}" for name, value in self._values.items())
 
 
-EVERY = "all"
-"""The word for every kernel, or profile, on the command line."""
+EVERY = "all"  # the word for every kernel, or profile, on the command line
 
 MOST_CHARACTERS = 80
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -106,20 +101,8 @@ def check_name(name: str) -> None:
 
 
 CAUSES = (
-    "too_few_warps",
-    "many_launches",
-    "latency",
-    "idle_sms",
-    "uneven_sms",
-    "limited_occupancy",
-    "bandwidth",
-    "compute",
-    "launch_bound",
-    "spilling",
-    "uncoalesced",
-    "bank_conflicts",
-    "barriers",
-    "narrow_loads",
+    *("too_few_warps", "many_launches", "latency", "idle_sms", "uneven_sms", "limited_occupancy", "bandwidth"),
+    *("compute", "launch_bound", "spilling", "uncoalesced", "bank_conflicts", "barriers", "narrow_loads"),
     "lowered_clock",
 )
 """The names of the rules in `gdnbench/diagnose/gather.py` to which a hint may belong."""
@@ -129,11 +112,7 @@ _LONGEST = 300  # characters: four lines of a terminal
 
 @dataclass(frozen=True)
 class Hint:
-    """One or two sentences that `explain` prints below its findings on an op's kernels, in one line of text.
-
-    `causes` names the rules of `CAUSES` whose findings the hint belongs to; without any it belongs to every finding.
-    DeclarationError is raised for an unknown cause or an unfit text.
-    """
+    """A line that `explain` prints below findings on an op's kernels; without `causes` it belongs to every finding."""
 
     text: str
     causes: tuple[str, ...] = ()
@@ -151,21 +130,15 @@ class Hint:
         return not self.causes or cause in self.causes
 
 
-DEFAULT_INPUTS = "typical"
-"""The name of the first profile in runs stored before ops had profiles; it is still accepted."""
-CAPTURED = "file:"
-"""The prefix of the profile of captured inputs; the name of a file and a part of its hash follow."""
+DEFAULT_INPUTS = "typical"  # the name of the first profile in runs stored before ops had profiles; it is still accepted
+CAPTURED = "file:"  # the prefix of the profile of captured inputs; the name of a file and a part of its hash follow
 
 _LONGEST_STEM = 40
 _HASH_DIGITS = 8
 
 
 def captured_profile(stem: str, sha256: str) -> str:
-    """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`.
-
-    `stem` is the file's name without its ending, in which characters that no workload's name may have become hyphens.
-    `sha256` is the hash of its content, in hex, which tells files of one name apart.
-    """
+    """The profile of the inputs in a file, `file:layer-3-1f0c2d3e`: its stem, and a part of its content's hash."""
     return f"{CAPTURED}{re.sub(r'[^A-Za-z0-9.]+', '-', stem)[:_LONGEST_STEM]}-{sha256[:_HASH_DIGITS]}"
 
 
@@ -180,7 +153,6 @@ class Profile:
 
     A scenario tests numbers; a profile is also timed, and is part of the identity of what is measured. Each run
     compares the `extreme` profiles, between which the time of a kernel that depends on its inputs differs most.
-    DeclarationError is raised for a name that no option or file can hold.
     """
 
     name: str
@@ -243,10 +215,7 @@ FACTS: Mapping[Dtype, DtypeFacts] = {
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """An element type that a compile-time axis decides: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`.
-
-    `dtypes` has the element type for each size; the axis takes no other size.
-    """
+    """An element type that a compile-time axis decides: `DtypeOf("STATE", {32: "fp32", 16: "bf16"})`."""
 
     axis: str
     dtypes: Mapping[int, Dtype] = field(hash=False)
@@ -254,10 +223,7 @@ class DtypeOf:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of an op's contract, or of a kernel's scratch memory; DeclarationError for an unknown element type.
-
-    `dims` are sizes: an axis's or a derived size's name (`"B"`), or a number. An axis may decide `dtype`.
-    """
+    """One tensor of an op's contract, or of a kernel's scratch memory; `dims` are names of sizes, or numbers."""
 
     name: str
     dims: tuple[str | int, ...]
@@ -333,12 +299,11 @@ class RoundoffGate:
             sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
             of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
             probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
-        arithmetic: the floating-point type of intermediate results, whose roundoff counts.
     """
 
     tensor: str
     limit: float = 8.0
-    arithmetic: Dtype = "fp32"
+    arithmetic: Dtype = "fp32"  # the floating-point type of intermediate results, whose roundoff counts
 
 
 @dataclass(frozen=True)

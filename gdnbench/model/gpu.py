@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-CPU = "cpu"
-"""The short name in place of a GPU's where a run had none."""
+CPU = "cpu"  # the short name in place of a GPU's where a run had none
 
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 """The precisions of a GPU's peak; fp32 is that of the ordinary cores, the others of the tensor cores."""
@@ -19,10 +18,7 @@ _MODEL = re.compile(r"(rtx)?(pro)?[a-z]{0,2}\d{1,4}[a-z]{0,2}")
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this machine; `l2_bytes` is 0 if unknown.
-
-    `index` is the position in PCI bus order, as `nvidia-smi` counts; `capability` is (9, 0) for sm_90.
-    """
+    """One GPU of this machine, numbered as `nvidia-smi` counts; `l2_bytes` is 0 if unknown."""
 
     index: int
     name: str
@@ -53,51 +49,31 @@ def gpu_slug(name: str) -> str:
     return "".join(words) or "gpu"
 
 
-NO_CLUSTER = (1, 1, 1)
-"""The cluster of a kernel that launches without clusters."""
-
-UNREAD = -1
-"""The `load_bits` of a build whose code was not read."""
+NO_CLUSTER = (1, 1, 1)  # the cluster of a kernel that launches without clusters
+UNREAD = -1  # the `load_bits` of a build whose code was not read
 
 
 @dataclass(frozen=True)
 class Build:
-    """One variant compiled for one architecture, `sm_90`.
-
-    Attributes:
-        registers: per thread.
-        shared_bytes: shared memory per block that the compiler allocates, without a launch's dynamic shared memory.
-        spill_bytes: local memory per thread: spilled registers and arrays indexed at run time.
-        load_bits: width of the widest global load, at most 128 and 256 from sm_100 on; 0 where there is none, -1 where
-            the code was not read.
-        code_bytes: size of the cubin, whose path in the build cache is `cubin`.
-        symbol: mangled name of the entry in the cubin.
-        serialized_because: why ptxas serializes the warpgroup products (wgmma); empty if it does not.
-        required_threads: per block, where the code runs with this number only, as Triton's does; else 0.
-        most_threads: per block, by the code's `__launch_bounds__`; 0 where it has none.
-        cluster: blocks of a cluster along x, y and z.
-    """
+    """One variant compiled for one architecture, `sm_90`."""
 
     arch: str
-    registers: int
-    shared_bytes: int
-    spill_bytes: int
-    load_bits: int
-    code_bytes: int
+    registers: int  # per thread
+    shared_bytes: int  # shared memory per block that the compiler allocates, without a launch's dynamic shared memory
+    spill_bytes: int  # local memory per thread: spilled registers and arrays indexed at run time
+    load_bits: int  # width of the widest global load; 0 where there is none, -1 where the code was not read
+    code_bytes: int  # size of the cubin, whose path in the build cache is `cubin`
     cubin: str = ""
-    symbol: str = ""
-    serialized_because: str = ""
-    required_threads: int = 0
-    most_threads: int = 0
-    cluster: tuple[int, int, int] = NO_CLUSTER
+    symbol: str = ""  # mangled name of the entry in the cubin
+    serialized_because: str = ""  # why ptxas serializes the warpgroup products (wgmma); empty if it does not
+    required_threads: int = 0  # per block, where the code runs with this number only, as Triton's does; else 0
+    most_threads: int = 0  # per block, by the code's `__launch_bounds__`; 0 where it has none
+    cluster: tuple[int, int, int] = NO_CLUSTER  # blocks of a cluster along x, y and z
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cluster", tuple(self.cluster))  # JSON has lists
 
 
 def format_serialized(because: str, launch: str = "") -> str:
-    """The warning that ptxas serializes a kernel's warpgroup products.
-
-    `because` is the reason in ptxas's words, `launch` the entry of the launch if the kernel has several.
-    """
+    """The warning that ptxas serializes a kernel's warpgroup products, or those of one of its launches."""
     return f"ptxas serializes the wgmma{f' of {launch}' if launch else ''}: {because}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Literal, SupportsIndex, overload
+from typing import Any, ClassVar, Literal, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.declaration import Param, Params, ParamValue, TensorSpec, check_name
@@ -42,9 +42,6 @@ class Kernel:
     """A named implementation of an op.
 
     Attributes:
-        name: unique in the catalog, `decode-v4`.
-        source: the implementing file in the kernel's folder; `entry` is the function in it.
-        presets: further names of this kernel with some params fixed.
         by_shape: defaults at some workloads, as a sweep found them; any other workload takes those of the nearest one
             by size. A copying floor is tried in all of them, and measured in the fastest.
         floor: for a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed,
@@ -57,8 +54,8 @@ class Kernel:
 
     language: ClassVar[str]
 
-    name: str
-    source: str
+    name: str  # unique in the catalog, `decode-v4`
+    source: str  # the implementing file in the kernel's folder; `entry` is the function in it
     entry: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
@@ -132,11 +129,7 @@ def _none(_workload: Workload, _params: Params) -> int:
 
 
 def _hold_to_numbers(launch: CudaLaunch | TritonLaunch, *names: str) -> None:
-    """Makes these functions of a launch raise DeclarationError, instead of their callers failing, on a non-number.
-
-    The numbers stay as they are: an export passes expressions in the axes. `grid` returns a number for each axis, any
-    other function returns one.
-    """
+    """Makes these functions of a launch raise DeclarationError on what is no number; numbers stay as they are."""
     for name in names:
         checked = partial(_sizes if name == "grid" else _size, getattr(launch, name), f"`{name}` in variant.py returns")
         object.__setattr__(launch, name, checked)
@@ -161,70 +154,18 @@ class CudaLaunch:
     """One launch of a kernel in CUDA C++.
 
     Attributes:
-        entry: the function in the source.
-        grid: blocks per axis, from workload and params.
-        block: threads per block.
-        shared_bytes: dynamic shared memory per block, in bytes.
         arguments: the function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not
             compile-time (`int`) and derived sizes (`long long`). None for all of them, in this order.
     """
 
     entry: str
-    grid: Grid
-    block: PerCase
-    shared_bytes: PerCase = _none
+    grid: Grid  # blocks per axis, from workload and params
+    block: PerCase  # threads per block
+    shared_bytes: PerCase = _none  # dynamic shared memory per block
     arguments: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "block", "shared_bytes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CudaKernel(Kernel):
-    """A kernel in CUDA C++, compiled by NVRTC.
-
-    The source sees every compile-time axis as a macro, `GDN_HQ` where the op's prefix is `GDN_`, and each param under
-    its own name. A kernel is one launch, given by `entry`, `grid`, `block` and `shared_bytes` as in `CudaLaunch`, or
-    several, in order on one stream, in `launches`. DeclarationError is raised for neither or both, or an unknown
-    architecture.
-
-    Attributes:
-        scratch: memory between the launches, undefined before a call; `dims` may name params, too.
-        target: the one target whose own instructions the kernel uses, as `sm_90a` has wgmma; empty for any GPU.
-        since: the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any.
-    """
-
-    language: ClassVar[str] = "cuda"
-
-    source: str = "kernel.cu"
-    entry: str = ""
-    grid: Grid | None = None
-    block: PerCase | None = None
-    shared_bytes: PerCase = _none
-    launches: tuple[CudaLaunch, ...] = ()
-    scratch: tuple[TensorSpec, ...] = ()
-    target: str = ""
-    since: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_arch(self.name, "since", self.since)
-        _check_arch(self.name, "target", self.target)
-        object.__setattr__(self, "scratch", tuple(self.scratch))
-        if self.launches:
-            _check_launches(self.launches, CudaLaunch, self.entry, self.grid, self.block)
-            object.__setattr__(self, "launches", tuple(self.launches))
-            return
-        if self.grid is None or self.block is None or not self.entry:
-            raise DeclarationError(f"{self.name}: a launch needs `entry`, `grid` and `block`", "or give `launches`")
-        one = CudaLaunch(entry=self.entry, grid=self.grid, block=self.block, shared_bytes=self.shared_bytes)
-        object.__setattr__(self, "launches", (one,))
-
-    def fits(self, arch: str) -> bool:
-        """Whether the architecture is the kernel's target, if it has one, and not before `since`."""
-        if self.since and _number(arch) < _number(self.since):
-            return False
-        return not self.target or self.target.rstrip("af") == arch.rstrip("af")
 
 
 _ARCH = re.compile(r"sm_[0-9]{2,4}[af]?")
@@ -237,65 +178,95 @@ def _number(arch: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TritonLaunch:
-    """One launch of a kernel in Triton.
+    """One launch of a kernel in Triton."""
 
-    Attributes:
-        entry: the function in the source; its arguments are bound by their names.
-        grid: programs per axis, from workload and params.
-        warps: per program.
-        stages: depth of software pipelining.
-    """
-
-    entry: str
-    grid: Grid
-    warps: PerCase = _one
-    stages: PerCase = _one
+    entry: str  # the function in the source; its arguments are bound by their names
+    grid: Grid  # programs per axis, from workload and params
+    warps: PerCase = _one  # per program
+    stages: PerCase = _one  # depth of software pipelining
 
     def __post_init__(self) -> None:
         _hold_to_numbers(self, "grid", "warps", "stages")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TritonKernel(Kernel):
-    """A kernel in Triton.
+class LaunchedKernel(Kernel):
+    """A kernel of declared launches: one, given by `entry`, `grid` and more, or several, in `launches`.
 
-    Functions take by name what they need: the op's tensors, scratch, scalars, axes and derived sizes, and params.
-    Params, and axes that the op declares compile-time, are `tl.constexpr`. A kernel is one launch, given by `entry`,
-    `grid`, `warps` and `stages` as in `TritonLaunch`, or several, in order on one stream, in `launches`.
-    DeclarationError is raised for neither or both, or an unknown architecture.
-
-    Attributes:
-        scratch: memory between the launches, undefined before a call; `dims` may name params, too.
-        since: the first architecture with the kernel's instructions, as `sm_100` for scaled products; empty for any.
+    Launches are in order on one stream. DeclarationError is raised for neither or both, or an unknown architecture.
     """
 
-    language: ClassVar[str] = "triton"
+    launch_kind: ClassVar[type[CudaLaunch | TritonLaunch]]
+    needed: ClassVar[tuple[str, ...]]  # the fields of a launch that have no default
 
-    source: str = "kernel.py"
-    entry: str = ""
     grid: Grid | None = None
-    warps: PerCase = _one
-    stages: PerCase = _one
-    launches: tuple[TritonLaunch, ...] = ()
-    scratch: tuple[TensorSpec, ...] = ()
-    since: str = ""
+    launches: tuple[Any, ...] = ()
+    scratch: tuple[TensorSpec, ...] = ()  # undefined before a call; `dims` may name params, too
+    since: str = ""  # the first architecture with the kernel's instructions, as `sm_90` for clusters; empty for any
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_arch(self.name, "since", self.since)
         object.__setattr__(self, "scratch", tuple(self.scratch))
+        given = [getattr(self, name) for name in self.needed]
         if self.launches:
-            _check_launches(self.launches, TritonLaunch, self.entry, self.grid)
-            object.__setattr__(self, "launches", tuple(self.launches))
-            return
-        if self.grid is None or not self.entry:
-            raise DeclarationError(f"{self.name}: a launch needs `entry` and `grid`", "or give `launches`")
-        one = TritonLaunch(entry=self.entry, grid=self.grid, warps=self.warps, stages=self.stages)
-        object.__setattr__(self, "launches", (one,))
+            _check_launches(self.launches, self.launch_kind, *given)
+        elif not all(given):
+            names = ", ".join(f"`{name}`" for name in self.needed[:-1])
+            raise DeclarationError(f"{self.name}: a launch needs {names} and `{self.needed[-1]}`", "or give `launches`")
+        own = {each.name for each in fields(self)}
+        one = {each.name: getattr(self, each.name) for each in fields(self.launch_kind) if each.name in own}
+        object.__setattr__(self, "launches", tuple(self.launches) or (self.launch_kind(**one),))
 
     def fits(self, arch: str) -> bool:
         """Whether the architecture is not before `since`."""
         return not self.since or _number(arch) >= _number(self.since)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaKernel(LaunchedKernel):
+    """A kernel in CUDA C++, compiled by NVRTC.
+
+    The source sees every compile-time axis as a macro, `GDN_HQ` where the op's prefix is `GDN_`, and each param under
+    its own name. `target` is the one target whose own instructions the kernel uses, as `sm_90a` has wgmma; empty for
+    any GPU.
+    """
+
+    language: ClassVar[str] = "cuda"
+    launch_kind = CudaLaunch
+    needed = ("entry", "grid", "block")
+
+    source: str = "kernel.cu"
+    block: PerCase | None = None
+    shared_bytes: PerCase = _none
+    launches: tuple[CudaLaunch, ...] = ()
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_arch(self.name, "target", self.target)
+
+    def fits(self, arch: str) -> bool:
+        """Whether the architecture is the kernel's target, if it has one, and not before `since`."""
+        return super().fits(arch) and (not self.target or self.target.rstrip("af") == arch.rstrip("af"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TritonKernel(LaunchedKernel):
+    """A kernel in Triton.
+
+    Functions take by name what they need: the op's tensors, scratch, scalars, axes and derived sizes, and params.
+    Params, and axes that the op declares compile-time, are `tl.constexpr`.
+    """
+
+    language: ClassVar[str] = "triton"
+    launch_kind = TritonLaunch
+    needed = ("entry", "grid")
+
+    source: str = "kernel.py"
+    warps: PerCase = _one
+    stages: PerCase = _one
+    launches: tuple[TritonLaunch, ...] = ()
 
 
 def _check_arch(name: str, field: str, value: str) -> None:
@@ -304,7 +275,6 @@ def _check_arch(name: str, field: str, value: str) -> None:
 
 
 def _check_launches(launches: object, kind: type, *single: object) -> None:
-    """Refuses `launches` that is not a tuple of launches, or that stands beside the fields of a single launch."""
     if not isinstance(launches, tuple | list) or not all(isinstance(each, kind) for each in launches):
         raise DeclarationError(f"launches: a tuple of {kind.__name__}")
     if any(single):
@@ -342,12 +312,7 @@ def launch_of(kernel: TritonKernel, entry: str) -> TritonLaunch: ...
 @overload
 def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch: ...
 def launch_of(kernel: Kernel, entry: str) -> CudaLaunch | TritonLaunch:
-    """One of a kernel's launches by its entry, the first for an empty entry.
-
-    Raises:
-        TypeError: for a kernel that is not compiled, such as a `TorchKernel`.
-        StopIteration: if the kernel has no such entry.
-    """
+    """The launch of an entry, which there has to be, the first for an empty one; TypeError if nothing is compiled."""
     if not isinstance(kernel, CudaKernel | TritonKernel):
         raise TypeError(f"{kernel.name} is a {type(kernel).__name__}, which has no cubin")
     return next(each for each in kernel.launches if entry in {"", each.entry})

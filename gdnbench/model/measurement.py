@@ -17,11 +17,8 @@ Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 INPUTS_MARGIN = 0.02
 """Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
 
-LONG_TAIL = ": a long tail"
-"""The end of the warning that a time's mean lies well above its trimmed mean."""
-
-Bound = Literal["", "copy", "flops"]
-"""What bounds a workload from below."""
+LONG_TAIL = ": a long tail"  # the end of the warning that a time's mean lies well above its trimmed mean
+Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,40 +28,28 @@ class Timing:
     Attributes:
         timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
             `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
-        samples: timed launches over all rounds; for `graph`, timed replays.
-        rounds: rounds measured, without the burn-in.
-        time_us: geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median.
-        time_lo_us: lower end of its confidence interval, over rounds and processes; `time_hi_us` is the upper.
-        mean_us: mean of all samples, as `min_us`, `p10_us` and `p90_us` are the fastest and percentiles of all.
-        median_us: median over rounds of the round's median, as other tools report it.
-        noise: relative spread of the samples, 1.4826 * median absolute deviation / median.
-        cpu_time_us: time the host takes to enqueue a launch, while the GPU waits.
-        sm_mhz: median SM clock during the samples.
-        bandwidth_gbs: the least traffic over the time, GB/s.
-        tflops: the op's floating-point operations over the time, TFLOP/s.
         bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
             peak, whichever takes longer; empty where neither is known.
-        sol: the bound's time over this time; `sol_lo` and `sol_hi` are the ends of its confidence interval.
     """
 
     timer: Timer
-    samples: int
-    rounds: int
-    time_us: float
-    time_lo_us: float
+    samples: int  # timed launches over all rounds; for `graph`, timed replays
+    rounds: int  # without the burn-in
+    time_us: float  # geometric mean over rounds of the round's trimmed mean; in runs of schema 1, their median
+    time_lo_us: float  # lower end of its confidence interval, over rounds and processes; `time_hi_us` is the upper
     time_hi_us: float
-    median_us: float
+    median_us: float  # median over rounds of the round's median, as other tools report it
     min_us: float
     p10_us: float
     p90_us: float
-    noise: float
-    mean_us: float = float("nan")
-    cpu_time_us: float = float("nan")
-    sm_mhz: float = float("nan")
-    bandwidth_gbs: float = float("nan")
-    tflops: float = float("nan")
+    noise: float  # relative spread of the samples, 1.4826 * median absolute deviation / median
+    mean_us: float = float("nan")  # of all samples, as `min_us` and the percentiles are
+    cpu_time_us: float = float("nan")  # time the host takes to enqueue a launch, while the GPU waits
+    sm_mhz: float = float("nan")  # median SM clock during the samples
+    bandwidth_gbs: float = float("nan")  # the least traffic over the time
+    tflops: float = float("nan")  # the op's floating-point operations over the time
     bound: Bound = ""
-    sol: float = float("nan")
+    sol: float = float("nan")  # the bound's time over this time, with its interval
     sol_lo: float = float("nan")
     sol_hi: float = float("nan")
 
@@ -81,22 +66,14 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Versus:
-    """A comparison with the baseline of the same workload and run.
-
-    Attributes:
-        baseline: the baseline's label.
-        speedup: baseline time / this time, from paired rounds; above 1 is faster.
-        low: lower end of its confidence interval, corrected for the number of comparisons; `high` is the upper.
-        verdict: the value of a `stats.comparison.Verdict`.
-        more_rounds: rounds that would decide an UNCLEAR one; None if unknown or not needed.
-    """
+    """A comparison with the baseline of the same workload and run."""
 
     baseline: str
-    speedup: float
-    low: float
+    speedup: float  # baseline time / this time, from paired rounds; above 1 is faster
+    low: float  # lower end of its confidence interval, corrected for the number of comparisons; `high` is the upper
     high: float
-    verdict: str
-    more_rounds: int | None = None
+    verdict: str  # the value of a `stats.comparison.Verdict`
+    more_rounds: int | None = None  # rounds that would decide an UNCLEAR one; None if unknown or not needed
 
 
 @dataclass(frozen=True)
@@ -128,18 +105,8 @@ class InputsEffect:
 class Measurement:
     """One row of a run.
 
-    Attributes:
-        nbytes: the least that the kernel must move at the workload; 0 for the empty floor.
-        launches: kernels that one call launches; 0 where not counted.
-        registers: per thread; -1 if unknown.
-        shared_bytes: static shared memory per block; -1 if unknown.
-        spill_bytes: local memory per thread; -1 if unknown.
-        clock: the further clock that the row is of; None for the run's own timer.
-        inputs: how far the time depends on the inputs; None if that was not measured.
-
     Raises:
-        ValueError: for a time without an OK status, a failure without a reason, a comparison without a time, or a time
-            of another clock.
+        ValueError: for a time or a comparison that cannot be, or a failure without a reason.
     """
 
     case: Case
@@ -147,14 +114,14 @@ class Measurement:
     reason: str = ""
     timing: Timing | None = None
     versus: Versus | None = None
-    nbytes: int = 0
-    launches: int = 0
-    registers: int = -1
-    shared_bytes: int = -1
-    spill_bytes: int = -1
+    nbytes: int = 0  # the least that the kernel must move at the workload; 0 for the empty floor
+    launches: int = 0  # kernels that one call launches; 0 where not counted
+    registers: int = -1  # per thread; -1 if unknown
+    shared_bytes: int = -1  # static, per block; -1 if unknown
+    spill_bytes: int = -1  # of local memory per thread; -1 if unknown
     warnings: tuple[str, ...] = field(default=())
-    clock: Clock | None = None
-    inputs: InputsEffect | None = None
+    clock: Clock | None = None  # the further clock that the row is of; None for the run's own timer
+    inputs: InputsEffect | None = None  # how far the time depends on the inputs; None if that was not measured
 
     def __post_init__(self) -> None:
         if self.timing and self.status is not Status.OK:
@@ -190,9 +157,8 @@ class Place(StrEnum):
 class Point:
     """One point of the grid at one workload.
 
-    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured; `slower_lo`
-    and `slower_hi` are its interval, corrected for the number of points and looks, with an infinite upper end if
-    unknown.
+    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured, with an
+    interval that is corrected for the number of points and looks.
     """
 
     kernel: str
@@ -202,39 +168,30 @@ class Point:
     place: Place
     slower_by: float
     slower_lo: float
-    slower_hi: float
+    slower_hi: float  # infinite if unknown
     rounds: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau:
-    """The points of a kernel that tie with the fastest at a workload, by label.
-
-    Attributes:
-        simplest: the point to take: the one of `tied` nearest to the kernel's defaults.
-        tied: the fastest and all that tie with it; the comparison of `unclear` with the fastest is UNCLEAR.
-        within: the largest difference from the fastest that the intervals of `tied` allow; 0 for a single point.
-    """
+    """The points of a kernel that tie with the fastest at a workload, by label."""
 
     kernel: str
     workload: Workload
     best: str
-    simplest: str
-    tied: tuple[str, ...]
+    simplest: str  # the point to take: the one of `tied` nearest to the kernel's defaults
+    tied: tuple[str, ...]  # the fastest and all that tie with it; against `unclear` it is UNCLEAR
     unclear: tuple[str, ...]
-    within: float
+    within: float  # the largest difference from the fastest that the intervals of `tied` allow; 0 for a single point
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneForAll:
-    """The best single point for all workloads.
-
-    `regret` is, by workload, its time over the best point's, less 1.
-    """
+    """The best single point for all workloads; `regret` is its time over the best point's, less 1."""
 
     kernel: str
     label: str
-    regret: dict[Workload, float]
+    regret: dict[Workload, float]  # by workload
 
     @property
     def worst(self) -> tuple[Workload, float]:
@@ -249,23 +206,14 @@ class OneForAll:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A sweep's result; ValueError if a plateau, a final or a point for all workloads refers to a missing point.
-
-    Attributes:
-        axes: the values tried, by kernel and param.
-        budget_s: seconds that measuring was allowed.
-        points: every point that was measured, fastest first within its kernel and workload.
-        one_for_all: one for each kernel; empty for a single workload.
-        finals: for each workload at which several kernels raced, the simplest point of each kernel's plateau against
-            the fastest of these, fastest first; floors do not take part.
-    """
+    """A sweep's result; ValueError if a plateau, a final or a point for all workloads refers to a missing point."""
 
     axes: dict[str, dict[str, list[Any]]]
     budget_s: float
-    points: tuple[Point, ...]
+    points: tuple[Point, ...]  # every point that was measured, fastest first within its kernel and workload
     plateaus: tuple[Plateau, ...]
     one_for_all: tuple[OneForAll, ...]
-    finals: tuple[Point, ...] = ()
+    finals: tuple[Point, ...] = ()  # by workload, the kernels' simplest points, fastest first; no floors
 
     def __post_init__(self) -> None:
         for plateau in self.plateaus:

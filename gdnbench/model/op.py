@@ -45,11 +45,7 @@ libraries choose kernels by measuring.
 
 @dataclass(frozen=True)
 class Suite:
-    """Workloads that are measured together and summed up in one number.
-
-    `weights` are those of the weighted geometric mean; only their ratios matter. DeclarationError is raised if there is
-    no workload, or a weight is not positive and finite.
-    """
+    """Workloads that are measured together, with the weights of their geometric mean; only their ratios matter."""
 
     name: str
     weights: Mapping[Workload, float]
@@ -96,67 +92,51 @@ class Op:
     """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other.
 
     Attributes:
-        title: what it computes, in a line.
-        inputs: read-only tensors, in the order of every CUDA and Triton argument list.
-        scalars: names of fp32 scalars, which follow the inputs.
-        outputs: written tensors, which follow the scalars; separate from the inputs.
         numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
             torch.
         scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
         profiles: the distributions of inputs that are timed, also known to `make_inputs`; the first is the distribution
             of the first scenario, and of runs that are older than profiles.
-        profile: the profile that is timed by default; the first where it is empty.
         drawn_together: names of inputs that make sense only as one draw, such as all inputs of the decays: no launch
             mixes them from different draws.
         ends: by the name of a list, the input that holds where each of its members begins and the last one ends, from 0
             on: `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
-        alike: axes whose members may be permuted, as heads may.
-        derived: sizes that follow from a workload, by name, such as the sum of its lengths.
-        check: why a workload is not valid; empty if it is.
-        suites: named workloads with weights. `default` is measured where no suite is named, and is the default workload
-            if there is no such suite; `verify` is what `gdnbench verify` tries, by default the same.
-        flops: floating-point operations by precision.
         instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
             numbers of four bits are widened.
-        least_bytes: the least traffic to device memory; by default each input read once, each output written once.
-        baselines: kernels that others are compared with; the first available one is taken.
-        floor: the pseudo-kernel whose time is the speed of light; empty if there is none.
         copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
             function from inputs by name and the workload to outputs by name.
-        copied_bytes: what the floor reads and writes, where it moves only a part of these two.
         process_sd: relative standard deviations between processes, launch aside, of the time of a kernel of one launch
             and of one of several, for runs of a single process (`benchmarks/process_spread.py`). The default is the
             largest that was measured.
-        macro_prefix: before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`.
     """
 
     name: str
-    title: str
+    title: str  # what it computes, in a line
     workloads: WorkloadSpec
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorSpec, ...]  # read-only tensors, in the order of every CUDA and Triton argument list
+    outputs: tuple[TensorSpec, ...]  # written tensors, which follow the scalars
     gates: tuple[Gate, ...]
-    scalars: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()  # names of fp32 scalars, which follow the inputs
     numerics: str = "numerics.py"
     scenarios: tuple[str, ...] = (DEFAULT_INPUTS,)
     profiles: tuple[Profile, ...] = ()
-    profile: str = ""
+    profile: str = ""  # the profile that is timed by default; the first where it is empty
     drawn_together: tuple[tuple[str, ...], ...] = ()
     ends: Mapping[str, str] = field(default_factory=dict)
-    alike: tuple[str, ...] = ()
-    derived: Mapping[str, SizeOf] = field(default_factory=dict)
-    check: Callable[[Workload], str] = lambda _workload: ""
-    suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)
-    flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}
+    alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
+    derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
+    check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
+    suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)  # `default` is measured where none is named
+    flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}  # by precision
     instead: Mapping[Precision, Precision] = field(default_factory=dict)
-    least_bytes: SizeOf | None = None
-    baselines: tuple[str, ...] = ()
-    floor: str = ""
+    least_bytes: SizeOf | None = None  # by default each input read once, each output written once
+    baselines: tuple[str, ...] = ()  # kernels that others are compared with; the first available one is taken
+    floor: str = ""  # the pseudo-kernel whose time is the speed of light; empty if there is none
     copy: tuple[str, str] | CopyOf | None = None
-    copied_bytes: SizeOf | None = None
+    copied_bytes: SizeOf | None = None  # what the floor reads and writes, where it moves only a part of these two
     process_sd: tuple[float, float] = USUAL_PROCESS_SD
     hints: tuple[Hint, ...] = ()
-    macro_prefix: str = "AXIS_"
+    macro_prefix: str = "AXIS_"  # before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -213,10 +193,7 @@ class Op:
         return replace(self, inputs=inputs, outputs=outputs)
 
     def profile_named(self, name: str) -> str:
-        """A profile by its name; the first scenario's name gives the first profile.
-
-        UnknownNameError is raised if the op has no such profile.
-        """
+        """A profile by its name, or UnknownNameError; the first scenario's name gives the first profile."""
         known = [each.name for each in self.profiles]
         if known and name == self.scenarios[0]:
             return known[0]
@@ -249,12 +226,7 @@ class Op:
         return kinds.index(inputs) if inputs in kinds else 0
 
     def suite(self, name: str) -> Suite:
-        """A suite by its name; `default` and `verify` always exist.
-
-        Raises:
-            UnknownNameError: if the op has no suite of that name.
-            DeclarationError: if its workloads or weights are not valid.
-        """
+        """A suite by its name, or UnknownNameError; `default` and `verify` always exist."""
         if name not in self.suites and name in {DEFAULT_SUITE, VERIFY_SUITE}:
             return Suite(name, {self.workloads.default: 1.0}) if name == DEFAULT_SUITE else self.suite(DEFAULT_SUITE)
         if name not in self.suites:
@@ -270,16 +242,11 @@ class Op:
 
     @property
     def suite_workloads(self) -> tuple[Workload, ...]:
-        """The workloads of all of its suites; DeclarationError if workloads or weights are not valid."""
+        """The workloads of all of its suites."""
         return tuple(dict.fromkeys(each for name in self.suites for each in self.suite(name).workloads))
 
     def nearest(self, known: Iterable[Shape], wanted: Workload) -> Shape:
-        """The declared shape that stands in for a workload: see `nearest_workload`.
-
-        Raises:
-            ShapeError: if a shape is not a workload of this op.
-            ValueError: if none is known.
-        """
+        """The declared shape that stands in for a workload: see `nearest_workload`."""
         complete = {self.workload(shape): shape for shape in known}
         return complete[nearest_workload(complete, wanted)]
 
@@ -326,7 +293,9 @@ class Op:
 
     def _check_tensors(self) -> None:
         default = self.workloads.default
-        self._check_dtypes(default)
+        axes = {each.name: each.dtype.axis for each in self.tensors if isinstance(each.dtype, DtypeOf)}
+        if strange := [each for each in axes.items() if each[1] not in default.compile_time]:
+            raise DeclarationError("{}: {} is no axis that kernels are compiled for".format(*strange[0]))
         if reason := self._unknown_dtype(default) or self.check(default):
             raise DeclarationError(f"the default workload, {default}: {reason}")
         named = self.named_sizes(default)
@@ -346,15 +315,10 @@ class Op:
                 self._check_roundoff(gate)
         if ungated := outputs.keys() - {gate.tensor for gate in self.gates}:
             raise DeclarationError(f"{', '.join(sorted(ungated))}: no gate is on it, so wrong numbers would pass")
-        if strange := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
+        if odd := {*self.flops(default), *self.instead, *self.instead.values()} - set(get_args(Precision)):
             known = ", ".join(get_args(Precision))
-            raise DeclarationError(f"flops: unknown precision {', '.join(strange)}; known: {known}")
+            raise DeclarationError(f"flops: unknown precision {', '.join(odd)}; known: {known}")
         self._check_copy(named)
-
-    def _check_dtypes(self, default: Workload) -> None:
-        for tensor in self.tensors:
-            if isinstance(tensor.dtype, DtypeOf) and tensor.dtype.axis not in default.compile_time:
-                raise DeclarationError(f"{tensor.name}: {tensor.dtype.axis} is no axis that kernels are compiled for")
 
     def _check_roundoff(self, gate: RoundoffGate) -> None:
         if not gate.limit > 0:

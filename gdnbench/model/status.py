@@ -8,8 +8,7 @@ from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
 
-Clock = Literal["cupti", "graph"]
-"""A clock that a run can read beside its own timer."""
+Clock = Literal["cupti", "graph"]  # a clock that a run can read beside its own timer
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 
@@ -57,11 +56,6 @@ class Status(StrEnum):
         return _EXIT_CODES.get(self, ExitCode.PARTIAL)
 
     @property
-    def shows_when_timed(self) -> bool:
-        """Whether only timing shows this status: verification passes such a case."""
-        return self in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}
-
-    @property
     def is_failure(self) -> bool:
         """Whether something went wrong; a case that is missing or unsupported here did not fail."""
         return self not in {Status.OK, Status.MISSING, Status.UNSUPPORTED}
@@ -105,24 +99,16 @@ class WrongElements:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The result of one gate, `output within 1 ulp + 1e-05`, on one kind of inputs, `saturated-gates`.
-
-    Attributes:
-        worst: the largest error, in the unit of `limit`, the largest error that passes.
-        where: index of the worst element, as text; empty where no element stands out.
-        status: OK, or the status that a failure here gives the case.
-        wrong: the wrong elements; None if the gate passed, or the run is too old to have them.
-        told: what is wrong, where that is not a number.
-    """
+    """The result of one gate, `output within 1 ulp + 1e-05`, on one kind of inputs, `saturated-gates`."""
 
     gate: str
     scenario: str
-    worst: float
+    worst: float  # the largest error, in the unit of `limit`, the largest error that passes
     limit: float
-    where: str
-    status: Status
-    wrong: WrongElements | None = None
-    told: str = ""
+    where: str  # index of the worst element, as text; empty where no element stands out
+    status: Status  # OK, or the status that a failure here gives the case
+    wrong: WrongElements | None = None  # None if the gate passed, or the run is too old to have them
+    told: str = ""  # what is wrong, where that is not a number
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 80
 
-Sizes = Mapping[str, int | Sequence[int]]
-"""Values of axes and lists, by name."""
+Sizes = Mapping[str, int | Sequence[int]]  # values of axes and lists, by name
 
 
 class Shape:
@@ -92,6 +91,10 @@ class Workload:
         """The label in tables: `B=8 qk4_v8`, with the profile behind it where labels name it."""
         return self._label
 
+    @cached_property
+    def _label(self) -> str:
+        return " ".join(filter(None, [*self._terms(self.spec.names), self.labelled_profile]))
+
     @property
     def inputs(self) -> str:
         """The name of its profile; empty if its op has no profiles."""
@@ -120,10 +123,6 @@ class Workload:
     def titled(self) -> str:
         """The label, behind the name that a suite gives the workload: `small: B=8 qk4_v8`."""
         return f"{self.name}: {self}" if self.name else str(self)
-
-    @cached_property
-    def _label(self) -> str:
-        return " ".join(filter(None, [*self._terms(self.spec.names), self.labelled_profile]))
 
     @cached_property
     def series(self) -> str:
@@ -164,11 +163,6 @@ class Workload:
     def x_slug(self) -> str:
         """`x_term` as part of a file name: `B8`."""
         return label_slug(self.x_term)
-
-    @property
-    def line_slug(self) -> str:
-        """`line` as part of a file name; empty if the op has one line."""
-        return label_slug(self.line)
 
     @property
     def x(self) -> int:
@@ -227,7 +221,6 @@ class Workload:
         return self.axes[name] if name in self.axes else sum(self.lists[name])
 
     def _covering(self, names: Iterable[str]) -> Iterable[str]:
-        """The axes and lists, with an alias in the place of the first axis that it covers."""
         covering = {axis: alias.name for alias in self.spec.aliases for axis in alias.axes}
         return dict.fromkeys(covering.get(name, name) for name in names)
 
@@ -266,5 +259,4 @@ def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
 
 
 def _times_apart(one: int, other: int) -> float:
-    """Grows with the difference of logarithms, and has no rounding error that would break a tie."""
     return max(one, other, 1) / max(min(one, other), 1)

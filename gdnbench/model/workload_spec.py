@@ -16,11 +16,9 @@ from gdnbench.model.workload import Sizes, Workload
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """The axes, lists and aliases that describe an op's workloads. Plain data, which a stored run keeps.
+    """The axes, lists and aliases that describe an op's workloads: plain data, which a stored run keeps.
 
     Attributes:
-        axes: in the order of every table.
-        aliases: names for axes that belong together; an axis is in at most one alias.
         x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its
             sum, and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an
             op without axes.
@@ -28,19 +26,15 @@ class WorkloadSpec:
             one workload stands in for others near it. By default all.
         profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
             inputs of the first.
-        profile: the profile that is measured by default; the first where it is empty.
-
-    Raises:
-        DeclarationError: for a duplicate name, or one that is not an axis or list.
     """
 
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[Axis, ...] = ()  # in the order of every table
     lists: tuple[AxisList, ...] = ()
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[Alias, ...] = ()  # names for axes that belong together; an axis is in at most one alias
     x: str = ""
     size: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
-    profile: str = ""
+    profile: str = ""  # the profile that is measured by default; the first where it is empty
 
     def __post_init__(self) -> None:
         for name in ("axes", "lists", "aliases", "size", "profiles"):
@@ -71,9 +65,8 @@ class WorkloadSpec:
     def workload(self, sizes: Sizes, name: str = "", profile: str | None = None) -> Workload:
         """A workload with these sizes, and the defaults for the others.
 
-        `name` is its name in a suite. `profile` is the distribution of its inputs, declared or not; empty for the
-        first, None for the default. ShapeError is raised for a name that is not an axis or list, or a size outside its
-        limits.
+        `profile` is the distribution of its inputs, declared or not; empty for the first, None for the default.
+        ShapeError is raised for an unknown name, or a size outside its limits.
         """
         if unknown := [each for each in sizes if each not in self.names]:
             raise ShapeError(f"{', '.join(unknown)}: no such axis", f"there are {', '.join(self.names)}")
@@ -92,10 +85,7 @@ class WorkloadSpec:
         return self.workload(workload.sizes, workload.name, workload.profile)
 
     def stored(self, sizes: Sizes, name: str = "", profile: str = "") -> Workload:
-        """A workload that was stored with all of its sizes, and with its profile if that is not the first.
-
-        ShapeError is raised if a size is missing, or as `workload` does.
-        """
+        """A workload that was stored with all of its sizes, and with its profile if that is not the first."""
         if missing := [name for name in self.names if name not in sizes]:
             raise ShapeError(f"{', '.join(missing)}: missing", "every axis and list of the op is stored")
         return self.workload(sizes, name, profile)
@@ -105,10 +95,7 @@ class WorkloadSpec:
         return self.stored(document["shape"], document.get("workload", ""), document.get("profile", ""))
 
     def from_cells(self, cells: Mapping[str, str]) -> Workload:
-        """The inverse of `Workload.cells`, from cells as text; ignores further cells.
-
-        ShapeError is raised for a cell that is missing or not a size.
-        """
+        """The inverse of `Workload.cells`, from cells as text; ShapeError for one that is missing or not a size."""
         sizes: dict[str, int | tuple[int, ...]] = {}
         for name in self.names:
             text = cells.get(name, "").strip()
@@ -118,21 +105,11 @@ class WorkloadSpec:
                 raise ShapeError(f"{name}: {text[:40]!r} is no size", "a size is a whole number") from error
         return self.stored(sizes, profile=cells.get("profile", "").strip() if "profile" not in self.names else "")
 
-    @cached_property
-    def case_id(self) -> re.Pattern[str]:
-        """The pattern of a label, a slash and a workload's key; lists that are written as a hash do not match.
-
-        The group `profile` is that of the workload; None for the first.
-        """
-        parts = [rf"{axis.name}(?P<{axis.name}>[0-9]+)" for axis in self.axes]
-        parts += [rf"{each.name}(?P<{each.name}>[0-9x+]+)" for each in self.lists]
-        return re.compile(rf"(?P<label>.+)/{'_'.join(parts)}(_(?P<profile>[^_/]+))?", re.DOTALL)
-
     @property
     def x_doc(self) -> str:
         """What the axis or list of charts counts: `batch size`; empty if the op does not say."""
-        docs = {axis.name: axis.doc for axis in self.axes} | {each.name: each.doc for each in self.lists}
-        return docs[self.x]
+        declared: tuple[Axis | AxisList, ...] = (*self.axes, *self.lists)
+        return next(each.doc for each in declared if each.name == self.x)
 
     @property
     def x_name(self) -> str:
@@ -165,10 +142,7 @@ class WorkloadSpec:
         """Parses the values of `--shape`: `B=1,8`, `heads=qk4_v8,qk2_v4`, `lengths=8x1024,6+134`, separated by spaces.
 
         Returns for each setting the sizes that its values stand for, the setting of `x` last.
-
-        Raises:
-            UsageError: for an unknown axis, one set by itself and by an alias, or a value that is not a size.
-            UnknownNameError: for a value that does not fit an alias.
+        UsageError is raised for an unknown axis, one set in two ways, or a value that is no size or fits no alias.
         """
         settings: dict[str, list[Sizes]] = {}
         for term in re.sub(r"\s*([=,])\s*", r"\1", text).split():
@@ -182,12 +156,7 @@ class WorkloadSpec:
         return tuple(sorted(map(tuple, settings.values()), key=lambda sizes: self.x in sizes[0]))
 
     def read(self, text: str, name: str = "") -> Workload:
-        """The workload of which `text` is the label or the slug; labels with shortened lists are not accepted.
-
-        Raises:
-            UsageError: for a text that is not a label.
-            ShapeError: for a size outside its limits.
-        """
+        """The workload of which `text` is the label or the slug, without shortened lists; UsageError for other text."""
         endings = [*map(re.escape, self.profiles), rf"{CAPTURED}[^ /]+"]
         profile = next((found[2] for each in endings if (found := re.search(rf"(^|[ -])({each})$", text))), None)
         sizes: dict[str, Any] = {}
@@ -196,7 +165,6 @@ class WorkloadSpec:
         return self.workload(sizes, name, profile)
 
     def _read_term(self, term: str) -> dict[str, Any]:
-        """Parses `B=8`, `B8` or `qk4_v8` as sizes."""
         for alias in self.aliases:
             if sizes := alias.parse(term):
                 return dict(sizes)

@@ -33,21 +33,13 @@ HOSTS_DIFFER = 3.0
 
 @dataclass(frozen=True)
 class CardEffects(Generic[K]):
-    """The effects of cards, and of processes on them, on the cases of a workload; implements `Effects`.
+    """The effects of cards, and of processes on them, on the cases of a workload; implements `Effects`."""
 
-    Attributes:
-        process: shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over.
-        launches: the effects of all processes, with the launch.
-        shares: the effects of cards on times over their case's mean; its "launch" is `common(card)`.
-        within: the inflation between the processes of a card.
-        cards_launch_us: shape (cards,), the mean launch of each card's processes, less that of all, microseconds.
-    """
-
-    process: IntArray
+    process: IntArray  # shape (rounds,), the card of each round, numbered from 0: the cluster that intervals are over
     launches: ProcessEffects[K]
-    shares: ProcessEffects[K]
-    within: Between
-    cards_launch_us: FloatArray
+    shares: ProcessEffects[K]  # the effects of cards on times over their case's mean; its "launch" is `common(card)`
+    within: Between  # the inflation between the processes of a card
+    cards_launch_us: FloatArray  # shape (cards,), the mean launch of each card's processes, less that of all
 
     @property
     def count(self) -> int:
@@ -171,11 +163,9 @@ STRAYS_BY_ERRORS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """The relative deviation of a card's times from those of the mean card, over all cases.
+    """The relative deviation of a card's times from the mean card's, with its standard error over cases.
 
-    Attributes:
-        share: of its times; above 0 the card is slower. NaN if the times do not determine it.
-        error: standard error of `share` over cases.
+    Above 0 the card is slower; NaN if the times do not determine it.
     """
 
     share: float
@@ -216,11 +206,9 @@ def _intercept(x: FloatArray, y: FloatArray) -> Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A card that strays.
+    """A card that strays, by its number: its times are longer than the others' by a share, shorter below 0.
 
-    Attributes:
-        card: its number; of two cards the slower one, for it is unknown which of the two strays.
-        share: how much longer its times are than the others', relative; below 0 it is faster.
+    Of two cards it is the slower one, for it is unknown which of the two strays.
     """
 
     card: int

@@ -32,7 +32,7 @@ def trimmed_mean(samples_us: FloatArray, trim: float) -> float:
     spans at least one tick; below that the interpolated median is more accurate, by less than 0.1 % of 5 µs at ticks of
     32 ns.
 
-    ValueError is raised for no or non-finite samples, and for a `trim` that is not from 0 to below a half.
+    ValueError is raised for no or non-finite samples, or a `trim` outside 0 to a half.
     """
     count = len(samples_us)
     if not count or not np.isfinite(samples_us).all():
@@ -43,7 +43,7 @@ def trimmed_mean(samples_us: FloatArray, trim: float) -> float:
 
 @cache
 def _weights_between_cuts(count: int, trim: float) -> FloatArray:
-    """Weights of sorted samples: sample i covers the ranks i to i + 1 and weighs what of that lies between the cuts."""
+    """Weights of sorted samples: what of the ranks i to i + 1 of sample i lies between the cuts."""
     if not 0 <= trim < 0.5:
         raise ValueError(f"a share of {trim} cannot be left out at either end")
     ranks = np.arange(count)
@@ -74,7 +74,6 @@ def interpolated_median(samples_us: FloatArray, resolution_us: float | None) -> 
 
 
 def _grouped_median(ticks: FloatArray) -> float:
-    """Grouped-data median of whole numbers, in the same unit."""
     lower, upper = (ticks.size - 1) // 2, ticks.size // 2
     middle = np.partition(ticks, (lower, upper))
     low, high = float(middle[lower]), float(middle[upper])
@@ -84,7 +83,6 @@ def _grouped_median(ticks: FloatArray) -> float:
 
 
 def _interpolate(ticks: FloatArray, median: float) -> float:
-    """The point inside the tick `median` below which half of the samples lie."""
     below = np.count_nonzero(ticks < median)
     inside = np.count_nonzero(ticks == median)
     return median - 0.5 + (ticks.size / 2.0 - below) / inside
@@ -111,17 +109,11 @@ def median_known(values: Sequence[float] | FloatArray) -> float:
     return float(np.median(known)) if known else math.nan
 
 
-MAD_TO_SD = 1.4826
-"""The standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)."""
+MAD_TO_SD = 1.4826  # the standard deviation of normal values over their median absolute deviation, 1 / Phi^-1(3/4)
 
-MIN_REPEATED_VALUES = 6
-"""The fewest distinct repeated values that are evidence of a grid."""
-
-MIN_SHARE_ON_GRID = 0.99
-"""The share of all samples that must lie on the grid."""
-
-GRID_TOLERANCE = 0.1
-"""How far from a multiple of the tick, in ticks, a sample on the grid may lie."""
+MIN_REPEATED_VALUES = 6  # the fewest distinct repeated values that are evidence of a grid
+MIN_SHARE_ON_GRID = 0.99  # of all samples
+GRID_TOLERANCE = 0.1  # how far from a multiple of the tick, in ticks, a sample on the grid may lie
 
 
 def infer_resolution_us(samples_us: FloatArray) -> float | None:
@@ -133,10 +125,9 @@ def infer_resolution_us(samples_us: FloatArray) -> float | None:
     value off the grid seldom does. The tick is the approximate greatest common divisor of the gaps between neighbouring
     repeated values.
 
-    Limits: where every repeated value happens to be a multiple of k ticks, the answer is k ticks. For values that fall
-    on odd and even ticks at random the chance of that is 2**-6 at the fewest values accepted, and the harm is small, as
-    such samples do lie on the coarser grid. Where samples are so few, or so spread, that values hardly repeat, no tick
-    is found, and the spread hides it anyway. So pool the samples of a whole run.
+    Where every repeated value happens to be a multiple of k ticks, the answer is k ticks: for values on odd and even
+    ticks at random a chance of 2**-6 at the fewest values accepted, with little harm. Where values hardly repeat, no
+    tick is found. So pool the samples of a whole run.
     """
     samples = np.ravel(samples_us)
     samples = samples[np.isfinite(samples) & (samples > 0)]
@@ -160,7 +151,6 @@ def _repeated_values(samples: FloatArray) -> FloatArray:
 
 
 def _near_gaps(values: FloatArray, rounding: float) -> FloatArray:
-    """Gaps between neighbours, without those of rounding and those of many ticks."""
     gaps = np.diff(values)
     gaps = gaps[gaps > 2.0 * rounding]
     # Across a gap of many ticks the divisor's own error adds up until the count of ticks is a guess.
@@ -187,7 +177,6 @@ def _common_divisor(gaps: FloatArray, rounding: float) -> float:
 
 
 def _refine(tick: float, gaps: FloatArray, shortest: float) -> float:
-    """Refines a tick that has the rounding error of one gap to the precision of a whole time."""
     # Errors cancel in a sum of neighbouring gaps. The mean gap then counts the ticks of the shortest time
     # exactly, and that time over its count is good to float32's own relative precision.
     tick = float(gaps.sum() / np.rint(gaps / tick).sum())
@@ -195,6 +184,5 @@ def _refine(tick: float, gaps: FloatArray, shortest: float) -> float:
 
 
 def _share_on_grid(samples: FloatArray, tick: float) -> float:
-    """Share of samples within GRID_TOLERANCE ticks of a whole number of ticks."""
     ticks = samples / tick
     return float(np.mean(np.abs(ticks - np.rint(ticks)) <= GRID_TOLERANCE))

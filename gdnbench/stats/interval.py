@@ -25,11 +25,7 @@ from gdnbench.stats import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and the ends of its confidence interval, all in one unit.
-
-    The ends may be infinite and the estimate NaN where nothing was measured. ValueError is raised if an end is NaN,
-    `low > high`, or the estimate lies outside.
-    """
+    """An estimate and its interval, in one unit; infinite and NaN where nothing was measured, else ValueError."""
 
     estimate: float
     low: float
@@ -55,45 +51,16 @@ class Interval:
 
 
 def t_interval(values: FloatArray, confidence: float = 0.95) -> Interval:
-    """Mean of independent finite values and its two-sided Student t-interval, `mean ± t * sd / sqrt(n)`.
-
-    One value gives the interval (-infinity, infinity); ValueError is raised for none.
-    """
+    """Mean of independent finite values and its two-sided Student t-interval; infinite for one value."""
     if values.size == 0:
         raise ValueError("no values to take the interval of")
     if not np.isfinite(values).all():
         raise ValueError("values must be finite: drop missing ones before taking the interval")
     mean = float(np.mean(values))
-    sd = float(np.std(values, ddof=1)) if values.size > 1 else math.inf
-    half_width = t_half_width(sd, values.size, confidence)
+    count = values.size
+    variance = Variance(float(np.var(values, ddof=1)) / count, count - 1) if count > 1 else UNKNOWN_VARIANCE
+    half_width = half_width_of(variance, confidence)
     return Interval(mean, mean - half_width, mean + half_width)
-
-
-def round_interval(round_medians: FloatArray, confidence: float = 0.95) -> Interval:
-    """A case's time, the median of its round medians, and the t-interval over its rounds; microseconds.
-
-    The rounds are the independent repeats: all samples of a round share its clock, so an interval over pooled samples
-    is too narrow. The interval is centred on the mean of the rounds and widened to hold the median where a few slow
-    rounds pull the mean so far that the median falls outside. A single round gives the interval (-infinity, infinity),
-    none raises ValueError. `round_medians` has the shape (rounds,), with NaN where a round is missing.
-    """
-    present = round_medians[~np.isnan(round_medians)]
-    over_rounds = t_interval(present, confidence)
-    median = float(np.median(present))
-    return Interval(median, min(over_rounds.low, median), max(over_rounds.high, median))
-
-
-def t_half_width(sd: float, n: int, confidence: float) -> float:
-    """Half-width of a mean's two-sided t-interval, `t_{n-1, 1-(1-confidence)/2} * sd / sqrt(n)`, in the unit of `sd`.
-
-    `sd` is the sample standard deviation (n - 1 in the denominator); the half-width is infinite where n < 2. ValueError
-    is raised if `confidence` is not between 0 and 1.
-    """
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    if n < 2:
-        return math.inf
-    return float(scipy.special.stdtrit(n - 1, 1.0 - (1.0 - confidence) / 2.0)) * sd / math.sqrt(n)
 
 
 def t_upper_tail(t: float, df: float) -> float:
@@ -104,49 +71,34 @@ def t_upper_tail(t: float, df: float) -> float:
     return float(scipy.special.ndtr(-t) if math.isinf(df) else scipy.special.stdtr(df, -t))
 
 
-DEFAULT_MARGIN = 0.005
-"""Half a percent."""
+DEFAULT_MARGIN = 0.005  # half a percent
 
 
 def log_margin(margin: float) -> float:
     """The margin on the scale of log-ratios, `log(1 + margin)`; ValueError if it is negative or not finite."""
-    _check(margin)
+    margin_edges(margin)  # refuses what is no margin
     return math.log1p(margin)
 
 
 def margin_edges(margin: float) -> tuple[float, float]:
     """The least and the greatest ratio called the same; ValueError if the margin is negative or not finite."""
-    _check(margin)
-    return 1.0 / (1.0 + margin), 1.0 + margin
-
-
-def _check(margin: float) -> None:
     if not (math.isfinite(margin) and margin >= 0):
         raise ValueError(f"the margin must be zero or a positive ratio, not {margin}")
+    return 1.0 / (1.0 + margin), 1.0 + margin
 
 
 class Verdict(StrEnum):
     """What a speedup's interval says against a margin."""
 
-    FASTER = "faster"
-    """The whole interval lies above 1 + margin."""
-    SLOWER = "slower"
-    """The whole interval lies below 1 / (1 + margin)."""
-    SAME = "same"
-    """The whole interval lies between these edges: any difference is smaller than the margin."""
-    UNCLEAR = "unclear"
-    """The interval contains an edge of the margin: more rounds are needed to tell."""
+    FASTER = "faster"  # the whole interval lies above 1 + margin
+    SLOWER = "slower"  # the whole interval lies below 1 / (1 + margin)
+    SAME = "same"  # the whole interval lies between these edges: any difference is smaller than the margin
+    UNCLEAR = "unclear"  # the interval contains an edge of the margin: more rounds are needed to tell
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A kernel against its baseline.
-
-    Attributes:
-        speedup: baseline time / kernel time, a ratio; above 1 the kernel is faster.
-        more_rounds: where UNCLEAR, the further rounds that would decide it; None where no number would. Any other
-            verdict has None, or ValueError is raised.
-    """
+    """A kernel against its baseline: `speedup` is baseline time / kernel time; more rounds decide an UNCLEAR one."""
 
     speedup: Interval
     verdict: Verdict
@@ -190,10 +142,7 @@ def add_variances(parts: Sequence[Variance]) -> Variance:
 
 
 def half_width_of(variance: Variance, confidence: float) -> float:
-    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is.
-
-    ValueError is raised if `confidence` is not between 0 and 1.
-    """
+    """Half-width of the two-sided t-interval of an estimate, in its unit; infinity where the variance is."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if math.isinf(variance.value):
@@ -205,10 +154,7 @@ def half_width_of(variance: Variance, confidence: float) -> float:
 
 
 def squares_within(values: FloatArray, process: IntArray) -> tuple[float, int]:
-    """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom.
-
-    `values` and `process` have the shape (rounds,), and no value is missing.
-    """
+    """The sum of squared distances of rounds from the mean of their process, and its degrees of freedom."""
     groups = [values[process == number] for number in np.unique(process)]
     squares = sum(float(np.sum((group - np.mean(group)) ** 2)) for group in groups)
     return squares, len(values) - len(groups)
@@ -219,8 +165,7 @@ def share_of(count: int, trials: int, confidence: float = 0.95, *, design_effect
 
     The interval covers the true share with at least the confidence asked for. Dependent trials count as fewer, by
     `design_effect`: Korn and Graubard, Survey Methodology 24 (1998). Without trials the estimate is NaN and the
-    interval (0, 1). ValueError is raised if `count` is not between 0 and `trials`, or `confidence` is not between 0 and
-    1.
+    interval (0, 1).
     """
     if not 0 <= count <= trials:
         raise ValueError(f"{count} of {trials} is no share")

@@ -1,11 +1,9 @@
 """Several comparisons at once, with a bound on the chance of any false claim among them.
 
-Families are corrected as in Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
-Statistics 6 (1979), which assumes nothing of how the comparisons depend on one another; here all share one baseline.
-
-Multiple comparisons with the best are the question of Hsu, "Constrained simultaneous confidence intervals for multiple
-comparisons with the best", Annals of Statistics 12 (1984). Here the times of one round depend on one another, so the
-comparisons are paired and the level is divided by their number (Bonferroni), which assumes nothing of that dependence.
+Families are corrected as in Holm, Scandinavian Journal of Statistics 6 (1979), which assumes nothing of how the
+comparisons depend on one another; here all share one baseline. Comparisons with the best are the question of Hsu,
+Annals of Statistics 12 (1984). Here the times of one round depend on one another, so they are paired and the level is
+divided by their number (Bonferroni), which assumes nothing of that dependence.
 """
 
 from __future__ import annotations
@@ -29,9 +27,8 @@ def judge_family(
     """Compares every kernel of a family with its baseline, given their log-ratios by any key.
 
     The chance that any kernel whose true difference is within the margin is called FASTER or SLOWER is at most
-    `1 - confidence` for the whole family. Each interval has the level at which its verdict was taken, so it is wider
-    than that of `judge_paired` and agrees with the verdict. A pair with fewer than two paired rounds counts as a
-    member; leave it out to spare the others its cost. The result for a single pair equals `judge_paired`.
+    `1 - confidence` for the whole family. Each interval has the level at which its verdict was taken, and so agrees
+    with it. A pair with fewer than two paired rounds counts as a member.
     """
     levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     return {
@@ -43,10 +40,7 @@ def judge_family(
 def compare_unpaired(
     ratios: Mapping[K, UnpairedLogRatio], *, margin: float = DEFAULT_MARGIN, confidence: float = 0.95
 ) -> dict[K, Comparison]:
-    """Judges a family of comparisons between runs with Holm's correction, as `judge_family` does those of one run.
-
-    An UNCLEAR comparison has no `more_rounds`: most of its variance is between the runs.
-    """
+    """Judges a family of comparisons between runs with Holm's correction, as `judge_family` does those of one run."""
     levels = holm_levels([ratio.p_value(margin) for ratio in ratios.values()], 1.0 - confidence)
     intervals = [ratio.speedup(1.0 - level) for ratio, level in zip(ratios.values(), levels, strict=True)]
     return {key: Comparison(interval, judge(interval, margin)) for key, interval in zip(ratios, intervals, strict=True)}
@@ -56,8 +50,7 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     """The level at which Holm's step-down procedure judges each p-value, in the order given.
 
     In ascending order the i-th of m is judged at alpha / (m - i + 1) while all before it were rejected; the first that
-    is not rejected, and all after it, are judged at the level of that first one. `alpha` bounds the chance of any false
-    rejection.
+    is not rejected, and all after it, are judged at the level of that first one.
     """
     levels = [alpha] * len(p_values)
     standing = len(p_values)
@@ -70,12 +63,7 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class BestComparison(Generic[K]):
-    """The fastest of several cases, and the others against it.
-
-    Attributes:
-        others: the leader's time over theirs, a speedup of at most about 1, in the order given. SLOWER cases are out of
-            the race, SAME ones tie with the leader, UNCLEAR ones may be either.
-    """
+    """The fastest of several cases, and the leader's time over that of each other, a speedup of at most about 1."""
 
     leader: K
     others: dict[K, Comparison]
@@ -95,38 +83,25 @@ def compare_with_best(
     share `1 / (i * (i + 1))` of the error rate, and these shares sum to 1: the chance that the truly fastest case is
     dropped at any look, by any rival, is at most `1 - confidence`.
 
-    Args:
-        times_us: shape (rounds,) for each case, round times in microseconds, NaN where the case was not measured. A
-            case dropped earlier has fewer rounds than the others and cannot lead.
-        margin: differences up to this ratio count as none.
-        confidence: of the race as a whole, between 0 and 1, both excluded.
-        look: 1 for the first look at these cases, 2 for the second.
-        effects: of the processes or cards that measured the rounds; None ignores these effects.
-
-    Raises:
-        ValueError: if no case has a round, or `look` is below 1.
+    `times_us` has the shape (rounds,) for each case, microseconds, NaN where the case was not measured. A case dropped
+    earlier has fewer rounds than the others and cannot lead. `look` counts from 1. `effects` are of the processes or
+    cards that measured the rounds. ValueError is raised if no case has a round.
     """
     if look < 1:
         raise ValueError(f"looks count from 1, not {look}")
     leader = _fastest(times_us)
     rivals = max(1, len(times_us) - 1)
     level = (1.0 - confidence) / (look * (look + 1) * rivals)
-    others = {
-        key: judge_paired(_ratio((key, leader), (rounds, times_us[leader]), effects), margin, 1.0 - level)
-        for key, rounds in times_us.items()
-        if key != leader
-    }
+    others = {}
+    for key, rounds in times_us.items():
+        if key != leader:
+            pair = rounds, times_us[leader]
+            paired = PairedLogRatio.with_effects((key, leader), pair, effects) if effects else None
+            others[key] = judge_paired(paired or PairedLogRatio.from_rounds(*pair), margin, 1.0 - level)
     return BestComparison(leader, others)
 
 
-def _ratio(keys: tuple[K, K], times_us: tuple[FloatArray, FloatArray], effects: Effects[K] | None) -> PairedLogRatio:
-    if effects is None:
-        return PairedLogRatio.from_rounds(*times_us)
-    return PairedLogRatio.with_effects(keys, times_us, effects)
-
-
 def _fastest(times_us: Mapping[K, FloatArray]) -> K:
-    """The case with the smallest mean logarithm, which is what the comparisons compare."""
     rounds = {key: np.isfinite(times) for key, times in times_us.items()}
     most = max((int(present.sum()) for present in rounds.values()), default=0)
     if most == 0:

@@ -32,8 +32,7 @@ from gdnbench.stats.interval import (
 )
 from gdnbench.stats.processes import NOTHING_BETWEEN, Between, within_sd
 
-MAX_ROUNDS = 10_000
-"""Further rounds are advised only up to this many in all; beyond, the difference equals the margin."""
+MAX_ROUNDS = 10_000  # further rounds are advised only up to this many in all; beyond, the difference equals the margin
 
 _LARGEST_LOG = math.log(sys.float_info.max)
 
@@ -61,20 +60,13 @@ class PairedLogRatio:
 
     Pairing within the round cancels what both cases share in it: clock, temperature, drift. With logarithms the kernel
     and the baseline change places by a change of sign.
-
-    Attributes:
-        mean: mean over rounds; NaN where n is 0.
-        sd: standard deviation of a round about the mean of its process; NaN if unknown.
-        n: rounds in which both were measured.
-        processes: the number of processes that measured these rounds.
-        between: the variance that processes add, which more rounds in the same processes do not reduce.
     """
 
-    mean: float
-    sd: float
-    n: int
-    processes: int = 1
-    between: Between = NOTHING_BETWEEN
+    mean: float  # mean over rounds; NaN where n is 0
+    sd: float  # standard deviation of a round about the mean of its process; NaN if unknown
+    n: int  # rounds in which both were measured
+    processes: int = 1  # the number of processes that measured these rounds
+    between: Between = NOTHING_BETWEEN  # what processes add, which more rounds in them do not reduce
 
     @classmethod
     def from_rounds(
@@ -86,9 +78,8 @@ class PairedLogRatio:
     ) -> PairedLogRatio:
         """Pairs two cases round by round; a round missing on either side is dropped.
 
-        `kernel_us` and `baseline_us` are times of the same rounds, shape (rounds,), microseconds, NaN where a round is
-        missing. `process` is the process of each round, numbered from 0; None for one process. ValueError is raised if
-        the shapes differ, or a time is infinite, zero or negative.
+        Times have the shape (rounds,), microseconds, NaN where a round is missing; `process` is that of each round,
+        numbered from 0, None for one. ValueError is raised if shapes differ, or a time is infinite, zero or negative.
         """
         if kernel_us.shape != baseline_us.shape or kernel_us.ndim != 1:
             raise ValueError(
@@ -110,11 +101,7 @@ class PairedLogRatio:
     def with_effects(
         cls, keys: tuple[K_contra, K_contra], times_us: tuple[FloatArray, FloatArray], effects: Effects[K_contra]
     ) -> PairedLogRatio:
-        """Pairs two cases without their launches, with the variance that processes or cards add.
-
-        `keys` are the kernel and the baseline among the cases of `effects`, `times_us` their measured round times,
-        shape (rounds,) each, microseconds.
-        """
+        """Pairs a kernel and its baseline, of these keys in `effects`, without launches, with what processes add."""
         kernel, baseline = (effects.without_launch(times) for times in times_us)
         return cls.from_rounds(kernel, baseline, effects.process, effects.of_ratio(keys, (kernel, baseline)))
 
@@ -132,10 +119,7 @@ class PairedLogRatio:
         return add_variances([Variance(own + beyond, min(df, self.between.df)), self.between.variance])
 
     def speedup(self, confidence: float) -> Interval:
-        """The ratio baseline time / kernel time, `exp(mean)`, and its t-interval.
-
-        Below two rounds the interval is (0, infinity); with none the estimate is NaN.
-        """
+        """The ratio baseline time / kernel time and its t-interval, (0, infinity) below two rounds; NaN without any."""
         if self.n == 0:
             return Interval(math.nan, 0.0, math.inf)
         half_width = half_width_of(self.variance, confidence)
@@ -173,10 +157,7 @@ class PairedLogRatio:
 
 
 def judge_paired(ratio: PairedLogRatio, margin: float, confidence: float) -> Comparison:
-    """Judges a paired log-ratio at one level of confidence; fewer than two paired rounds are UNCLEAR.
-
-    The error rate holds for this comparison alone; `judge_family` bounds the chance of any false verdict among several.
-    """
+    """Judges a paired log-ratio by itself, at one level of confidence; fewer than two rounds are UNCLEAR."""
     speedup = ratio.speedup(confidence)
     verdict = judge(speedup, margin)
     if verdict is not Verdict.UNCLEAR:
@@ -188,8 +169,8 @@ def more_rounds_to_decide(ratio: PairedLogRatio, *, margin: float, confidence: f
     """The fewest further rounds that would bring the interval wholly outside or wholly inside the margin, at least 1.
 
     Assumes that further rounds have the mean and the standard deviation of those so far, so the estimate is about as
-    uncertain as the mean itself; the variance between processes does not shrink with rounds. Returns None where even
-    MAX_ROUNDS rounds in all would not decide, or too few rounds leave the spread unknown.
+    uncertain as the mean itself; the variance between processes does not shrink with rounds. None where even MAX_ROUNDS
+    rounds in all would not decide, or too few rounds leave the spread unknown.
     """
     if math.isinf(ratio.variance.value):
         return None
@@ -219,20 +200,14 @@ def _exp(x: float) -> float:
 class UnpairedLogRatio:
     """The estimate of `log(baseline / kernel)` from separate rounds: above 0, the kernel is faster.
 
-    The half-width at a confidence is `sqrt((t * se)^2 + noise^2) + bias`, with `se^2` the sum of the components'
-    variances and t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom.
-
-    Attributes:
-        mean: the logarithm of the ratio; NaN where a side has no round.
-        components: the components of its variance.
-        noise: a further half-width that more rounds do not reduce, as of an A/A comparison; independent of the rest.
-        bias: how far the mean may be off for a known reason, in either direction.
+    The half-width at a confidence is `sqrt((t * se)^2 + noise^2)`, with `se^2` the sum of the components' variances and
+    t at Satterthwaite's `se^4 / sum(variance_i^2 / df_i)` degrees of freedom. `noise` is a half-width that more rounds
+    do not reduce, as of an A/A comparison. The mean is NaN where a side has no round.
     """
 
     mean: float
     components: tuple[Variance, ...]
     noise: float = 0.0
-    bias: float = 0.0
 
     @property
     def variance(self) -> Variance:
@@ -241,7 +216,7 @@ class UnpairedLogRatio:
 
     def half_width(self, confidence: float) -> float:
         """Half the interval's width on the scale of logarithms; infinity where a side has fewer than two rounds."""
-        return math.hypot(half_width_of(self.variance, confidence), self.noise) + self.bias
+        return math.hypot(half_width_of(self.variance, confidence), self.noise)
 
     def speedup(self, confidence: float) -> Interval:
         """The ratio baseline time / kernel time, `exp(mean)`, with its interval."""
@@ -256,9 +231,9 @@ class UnpairedLogRatio:
         """Two-sided minimal-effect test, as `PairedLogRatio.p_value`: is the difference larger than the margin?
 
         It is below 1 - c exactly where the interval of confidence c lies wholly outside the margin: solves
-        `hypot(t * se, noise) + bias = |mean| - log(1 + margin)` for t.
+        `hypot(t * se, noise) = |mean| - log(1 + margin)` for t.
         """
-        excess = abs(self.mean) - log_margin(margin) - self.bias
+        excess = abs(self.mean) - log_margin(margin)
         variance = self.variance
         if not math.isfinite(variance.value) or not excess > self.noise:
             return 1.0
@@ -270,10 +245,7 @@ class UnpairedLogRatio:
 
 @dataclass(frozen=True, slots=True)
 class MeanTime:
-    """The mean of a case's rounds, microseconds, NaN without a round.
-
-    `error` is the variance of that mean within the processes of its run, square microseconds.
-    """
+    """The mean of a case's rounds, NaN without one, and its variance within the processes of its run; microseconds."""
 
     mean_us: float
     error: Variance
@@ -282,9 +254,8 @@ class MeanTime:
 def mean_time(times_us: FloatArray, processes: IntArray | None = None) -> MeanTime:
     """The mean of a case's rounds; the variance between processes, which the cases of a run share, is not in its error.
 
-    `times_us` has the shape (rounds,), microseconds, with NaN where a round is missing; `processes` is the process of
-    each round, None or of shape (0,) for one process. The error is infinite where no process has two rounds. ValueError
-    is raised if a time is infinite, zero or negative.
+    `times_us` has the shape (rounds,), microseconds, NaN where a round is missing; `processes` is that of each round,
+    None or of shape (0,) for one. The error is infinite where no process has two rounds.
     """
     there = ~np.isnan(times_us)
     present = times_us[there]
@@ -303,20 +274,17 @@ def unpaired_log_ratio(
     baseline: MeanTime,
     *,
     launch_us: float = 0.0,
-    components: tuple[Variance, ...] = (),
-    noise: float = 0.0,
 ) -> UnpairedLogRatio:
     """`log(baseline / kernel)` of two mean times, both corrected to the mean of the two launches.
 
     Half of the difference of the launches, `launch_us` (kernel's run - baseline's run), is subtracted from the kernel's
-    time and added to the baseline's, so that the two can change places by a change of sign. The first two components
-    are the rounds of the baseline and of the kernel; `components` follow. The mean is NaN where a side has no round, or
-    no time is left without its launch.
+    time and added to the baseline's, so that the two can change places by a change of sign. The components are the
+    rounds of the baseline and of the kernel. The mean is NaN where a side has no round, or no time is left.
     """
     before, after = baseline.mean_us + launch_us / 2.0, kernel.mean_us - launch_us / 2.0
     if not (before > 0 and after > 0):
-        return UnpairedLogRatio(math.nan, (UNKNOWN_VARIANCE,) * 2 + components, noise)
+        return UnpairedLogRatio(math.nan, (UNKNOWN_VARIANCE,) * 2)
     rounds = tuple(
         Variance(side.error.value / time**2, side.error.df) for side, time in ((baseline, before), (kernel, after))
     )
-    return UnpairedLogRatio(math.log(before / after), rounds + components, noise)
+    return UnpairedLogRatio(math.log(before / after), rounds)

@@ -36,10 +36,8 @@ USUAL_LAUNCH_DF = 15
 class Between:
     """What processes add to the variance of a mean over rounds.
 
-    Attributes:
-        inflation: the factor by which processes vary more than their rounds explain, at least 1.
-        df: degrees of freedom of that factor.
-        variance: the part that rounds do not show.
+    `inflation` is the factor, at least 1 and of `df` degrees of freedom, by which processes vary more than their rounds
+    explain; `variance` is the part that rounds do not show.
     """
 
     inflation: float = 1.0
@@ -58,20 +56,15 @@ NOTHING_BETWEEN = Between()
 class ProcessEffects(Generic[K]):
     """The effects of a run's processes on the cases of a workload.
 
-    Attributes:
-        process: shape (rounds,), the process of each round, numbered from 0.
-        launch_us: shape (processes,), what each adds to every time, less their mean, microseconds.
-        inflation: variance between the processes' means of a case over that which its rounds explain, at least 1.
-        df: degrees of freedom of the inflation.
-        outliers: cases whose processes differ more than the others' do: each is judged by its own processes alone.
-        usual_sd_us: standard deviation of launches between processes in other runs, microseconds; 0 if unknown.
-        own_sds: relative standard deviation of each case between processes in other runs, launch aside, used where
-            there is one process. A pair with a case not named here, such as a control, has the variance of its rounds
-            and launch.
+    `inflation` is the variance between the processes' means of a case over that which its rounds explain. `outliers`
+    are cases whose processes differ more than the others' do: each is judged by its own alone. `usual_sd_us` is the
+    standard deviation of launches between processes in other runs, 0 if unknown; `own_sds` that of each case, relative,
+    launch aside, for a run of one process. A case not named there, such as a control, has the variance of its rounds
+    and launch.
     """
 
-    process: IntArray
-    launch_us: FloatArray
+    process: IntArray  # shape (rounds,), numbered from 0
+    launch_us: FloatArray  # shape (processes,), what each adds to every time, less their mean, microseconds
     inflation: float = 1.0
     df: float = math.inf
     outliers: frozenset[K] = frozenset()
@@ -109,7 +102,7 @@ class ProcessEffects(Generic[K]):
         return Between(self.inflation, self.df, self._launch_variance(first - second))
 
     def _as_usual(self, per_us: float, *keys: K) -> Between:
-        """With one process, takes the variance between processes from other runs, as far as that is known."""
+        """With one process, takes the variance between processes from other runs, where known."""
         if not self.own_sds:
             return NOTHING_BETWEEN
         launch = self._launch_variance(per_us) if self.usual_sd_us else NO_VARIANCE
@@ -144,12 +137,10 @@ def estimate_effects(
     """Estimates the effects of the processes from all cases of a workload.
 
     The launches are estimated from the cases measured in every process, the variance between processes from every case
-    with several. With one process there are no effects but the usual ones given, as in the attributes of
-    `ProcessEffects`.
+    with several. With one process there are no effects but the usual ones given. Times of each case and `process`, any
+    numbers, have the shape (rounds,), microseconds, NaN where a round is missing.
 
     Args:
-        times_us: shape (rounds,) of each case, microseconds, NaN where a round is missing.
-        process: shape (rounds,), the process of each round, any numbers.
         left_out: cases from which nothing is estimated for the others, such as an empty kernel, whose time is a few
             ticks of the timer and moves by whole ticks.
         has_launch: whether the times include a launch. A kernel's own time has none: by CUPTI all cases of a process
@@ -222,10 +213,7 @@ def mean_launch_variance(launch_us: FloatArray, usual_variance: float) -> Varian
 
 
 def joint_process(processes: Sequence[IntArray]) -> IntArray:
-    """Numbers the combinations of processes in which several workloads were measured, from 0; shape (rounds,).
-
-    `processes` holds the process of each round by workload, shape (rounds,) each.
-    """
+    """Numbers the combinations of processes in which several workloads were measured, from 0; shape (rounds,)."""
     joint: IntArray = np.unique(np.stack(processes), axis=1, return_inverse=True)[1].ravel()
     return joint
 
@@ -257,7 +245,6 @@ def _common_shift(times_us: FloatArray) -> FloatArray:
 
 
 def _weights(times_us: FloatArray) -> FloatArray:
-    """The weight of each case in the common shift; shape (cases,)."""
     weights: FloatArray = np.nanmean(times_us, axis=1) ** -2.0
     return weights
 
@@ -275,10 +262,7 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
 class _CaseSpread:
     """The variance between the processes of a case, without the launch that all cases share in each round.
 
-    Attributes:
-        between: variance of the processes' means.
-        within: the part of `between` that the rounds' noise explains.
-        dfs: degrees of freedom of both.
+    `within` is the part of `between` that the rounds' noise explains; `dfs` are the degrees of freedom of both.
     """
 
     between: float
@@ -287,7 +271,6 @@ class _CaseSpread:
 
     @property
     def inflation(self) -> float:
-        """`between` over `within`."""
         return self.between / self.within if self.within > 0 else 1.0
 
     def stands_out(self, usual: float) -> bool:
@@ -312,10 +295,7 @@ def _spreads(
 
 
 def _find_outliers(found: Mapping[K, _CaseSpread]) -> frozenset[K]:
-    """The cases whose processes differ more than the usual inflation explains, at most half of them.
-
-    The usual inflation comes from the median over the cases, which a few outliers do not move.
-    """
+    """The cases whose processes differ more than the usual inflation, by the median, explains; at most half of them."""
     df = max(each.dfs[0] for each in found.values())
     median = float(np.median([each.inflation for each in found.values()]))
     usual = max(1.0, median * _mean_over_median(df))

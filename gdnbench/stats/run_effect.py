@@ -1,28 +1,23 @@
 """The random effect of a run: the change that all cases share from one run to another, and the stray of a single case.
 
-A change `d` of an unchanged case, from one run to another, is modelled as
-
-    d = whole + workload + stray + error of the rounds
-
+A change of an unchanged case, from one run to another, is modelled as `whole + workload + stray + error of the rounds`.
 `whole` is common to all cases (in stream times, the launch of a process on its host, in microseconds), `workload` to
 all cases of one workload (clocks, cold translations), `stray` belongs to the case (its placements). The three are
 random effects with mean 0. A kernel that may have changed is judged by its change less `whole + workload`, estimated
 from its unchanged peers, with `stray` and the uncertainty of both in its interval.
 
 - Spreads are unknown and peers are few, so each spread is an expected one, which the caller gives for each case, times
-  a dispersion estimated from the peers and shrunk towards 1: the moderated variance of Smyth, "Linear models and
-  empirical Bayes methods for assessing differential expression", SAGMB 3 (2004), `(d0 * prior + d * own) / (d0 + d)`
-  with `d0 + d` degrees of freedom. A workload's own dispersion is shrunk towards that of all workloads.
+  a dispersion estimated from the peers and shrunk towards 1: the moderated variance of Smyth, SAGMB 3 (2004), `(d0 *
+  prior + d * own) / (d0 + d)` with `d0 + d` degrees of freedom. A workload's own dispersion is shrunk towards that of
+  all workloads.
 - Peers are weighted by the inverse of their variance. The variance of a weighted mean carries the estimated dispersion,
-  with Student's t, as Hartung and Knapp, "A refined method for the meta-analysis of controlled clinical trials with
-  binary outcome", Statistics in Medicine 20 (2001).
-- Means and dispersions are Huber's, with "Proposal 2" for the scale: "Robust Estimation of a Location Parameter",
-  Annals of Mathematical Statistics 35 (1964). A peer that did change is clipped to 1.5 standard deviations, and a peer
-  further than 6 from the others, which noise cannot be, is left out.
+  with Student's t (Hartung and Knapp, Statistics in Medicine 20, 2001).
+- Means and dispersions are Huber's, with "Proposal 2" for the scale (Annals of Mathematical Statistics 35, 1964). A
+  peer that did change is clipped to 1.5 standard deviations, and one further than 6 from the others is left out.
 - The effect at a workload is the best linear unbiased prediction (Henderson, Biometrics 31, 1975): the mean of the
   workload's own peers, shrunk towards `whole` by its uncertainty.
-- A further case takes the variance of a prediction, the spread and that of the mean: Higgins, Thompson and
-  Spiegelhalter, "A re-evaluation of random-effects meta-analysis", JRSS A 172 (2009).
+- A further case takes the variance of a prediction, the spread and that of the mean (Higgins, Thompson and
+  Spiegelhalter, JRSS A 172, 2009).
 """
 
 from __future__ import annotations
@@ -36,8 +31,7 @@ import numpy as np
 from gdnbench.stats import FloatArray
 from gdnbench.stats.interval import Variance
 
-PRIOR_DF = 4.0
-"""The weight of the expected spreads in each of the three dispersions, in peers."""
+PRIOR_DF = 4.0  # the weight of the expected spreads in each of the three dispersions, in peers
 
 _BOUND = 1.5  # Huber's, in standard deviations: 96 % efficient on normal values
 _GROSS = 6.0  # standard deviations
@@ -70,11 +64,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The predicted change of an unchanged case, in the unit of the peers.
-
-    The variance has three parts: that of the case alone, that shared by all cases of the workload, and by all of the
-    run.
-    """
+    """The predicted change of an unchanged case, and its variance: the case's own, its workload's and its run's."""
 
     mean: float
     own: Variance
@@ -92,13 +82,10 @@ class _Estimate:
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The estimated effect of one run against another.
+    """The estimated effect of one run against another, from so many `peers`.
 
-    Attributes:
-        peers: the number of peers used.
-        whole: the change of all cases, and the dispersion of workloads about it.
-        strays: the dispersion of cases about their workloads, over all workloads.
-        workloads: the mean and the dispersion of cases at each workload.
+    `whole` is the change of all cases with the dispersion of workloads about it, `strays` the dispersion of cases about
+    their workloads, `workloads` the mean and the dispersion of cases at each workload.
     """
 
     peers: int
@@ -139,7 +126,7 @@ def estimate_run_effect(peers: Sequence[Peer], whole_sd: float) -> RunEffect:
     """Estimates the random effect of one run against another from the unchanged cases.
 
     Without peers the estimate is 0 with the expected spreads. `whole_sd` is the expected standard deviation of what all
-    cases share, in the unit of the changes; with many peers it hardly matters.
+    cases share, in the unit of the changes.
     """
     effect = _fit(peers, whole_sd)
     alike = [peer for peer in peers if _distance(peer, effect) <= _GROSS]

@@ -28,12 +28,12 @@ from gdnbench.stats.interval import Interval, t_interval
 from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import GAP, L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
-from gdnbench.store.files import RunFolder, run_id_of
+from gdnbench.store.files import RunFolder, run_id_of, write_dataclasses
 from gdnbench.store.info import RunInfo, case_documents, write_info
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
-from gdnbench.store.tables import LAUNCHES_OP, LaunchWayRow, StepRow, write_launch_ways, write_steps
+from gdnbench.store.tables import LAUNCH_WAYS, LAUNCHES_OP, STEP_NAME, LaunchWayRow, StepRow
 from gdnbench.workers.supervision import worker_environment
 from gdnbench.workers.task import Phase
 
@@ -134,10 +134,10 @@ def _write(plan: StepPlan, folder: Path, info: RunInfo, collected: Collected) ->
     rows: Sequence[StepRow | LaunchWayRow]
     if plan.op:
         rows = steps = analyse_steps(plan.cases, collected, plan.settings, info)
-        write_steps(folder, steps)
+        write_dataclasses(folder / STEP_NAME, StepRow, steps)
     else:
         rows = ways = analyse_launches(plan.cases, collected, plan.settings, info)
-        write_launch_ways(folder, ways)
+        write_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow, ways)
     write_measurements(folder, info, [])  # other verbs look in both for NVBench's times: none here
     write_rounds(folder, [])
     write_info(folder, info)

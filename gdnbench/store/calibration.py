@@ -1,7 +1,6 @@
 """What a calibration found, as JSON: beside its runs, and the last whole one of each host and GPU model.
 
-The latter lies in the user's state folder: it says something of a machine, whatever folder its runs are written to,
-and a results folder that was copied or cloned elsewhere must not speak for the machine that it came to.
+The latter lies in the user's state folder: a results folder that was copied must not speak for another machine.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from gdnbench.store.schema import CalibrationDocument, Name, NotNegative, Share,
 
 SCHEMA_VERSION = 1
 NAME = "calibration.json"
-FOUND = 0.95
-"""The share of slowdowns of a size that must be found for the size to count as one that is found."""
+FOUND = 0.95  # the share of slowdowns of a size that must be found for the size to count as one that is found
 
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]
@@ -32,20 +30,15 @@ Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]
 class EqualRates:
     """Comparisons of a kernel with itself under other names, at a workload or at all.
 
-    Attributes:
-        names: other names of the kernel in each run, all compared with the same measurement of it.
-        comparisons: one a run, workload and name.
-        claims: those that the run called FASTER or SLOWER, each of which is false.
-        covered: those whose interval, before Holm's correction, holds 1.
-        rms_z: root mean square of their differences in standard errors, as normal deviates; 1 where the runs know
-            their noise, above 1 where their intervals are too narrow.
+    `rms_z` is the root mean square of their differences in standard errors, as normal deviates; above 1 intervals are
+    too narrow.
     """
 
     workload: TextLine
-    names: SmallCount
-    comparisons: SmallCount
-    claims: SmallCount
-    covered: SmallCount
+    names: SmallCount  # other names of the kernel in each run, all compared with the same measurement of it
+    comparisons: SmallCount  # one a run, workload and name
+    claims: SmallCount  # those that the run called FASTER or SLOWER, each of which is false
+    covered: SmallCount  # those whose interval, before Holm's correction, holds 1
     rms_z: NotNegative
 
     @property
@@ -63,56 +56,39 @@ class EqualRates:
 class PlantedRates:
     """Comparisons of a kernel that was made slower by a known step, at a workload.
 
-    Attributes:
-        target: the slowdown that was aimed at, a share of the time.
-        chain: how many dependent additions it has.
-        slowdown: what it is by all runs together.
-        comparisons: one a run.
-        found: those that the run called SLOWER.
-        apart: those whose printed interval lies wholly below 1.
-        covered: those that agree with the mean of all other runs, within the interval of that difference; None where
-            there is one run.
+    `covered` agree with the mean of all other runs, within the interval of that difference; None where there is one
+    run.
     """
 
     workload: TextLine
-    target: Share
-    chain: SmallCount
-    slowdown: Slowdown
-    comparisons: SmallCount
-    found: SmallCount
-    apart: SmallCount
+    target: Share  # the slowdown that was aimed at, a share of the time
+    chain: SmallCount  # how many dependent additions it has
+    slowdown: Slowdown  # what it is by all runs together
+    comparisons: SmallCount  # one a run
+    found: SmallCount  # those that the run called SLOWER
+    apart: SmallCount  # those whose printed interval lies wholly below 1
     covered: SmallCount | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What the verdicts of a machine are worth.
-
-    Attributes:
-        timestamp: when it began, UTC, ISO 8601.
-        driver: the driver's version; None where it was not told.
-        runs: those that are in it; `folder` has them.
-        asked: those that were to be measured.
-        margin: relative difference that counts as none.
-        confidence: of every interval.
-        planted: by workload and size.
-    """
+    """What the verdicts of a machine are worth."""
 
     timestamp: Timestamp
     host: TextLine
     gpu: Name
     gpu_name: TextLine
     uuid: TextLine
-    driver: TextLine | None
+    driver: TextLine | None  # the driver's version; None where it was not told
     folder: TextLine
-    runs: SmallCount
+    runs: SmallCount  # those that are in it; `folder` has them
     asked: SmallCount
     processes: SmallCount
     rounds: SmallCount
     margin: Share
     confidence: Confidence
     equal: list[EqualRates]
-    planted: list[PlantedRates]
+    planted: list[PlantedRates]  # by workload and size
     schema: int = SCHEMA_VERSION
 
     @property
@@ -136,10 +112,7 @@ class Calibration:
 
     @property
     def smallest_found(self) -> float | None:
-        """The smallest slowdown of those planted that every workload finds often enough; None if there is none.
-
-        Its size is the largest that it has at any workload: what was aimed at is met in part.
-        """
+        """The smallest planted slowdown that every workload finds often enough, as large as it is at any; else None."""
         for target in sorted({rates.target for rates in self.planted}):
             alike = [rates for rates in self.planted if rates.target == target]
             if all(rates.found >= FOUND * rates.comparisons > 0 for rates in alike):

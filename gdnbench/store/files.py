@@ -136,10 +136,7 @@ def write_text_table(path: Path, rows: Iterable[Mapping[str, str]], columns: Seq
 
 
 def read_table(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is.
-
-    RunFormatError is raised, too, if one of `columns` is missing or a column is there twice.
-    """
+    """The rows of a CSV file as text; pandas would take seven times as long, and verbs read every run there is."""
     header, lines = read_lines(path, columns)
     return [dict(zip(header, cells, strict=True)) for cells in lines]
 
@@ -197,8 +194,7 @@ def read_rows(path: Path, columns: Iterable[str], of: Callable[[dict[str, str]],
 MOST_LABEL = 80  # characters; file systems take 255 for the whole name
 PARTIAL = re.compile(r"\.(?P<run_id>.+)\.partial")
 JOURNAL = "journal.jsonl"
-MOST_JOURNAL_BYTES = 1 << 32
-"""It has every sample of a run as text."""
+MOST_JOURNAL_BYTES = 1 << 32  # it has every sample of a run as text
 
 
 def run_id_of(now: datetime, gpu: str, op: str, label: str) -> str:
@@ -234,10 +230,7 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path) -> RunFolder:
-        """Takes up a run that was stopped: a finished folder is hidden again until it is whole.
-
-        UsageError is raised if another process is measuring it.
-        """
+        """Takes up a run that was stopped: a finished folder is hidden again. UsageError if it is being measured."""
         _hold(path)
         hidden = PARTIAL.fullmatch(path.name)
         if hidden:

@@ -37,15 +37,12 @@ T = TypeVar("T")
 PUBLISHED_FOLDER = "published"
 """Beside the runs: tables of figures that others published, a folder each, which `gdnbench compare` reads."""
 
-_SHOWN = 3
-
 
 @dataclass(frozen=True)
 class Named:
     """The folders of the runs that a name may mean, newest first; at least one.
 
-    `is_one` says that the first is meant, whatever it holds: its folder, id, label or the start of its id was typed. A
-    GPU's or an op's name, or none, means the newest that serves.
+    `is_one` says that the first is meant, whatever it holds; a GPU's or an op's name means the newest that serves.
     """
 
     runs: tuple[Path, ...]
@@ -64,10 +61,7 @@ def find_run(results: Path, wanted: str = "", *, serves: Callable[[Path], bool] 
 
 
 def find_newest(runs: Sequence[Path], serves: Callable[[Path], bool]) -> Path:
-    """The first of at least one run that serves; without one, the first that can be read.
-
-    `serves` raises RunFormatError for a run that cannot be read; so does this function if none can be read.
-    """
+    """The first of at least one run that serves; without one, the first that can be read."""
     first = None
     for folder, does in readable(runs, lambda folder: (folder, serves(folder))):
         if does:
@@ -95,20 +89,16 @@ def name_runs(results: Path, wanted: str, *, stopped: bool = False) -> Named:
         return named(runs, matches, is_one=False)
     evidence = {} if stopped or not wanted else _runs(results / EVIDENCE, stopped=False)
     bare = Path(wanted).name if Path(wanted).parent in {results, Path(EVIDENCE)} else ""
-    if matches := _called(evidence, bare or wanted) or _ending(evidence, wanted):
+    # There, an end of an id with its label counts as well.
+    ending = [name for name in evidence if _label_in(name) and name.endswith(f"-{wanted}")]
+    if matches := _called(evidence, bare or wanted) or ending:
         return named(evidence, matches, is_one=True)
     raise _unknown(results, wanted, runs, evidence)
 
 
 def _called(runs: Collection[str], wanted: str) -> list[str]:
-    """The ids of the runs that an id, a label or the start of an id means."""
     by_label = [name for name in runs if _label_in(name) == wanted]  # `main` is not the start of `main-again`
     return [name for name in runs if name == wanted] or by_label or [name for name in runs if name.startswith(wanted)]
-
-
-def _ending(runs: Collection[str], wanted: str) -> list[str]:
-    """The ids that end in an op and a label, or in a part of them that has the label."""
-    return [name for name in runs if wanted and _label_in(name) and name.endswith(f"-{wanted}")]
 
 
 def list_runs(results: Path, *, stopped: bool = False) -> list[Path]:
@@ -155,7 +145,7 @@ def compares(folder: Path) -> bool:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether there is a run in a folder; one that hides whether there is counts, and reading it will tell."""
+    """Whether there is a run in a folder; one that hides whether there is counts."""
     try:
         return stat.S_ISREG(os.stat(f"{folder}/{INFO}").st_mode)  # noqa: PTH116 - a third of the time, for every run
     except PermissionError:
@@ -165,24 +155,21 @@ def _is_run(folder: Path) -> bool:
 
 
 def _runs(results: Path, *, stopped: bool) -> dict[str, Path]:
+    try:
+        with os.scandir(results) as entries:
+            paths = [Path(entry.path) for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise unreadable(results, error) from error
     found = {}
-    for path in _entries(results):
+    for path in paths:
         partial = PARTIAL.fullmatch(path.name)
         if partial and stopped and _is_run(path):
             found[partial["run_id"]] = path
         elif not path.name.startswith(".") and _is_run(path):
             found[path.name] = path
     return found
-
-
-def _entries(results: Path) -> list[Path]:
-    try:
-        with os.scandir(results) as entries:
-            return [Path(entry.path) for entry in entries]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise unreadable(results, error) from error
 
 
 def _label_in(run_id: str) -> str:
@@ -199,7 +186,7 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
         command = shlex.join(["gdnbench", "compare", "RUN", wanted, *out_option(results)])
         message = f"{wanted} is a table of published figures, not a run"
         return UnknownNameError(message, f"compare a run with it: {command}")
-    near = nearest_names(wanted, [*runs, *evidence], most=_SHOWN, cutoff=0.3) or sorted(runs)[-_SHOWN:]
+    near = nearest_names(wanted, [*runs, *evidence], most=3, cutoff=0.3) or sorted(runs)[-3:]
     if not near:
         return UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all")
     return UnknownNameError(f"no run {wanted} in {results}", f"there are {', '.join(near)}")
@@ -207,29 +194,17 @@ def _unknown(results: Path, wanted: str, runs: Collection[str], evidence: Collec
 
 @dataclass(frozen=True)
 class LastTime:
-    """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare.
-
-    Attributes:
-        run_id: the run.
-        gpu: the GPU's short name.
-        kernel: what ran: for a dispatcher, the kernel that it picked.
-        time_us: stream time by NVBench, which holds what a launch costs on that host; microseconds.
-        low_us: lower end of its interval.
-        high_us: upper end.
-        over_copy: its time over that of the run's copying floor; None without one, or where FLOPs are the bound.
-        kernel_us: kernel time by CUPTI, microseconds; None if the run has none.
-        sources: hashes of the sources of that run's kernels, by name.
-    """
+    """A kernel's time in the newest run that has one. Over runs only `kernel_us` and `over_copy` compare."""
 
     run_id: str
     gpu: str
-    kernel: str
-    time_us: float
+    kernel: str  # what ran: for a dispatcher, the kernel that it picked
+    time_us: float  # stream time by NVBench, which holds what a launch costs on that host; microseconds
     low_us: float
     high_us: float
-    over_copy: float | None
-    kernel_us: float | None
-    sources: dict[str, str]
+    over_copy: float | None  # over that of the copying floor; None without one, or where FLOPs are the bound
+    kernel_us: float | None  # kernel time by CUPTI, microseconds; None if the run has none
+    sources: dict[str, str]  # hashes, by the kernel's name
 
 
 class _Info(TypedDict):
@@ -281,15 +256,7 @@ class LastTimes:
         return found
 
     def at(self, workloads: Mapping[str, Workload], labels: Mapping[str, Collection[str]]) -> dict[str, LastTime]:
-        """By label, the times of kernels, each of the newest run that has one, by NVBench.
-
-        A run of before an axis was added to the op was measured at that axis's default, and one of before it had
-        profiles with inputs of the first.
-
-        Args:
-            workloads: by op, the workload that is meant.
-            labels: by op, the kernels that are meant.
-        """
+        """By label, the times of kernels, each of the newest run that has one; workloads and labels are by op."""
         found: dict[str, LastTime] = {}
         missing = {op: set(names) for op, names in labels.items() if names}
 
@@ -340,11 +307,9 @@ def _read_times(folder: Path, workload: Workload) -> _Times:
             except SchemaError as error:
                 raise RunFormatError(f"{path} line {line}, {error}", DAMAGED) from error
             found[row["timer"]][row["label"]] = row
-    times = {label: _time_of(row, found["cupti"].get(label)) for label, row in found["nvbench"].items()}
+    times = {}
+    for label, row in found["nvbench"].items():
+        over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
+        own = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
+        times[label] = (*own, over_copy, found["cupti"][label]["time_us"] if label in found["cupti"] else None)
     return _Times(times, Raw(msgpack.encode(read_document(folder / INFO, _Document)["sources"])))
-
-
-def _time_of(row: _Cells, kernel: _Cells | None) -> tuple[str, float, float, float, float | None, float | None]:
-    over_copy = 1 / row["sol"] if "sol" in row and row.get("bound") != "flops" else None
-    times = (row["kernel"], row["time_us"], row["time_lo_us"], row["time_hi_us"])
-    return (*times, over_copy, kernel["time_us"] if kernel else None)

@@ -30,8 +30,7 @@ from gdnbench.store.files import DAMAGED
 T = TypeVar("T")
 
 SCHEMA = 1
-FEWEST_RUNS = 16
-"""Fewer are read as quickly as an index is, and leave none behind."""
+FEWEST_RUNS = 16  # fewer are read as quickly as an index is, and leave none behind
 
 _PACKAGE = Path(__file__).parents[1]
 _BATCH = 200  # answers that are written at once: a read that is interrupted loses no more
@@ -72,10 +71,8 @@ class RunIndex:
     def answer(self, question: str, folder: Path, stamp: str, schema: type[T], read: Callable[[Path], T]) -> T:
         """What `read` returns for a run's folder, or returned before; RunFormatError if the run is damaged.
 
-        Args:
-            question: all that the answer depends on besides files and the code of gdnbench.
-            stamp: of the files that `read` reads, taken before.
-            schema: the type of the answer, for msgspec.
+        `question` is all that the answer depends on besides files and the code of gdnbench, `stamp` that of the files
+        that `read` reads, taken before.
         """
         known = self._answers(question).get(folder.name)
         if known and known[0] == stamp:

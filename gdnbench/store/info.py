@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from gdnbench.codec import SchemaError, convert, decode_json
+from gdnbench.codec import SchemaError, convert, decode_json, finite
 from gdnbench.errors import DeclarationError, RunFormatError, ShapeError
 from gdnbench.model.case import Case, Part
 from gdnbench.model.gpu import CPU
@@ -52,57 +51,36 @@ INFO = "run.json"
 class RunInfo:
     """One run.
 
-    Attributes:
-        timestamp: when it began, UTC, ISO 8601.
-        complete: whether every case and round that was asked for is in it.
-        gpu: the GPU's short name, `h200`; `cpu` without one.
-        baseline: the label of what others are compared with; empty if there is none.
-        baseline_named: whether the user named it among the kernels to measure, rather than that it joined them.
-        settings: rounds, samples, seed, margin, confidence and time limit; those that another version wrote, too.
-        swept: for a sweep, the params that it tries, by kernel.
-        suite: the suite that it measures; None for workloads that were named one by one.
-        part: which of several parts of these workloads it measures; None for all of them.
-        merged: the parts that it was merged of; none for a run that was measured as one.
-        workloads: the op's axes, lists and aliases; those of `decode` in runs of schema 1, which do not tell.
-        op_hash: hash of what the op says of inputs, gates and costs; empty in runs of schema 1.
-        sources: hash of the sources of each kernel, and of each dispatcher's table, by name.
-        gates: the correctness gates that a case failed, by case id; the first runs list here those that it passed, too.
-        gates_passed: what the gates that were passed found at worst, by gate; the first runs have none.
-        errors: of each kernel that passed them, by its label, the largest error by each gate that has a limit; older
-            runs have none.
-        contest: of each kernel, by its label, what the contest's tolerance says of its cases; older runs have none.
-        calibration: what the last calibration of this host and GPU model had found when the run began; None if there
-            was none.
-        tuned: of a case whose code a tuner chose by measuring, by its id, each choice of a process once.
-        inputs: the files of captured inputs that it measures; none in most runs.
+    `gates` are those that a case failed, by case id; the first runs list there those that it passed, too. `errors` are,
+    by label and gate, the largest of a kernel that passed it; older runs have none.
     """
 
     run_id: Name
     timestamp: Timestamp
-    complete: bool
+    complete: bool  # whether every case and round that was asked for is in it
     command: str
     op: Name
-    gpu: Name
-    settings: dict[str, Any]
+    gpu: Name  # the GPU's short name, `h200`; `cpu` without one
+    settings: dict[str, Any]  # those that another version wrote, too
     label: str = ""
-    baseline: MaybeName = ""
-    baseline_named: bool = False
-    swept: dict[Name, list[ParamName]] = field(default_factory=dict)
+    baseline: MaybeName = ""  # the label of what others are compared with; empty if there is none
+    baseline_named: bool = False  # whether the user named it among the kernels to measure
+    swept: dict[Name, list[ParamName]] = field(default_factory=dict)  # for a sweep, the params that it tries, by kernel
     suite: SuiteDocument | None = None
-    part: PartDocument | None = None
-    merged: list[MergedDocument] = field(default_factory=list)
-    workloads: WorkloadSpec = DECODE_AXES
-    op_hash: str = ""
+    part: PartDocument | None = None  # which of several parts of these workloads it measures; None for all of them
+    merged: list[MergedDocument] = field(default_factory=list)  # the parts that it was merged of
+    workloads: WorkloadSpec = DECODE_AXES  # those of `decode` in runs of schema 1
+    op_hash: str = ""  # hash of what the op says of inputs, gates and costs; empty in runs of schema 1
     cases: list[CaseDocument] = field(default_factory=list)
     machine: MachineDocument = field(default_factory=MachineDocument)
     git: GitDocument = field(default_factory=GitDocument)
-    sources: dict[Name, TextLine] = field(default_factory=dict)
+    sources: dict[Name, TextLine] = field(default_factory=dict)  # hashes, of dispatchers' tables, too
     gates: dict[str, list[GateDocument]] = field(default_factory=dict)
-    gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)
+    gates_passed: dict[str, PassedGateDocument] = field(default_factory=dict)  # by gate; none in the first runs
     errors: dict[Name, dict[str, LargestErrorDocument]] = field(default_factory=dict)
-    contest: dict[Name, ContestDocument] = field(default_factory=dict)
+    contest: dict[Name, ContestDocument] = field(default_factory=dict)  # by label; none in older runs
     calibration: CalibrationDocument | None = None
-    tuned: dict[str, list[str]] = field(default_factory=dict)
+    tuned: dict[str, list[str]] = field(default_factory=dict)  # by case id, each choice of a process once
     inputs: list[InputsDocument] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     schema: int = SCHEMA_VERSION
@@ -124,7 +102,6 @@ def info_document(info: RunInfo) -> dict[str, Any]:
 
 
 def _document(info: RunInfo) -> dict[str, Any]:
-    """Every field; of the axes without profiles, where the op has none."""
     document = asdict(info)
     if not info.workloads.profiles:
         del document["workloads"]["profiles"], document["workloads"]["profile"]
@@ -173,10 +150,7 @@ def failed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, list[
 
 
 def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, PassedGateDocument]:
-    """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error.
-
-    All of them would be most of the file, a dozen for each case, and nothing reads them.
-    """
+    """The gates that cases passed, as `run.json` keeps them: of each gate how often, and its largest error."""
     return merge_passed_gates(
         {gate.gate: {"count": 1, **_error_of(gate, case_id)}}
         for case_id, gates in results.items()
@@ -188,10 +162,7 @@ def passed_gates(results: Mapping[str, Sequence[GateResult]]) -> dict[str, Passe
 def largest_errors(
     results: Mapping[str, Sequence[GateResult]], labels: Mapping[str, str]
 ) -> dict[str, dict[str, LargestErrorDocument]]:
-    """Of each kernel the largest error by each gate that it passed and that has a limit, as `run.json` keeps it.
-
-    `results` are the gates' results and `labels` the kernels, both by case id; cases without a label are left out.
-    """
+    """Of each kernel the largest error by each passed gate with a limit, from results and labels by case id."""
     return merge_errors(
         {label: {gate.gate: _error_of(gate, case_id)}}
         for case_id, label in labels.items()
@@ -229,7 +200,7 @@ def merge_passed_gates(runs: Iterable[Mapping[str, PassedGateDocument]]) -> dict
 def write_info(folder: Path, info: RunInfo) -> None:
     """Writes `run.json`."""
     document = {name: value for name, value in _document(info).items() if value or name not in _RARE}
-    write_document(folder / INFO, _plain(document))
+    write_document(folder / INFO, finite(document, named=True))
 
 
 class _Versioned(TypedDict):
@@ -279,14 +250,3 @@ def read_axes(folder: Path) -> WorkloadSpec:
     except DeclarationError as error:
         raise RunFormatError(f"{path}: {error.message}", DAMAGED) from error
     return with_profiles(document["op"], document.get("workloads", DECODE_AXES))
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinity; an infinite error becomes the text `inf`."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value

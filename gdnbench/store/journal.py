@@ -17,11 +17,8 @@ from gdnbench.store.schema import MOST_ROUNDS, Microseconds, NotNegative
 BURN_IN = 0  # number of the dropped first round
 BUILD_STEPS = 10  # limit of a step that compiles, in ordinary steps: torch.compile takes a minute at times
 IMPORT_STEPS = 3  # limit of a step that imports a kernel's file, perhaps with a library from a cold disk
-IMPORT_STEP = "import"
-"""The step that runs a kernel's file; its outcome does not depend on the case."""
-
-AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-"""Number of a round; 0 is burn-in."""
+IMPORT_STEP = "import"  # the step that runs a kernel's file; its outcome does not depend on the case
+AnyRound = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]  # number of a round; 0 is burn-in
 AnyProcess = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 AnyCount = Annotated[int, Meta(ge=0, lt=1 << 31)]
 PlacementNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
@@ -47,32 +44,20 @@ class StepBegun:
 
 @dataclass(frozen=True)
 class Examined:
-    """The preflight of a case ended.
-
-    Attributes:
-        status: OK, or the first failure.
-        launches: kernels that one call launches; 0 if not counted.
-        launched: names of what one call launches, fills and copies included; empty if unknown.
-        warm_us: time of a warm call in µs, which decides the number of samples of a round.
-        poisoned: the process can no longer use its device and ends.
-        clock: the further clock by which the case failed; empty for the preflight and the run's own timer.
-        params: of a case tried in several forms, those of the form to measure; empty for others.
-        contest_error: largest error on the op's first kind of inputs, in units of the contest's tolerance; None if that
-            was not reached.
-    """
+    """The preflight of a case ended."""
 
     case: str
     status: Status
     reason: str = ""
     gates: tuple[GateResult, ...] = ()
-    launches: int = 0
+    launches: int = 0  # kernels that one call launches; 0 if not counted
     launched: tuple[str, ...] = ()
-    warm_us: NotNegative = 0.0
-    poisoned: bool = False
-    clock: Clock | Literal[""] = ""
+    warm_us: NotNegative = 0.0  # time of a warm call in µs, which decides the number of samples of a round
+    poisoned: bool = False  # the process can no longer use its device and ends
+    clock: Clock | Literal[""] = ""  # by which it failed; empty for the preflight and the run's own timer
     notes: tuple[str, ...] = ()
-    params: dict[str, ParamValue] = field(default_factory=dict)
-    contest_error: float | None = None
+    params: dict[str, ParamValue] = field(default_factory=dict)  # of several forms, those to measure
+    contest_error: float | None = None  # largest on the op's first inputs, in units of the tolerance
 
 
 def checked_event(case: Case, verdict: Examined) -> CaseChecked:
@@ -84,29 +69,20 @@ def checked_event(case: Case, verdict: Examined) -> CaseChecked:
 class Sampled:
     """One round of one case was measured.
 
-    Attributes:
-        times_us: every sample, µs.
-        sm_mhz: SM clock during each sample, or once in the round; empty if not measured.
-        clock: the further clock that took the samples; empty for the run's own timer.
-        process: number of the worker process, from 1; 0 if unknown.
-        placements: number of the placement of each sample's tensors, from 0; empty if there are none.
-        output_placements: the same for outputs that the kernel allocates itself.
-        checked: number of the round's launches that were checked against the oracle.
-        functions_us: CUPTI's mean time by plain name, if a call launches several functions.
-        record: number of the round's NVBench files, which the parent reads, since no kernel's code runs there; None if
-            the times are in the message.
+    `record` numbers the round's NVBench files, which the parent reads, since no kernel's code runs there; None if the
+    times are in the message.
     """
 
     round: AnyRound
     case: str
-    times_us: tuple[Microseconds, ...]
-    sm_mhz: tuple[NotNegative, ...] = ()
-    clock: Clock | Literal[""] = ""
-    process: AnyProcess = 0
-    placements: tuple[PlacementNumber, ...] = ()
-    output_placements: tuple[PlacementNumber, ...] = ()
-    checked: AnyCount = 0
-    functions_us: dict[str, NotNegative] = field(default_factory=dict)
+    times_us: tuple[Microseconds, ...]  # every sample
+    sm_mhz: tuple[NotNegative, ...] = ()  # SM clock during each sample, or once in the round; empty if not measured
+    clock: Clock | Literal[""] = ""  # the further clock that took the samples; empty for the run's own timer
+    process: AnyProcess = 0  # number of the worker process, from 1; 0 if unknown
+    placements: tuple[PlacementNumber, ...] = ()  # of each sample's tensors, from 0
+    output_placements: tuple[PlacementNumber, ...] = ()  # the same for outputs that the kernel allocates itself
+    checked: AnyCount = 0  # launches that were checked against the oracle
+    functions_us: dict[str, NotNegative] = field(default_factory=dict)  # CUPTI's means, if there are several
     record: AnyCount | None = None
 
 
@@ -137,8 +113,7 @@ Event = Started | StepBegun | Examined | Sampled | HostTimes | Tuned | Refused
 KINDS: tuple[type[Event], ...] = (Started, StepBegun, Examined, Sampled, HostTimes, Tuned, Refused)
 EventChannel = channel.Channel[Event]
 """The worker's end of the channel to its parent; each event restarts the parent's deadline for the next one."""
-PreflightVerdicts = dict[str, Examined]
-"""The preflight's verdict by case id."""
+PreflightVerdicts = dict[str, Examined]  # the preflight's verdict by case id
 
 
 def encode(event: Event) -> str:
@@ -147,5 +122,5 @@ def encode(event: Event) -> str:
 
 
 def decode(line: str | bytes) -> Event:
-    """Decodes a line of `encode`; raises ValueError if it is not an event, such as one cut off by a dying worker."""
+    """Decodes a line of `encode`; ValueError if it is not an event, such as one cut off by a dying worker."""
     return channel.decode(line, KINDS)

@@ -34,16 +34,8 @@ from gdnbench.store.tables import refuse_step
 MEASUREMENTS = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
 _TIMES = (
-    "time_us",
-    "time_lo_us",
-    "time_hi_us",
-    "median_us",
-    "min_us",
-    "p10_us",
-    "p90_us",
-    "noise",
-    "cpu_time_us",
-    "sm_mhz",
+    *("time_us", "time_lo_us", "time_hi_us", "median_us", "min_us", "p10_us", "p90_us"),
+    *("noise", "cpu_time_us", "sm_mhz"),
 )
 _TIMING = ("samples", "rounds", *_TIMES, "bytes", "bandwidth_gbs", "sol")
 _INPUTS = ("inputs_worst", "inputs_best", "inputs_ratio", "inputs_lo", "inputs_hi")
@@ -190,6 +182,7 @@ class _Row:
 
 def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
     row = convert_cells(cells, _Row)
+    ends = row.inputs_worst, row.inputs_best
     return Measurement(
         case=_case(row, cells, axes),
         timing=_timing(row),
@@ -198,14 +191,8 @@ def _measurement(cells: dict[str, str], axes: WorkloadSpec) -> Measurement:
         **{name: getattr(row, name) for name in ("status", "reason", *_BUILD)},
         warnings=tuple(row.warnings.split(_SEPARATOR)) if row.warnings else (),
         clock=next((clock for clock in CLOCKS if clock == row.timer), None),
-        inputs=_inputs(row),
+        inputs=InputsEffect(*ends, row.inputs_ratio, row.inputs_lo, row.inputs_hi) if row.inputs_ratio else None,
     )
-
-
-def _inputs(row: _Row) -> InputsEffect | None:
-    if row.inputs_ratio is None:
-        return None
-    return InputsEffect(row.inputs_worst, row.inputs_best, row.inputs_ratio, row.inputs_lo, row.inputs_hi)
 
 
 def _case(row: _Row, cells: dict[str, str], axes: WorkloadSpec) -> Case:
@@ -247,10 +234,7 @@ def _check_inside(column: str, value: float, low: float, high: float) -> None:
 
 
 def contest_errors(errors: Mapping[str, float | None], labels: Mapping[str, str]) -> dict[str, ContestDocument]:
-    """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1.
-
-    `errors` are by case id, None where nothing was compared with the tolerance; `labels` are the kernels, by case id.
-    """
+    """Of each kernel its largest error in units of the contest's tolerance, and the cases at which that is over 1."""
     return merge_contest(
         {
             label: ContestDocument(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -36,27 +34,19 @@ class State(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """One run in a line.
-
-    Attributes:
-        timestamp: when it began, UTC, ISO 8601; empty for a damaged run, like all that follows but its size.
-        card: the GPU's UUID; empty for the CPU.
-        cases: how many it has, controls included.
-        timed: how many of them have a time.
-        reason: why a damaged one cannot be read.
-    """
+    """One run in a line; of a damaged one only its folder, size and the reason are known."""
 
     folder: Path
     run_id: str
     state: State
     timestamp: str = ""
     gpu: str = ""
-    card: str = ""
+    card: str = ""  # the GPU's UUID; empty for the CPU
     op: str = ""
     label: str = ""
     is_sweep: bool = False
-    cases: int = 0
-    timed: int = 0
+    cases: int = 0  # controls included
+    timed: int = 0  # of the cases
     size_bytes: int = 0
     reason: str = ""
 
@@ -108,7 +98,8 @@ def _overview(folder: Path) -> Overview:
     run_id, size = partial["run_id"] if partial else folder.name, sum(_sizes(folder))
     try:
         info = read_document(folder / INFO, _Info)
-        timed = _count_timed(folder) if (folder / MEASUREMENTS).exists() else 0
+        rows = quick_rows(folder / MEASUREMENTS) if (folder / MEASUREMENTS).exists() else ()
+        timed = sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows)
     except (RunFormatError, OSError) as error:
         reason = error.message if isinstance(error, RunFormatError) else str(error)
         return Overview(folder=folder, run_id=run_id, state=State.DAMAGED, size_bytes=size, reason=reason)
@@ -127,11 +118,6 @@ def _overview(folder: Path) -> Overview:
         timed=timed,
         size_bytes=size,
     )
-
-
-def _count_timed(folder: Path) -> int:
-    rows = quick_rows(folder / MEASUREMENTS)
-    return sum("time_us" in cells and cells.get("timer") in {"nvbench", "cpu"} for _, cells in rows)
 
 
 def _sizes(folder: Path) -> Iterator[int]:
@@ -154,26 +140,6 @@ def _is_held(folder: Path) -> bool:
     return descriptor is None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PruneFilter:
-    """The runs to delete: those that meet every condition; UsageError without one, which would mean all runs.
-
-    Attributes:
-        older_s: begun so many seconds ago or earlier.
-        keep: all but so many, the newest of each GPU, op and label.
-    """
-
-    older_s: float | None = None
-    keep: int | None = None
-    gpu: str = ""
-    stopped: bool = False
-    damaged: bool = False
-
-    def __post_init__(self) -> None:
-        if self.older_s is None and self.keep is None and not (self.gpu or self.stopped or self.damaged):
-            raise UsageError("prune needs to know what may go", "as in gdnbench runs prune --stopped --older 7d")
-
-
 def parse_age(text: str) -> float | None:
     """The seconds in `90s`, `12h`, `30d` or `2w`, or None for an empty text; UsageError for any other."""
     if not text:
@@ -182,40 +148,3 @@ def parse_age(text: str) -> float | None:
     if not age:
         raise UsageError(f"--older {text}: not an age", "write 30d, 12h or 2w")
     return float(age["count"]) * _UNITS_S[age["unit"]]
-
-
-def choose_pruned(runs: Sequence[Overview], wanted: PruneFilter) -> list[Overview]:
-    """Those of some runs, newest first, that may go; one that is being measured stays.
-
-    The age of a damaged run is not known: where an age is asked for, it stays.
-    """
-    fitting = [run for run in runs if _fits(run, wanted)]
-    if wanted.keep is None:
-        return fitting
-    seen: Counter[tuple[str, str, str]] = Counter()
-    chosen = []
-    for run in fitting:
-        key = (run.gpu, run.op, run.label)
-        seen[key] += 1
-        if seen[key] > wanted.keep:
-            chosen.append(run)
-    return chosen
-
-
-def _fits(run: Overview, wanted: PruneFilter) -> bool:
-    return (
-        run.state is not State.MEASURING
-        and (not wanted.gpu or run.gpu == wanted.gpu.lower())
-        and (not wanted.stopped or run.state is State.STOPPED)
-        and (not wanted.damaged or run.state is State.DAMAGED)
-        and (wanted.older_s is None or _is_older(run, wanted.older_s))
-    )
-
-
-def _is_older(run: Overview, seconds: float) -> bool:
-    try:
-        began = datetime.fromisoformat(run.timestamp)
-    except ValueError:
-        return False
-    began = began if began.tzinfo else began.replace(tzinfo=UTC)
-    return datetime.now(UTC) - began >= timedelta(seconds=seconds)

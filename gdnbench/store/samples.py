@@ -42,30 +42,20 @@ _CLOCK_OF: dict[str, Clock] = {clock: clock for clock in CLOCKS}
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRow:
-    """One round of one case.
-
-    Attributes:
-        round: 1 for the first after the burn-in.
-        process: number of the worker process that measured it, from 1; 0 where it is not told.
-        time_us: mean of the samples but for a share at either end, microseconds.
-        mean_us: mean of all samples, microseconds.
-        median_us: median, interpolated inside its tick, microseconds.
-        low_clock: whether that is well below the run's median clock.
-        checked: launches that were held against the oracle.
-    """
+    """One round of one case."""
 
     run_id: str
     case: str
     timer: str
-    round: int
-    process: int
+    round: int  # 1 for the first after the burn-in
+    process: int  # number of the worker process that measured it, from 1; 0 where it is not told
     samples: int
-    time_us: float
-    mean_us: float
-    median_us: float
+    time_us: float  # mean of the samples but for a share at either end, microseconds
+    mean_us: float  # mean of all samples, microseconds
+    median_us: float  # median, interpolated inside its tick, microseconds
     sm_mhz: float | None
-    low_clock: bool
-    checked: int = 0
+    low_clock: bool  # whether that is well below the run's median clock
+    checked: int = 0  # launches that were held against the oracle
 
 
 def write_rounds(folder: Path, rows: Sequence[RoundRow]) -> None:
@@ -96,17 +86,11 @@ class _FullRound(Struct, array_like=True):
 
 @dataclass(frozen=True)
 class CaseRounds:
-    """The rounds of one case by one timer.
+    """The rounds of one case by one timer."""
 
-    Attributes:
-        times_us: shape (rounds,), microseconds, NaN where a round is missing.
-        processes: shape (rounds,), the number of the process that measured each; 0 where it is not told.
-        sm_mhz: shape (rounds,), the median SM clock of each, MHz, NaN where it is not told; None where of no round.
-    """
-
-    times_us: FloatArray
-    processes: npt.NDArray[np.int64]
-    sm_mhz: FloatArray | None = None
+    times_us: FloatArray  # shape (rounds,), microseconds, NaN where a round is missing
+    processes: npt.NDArray[np.int64]  # shape (rounds,); 0 where it is not told
+    sm_mhz: FloatArray | None = None  # shape (rounds,), median MHz, NaN where not told; None where of no round
 
 
 def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
@@ -168,20 +152,13 @@ def processes_of(cases: Iterable[CaseRounds]) -> IntArray:
 
 @dataclass(frozen=True)
 class RoundSamples:
-    """The samples of one round of one case.
-
-    Attributes:
-        times_us: shape (samples,), microseconds.
-        sm_mhz: SM clock of each sample, MHz; of another length where it was not measured.
-        placements: number of the placement of each sample's tensors within its process; likewise.
-        output_placements: likewise of outputs that the kernel allocates itself.
-    """
+    """The samples of one round of one case."""
 
     case: str
     round: int
-    times_us: FloatArray
-    sm_mhz: Sequence[float] | FloatArray = ()
-    placements: Sequence[int] | IntArray = ()
+    times_us: FloatArray  # shape (samples,), microseconds
+    sm_mhz: Sequence[float] | FloatArray = ()  # MHz; of another length where not measured
+    placements: Sequence[int] | IntArray = ()  # numbers within its process; likewise
     output_placements: Sequence[int] | IntArray = ()
 
 
@@ -212,10 +189,7 @@ def _write_samples(path: Path, frames: Sequence[pd.DataFrame]) -> None:
 
 
 def write_samples(folder: Path, rounds: Iterable[RoundSamples], clock: Clock | None = None) -> None:
-    """Writes `samples.parquet`: a row per sample with its case, round, time, SM clock and placements (-1: not told).
-
-    A further clock's samples go into a file of their own, `samples-cupti.parquet`, so that none takes them for others.
-    """
+    """Writes `samples.parquet`, a row per sample; a further clock's go into `samples-cupti.parquet`."""
     import numpy as np
     import pandas as pd
 

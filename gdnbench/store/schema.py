@@ -1,10 +1,8 @@
 """The types of the fields and cells of stored files, each with its range.
 
-Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a kernel of
-12 days is a damaged cell, and a round of number 1e11 would be 745 GiB of empty rounds.
-
-Runs and profiles of schema 1 are of one op, whose workloads have the axes `DECODE_AXES`. Runs from before ops had
-profiles had inputs of the first; where labels name the first profile, they name it in these runs, too.
+Ranges are wider than anything that a GPU can do, and narrow enough that no value of them harms a reader: a round of
+number 1e11 would be 745 GiB of empty rounds. Runs and profiles of schema 1 are of one op, with the axes `DECODE_AXES`;
+runs of before ops had profiles had inputs of the first.
 """
 
 from __future__ import annotations
@@ -18,25 +16,20 @@ from gdnbench.model.axes import Alias, Axis
 from gdnbench.model.status import Clock, Role, Status
 from gdnbench.model.workload_spec import WorkloadSpec
 
-LONGEST_US = 1e12
-"""Twelve days, in microseconds."""
-
-MOST_ROUNDS = 10_000
-"""A run of 41 rounds takes a minute or two; a race has some hundreds."""
+LONGEST_US = 1e12  # twelve days, in microseconds
+MOST_ROUNDS = 10_000  # a run of 41 rounds takes a minute or two; a race has some hundreds
 MOST_SEED = 2**63 - 1
 
 _NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
 
-TextLine = Annotated[str, Meta(max_length=10_000, pattern=_NO_CONTROLS)]
-"""Text in one line, without control characters."""
+TextLine = Annotated[str, Meta(max_length=10_000, pattern=_NO_CONTROLS)]  # text in one line, without control characters
 
 Name = Annotated[str, Meta(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f/]+$")]
 """What is a part of a path or of a case's id: a line without a slash."""
 
 MaybeName = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f-\x9f/]*$")]
 
-Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]
-"""ISO 8601."""
+Timestamp = Annotated[str, Meta(max_length=40, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]  # ISO 8601
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 AxisSize = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -44,11 +37,8 @@ SmallCount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Seed = Annotated[int, Meta(ge=0, le=MOST_SEED)]
 RoundNumber = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 Microseconds = Annotated[float, Meta(gt=0, le=LONGEST_US)]
-LowEnd = Annotated[float, Meta(lt=LONGEST_US)]
-"""Of an interval; minus infinity where there is none."""
-
-HighEnd = Annotated[float, Meta(gt=0)]
-"""Of an interval; infinity where there is none."""
+LowEnd = Annotated[float, Meta(lt=LONGEST_US)]  # of an interval; minus infinity where there is none
+HighEnd = Annotated[float, Meta(gt=0)]  # of an interval; infinity where there is none
 
 Positive = Annotated[float, Meta(gt=0, le=1e18)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e18)]
@@ -56,8 +46,7 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 ParamCell = Annotated[int, Meta(ge=-(2**62), le=2**62)] | Annotated[str, Meta(max_length=100, pattern=_NO_CONTROLS)]
 ParamName = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=100)]
 ParamValues = dict[ParamName, ParamCell]
-Fact = int | float | str | bool | None
-"""What JSON can say in one word."""
+Fact = int | float | str | bool | None  # what JSON can say in one word
 
 
 SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_length=1)]]
@@ -65,10 +54,7 @@ SizesDocument = dict[Name, AxisSize | Annotated[list[SmallCount], Meta(min_lengt
 
 
 class CaseDocument(TypedDict):
-    """A case, as `Case.to_dict` gives it.
-
-    `workload` is what its suite calls the workload, `profile` the distribution of its inputs if not the op's first.
-    """
+    """A case, as `Case.to_dict` gives it; `profile` is left out where it is the op's first."""
 
     kernel: Name
     label: Name
@@ -183,8 +169,7 @@ class MergedDocument(TypedDict):
     machine: MachineDocument
 
 
-AnyFloat = float | Literal["inf", "nan", "-inf"]
-"""What is not finite is its name, for JSON has no number for it."""
+AnyFloat = float | Literal["inf", "nan", "-inf"]  # what is not finite is its name, for JSON has no number for it
 
 
 class WrongDocument(TypedDict):
@@ -219,10 +204,7 @@ class LargestErrorDocument(TypedDict):
 
 
 class ContestDocument(TypedDict):
-    """A kernel by the contest's tolerance: how many cases were held against it, and which of them fail.
-
-    `worst` is the largest error, in units of the tolerance, and `case` has it.
-    """
+    """A kernel by the contest's tolerance: the cases held against it, its largest error, and those that fail."""
 
     tolerance: Positive
     count: Count

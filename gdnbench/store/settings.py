@@ -18,38 +18,21 @@ MOST_SAMPLES = 1_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure. Raises UsageError for an invalid value.
+    """How to measure. Raises UsageError for an invalid value."""
 
-    Attributes:
-        rounds: rounds after the burn-in.
-        samples: timed launches per round and case, fewer for slow kernels.
-        processes: workers that share the rounds, one after the other.
-        seed: of inputs and of the order within rounds.
-        margin: relative difference below which two kernels are the same.
-        confidence: of every interval.
-        step_limit_s: seconds that one step of one kernel may take; building may take ten times that.
-        plain: NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering.
-        cold_tlb: of older runs: samples are first launches on a placement, whose address translations no cache holds.
-        budget_s: limit of measuring in seconds, for a race or with `looks`; None for a run of fixed rounds.
-        looks: number of interim analyses, at most one after each process of `rounds` rounds; 0 for a run of fixed
-            rounds. Intervals then have `confidence_of_look`.
-        clocks: the clocks to read beside NVBench, on a GPU, each in a worker of its own.
-        trim: share of a round's samples that its time leaves out at either end.
-    """
-
-    rounds: int = 42
-    samples: int = 64
-    processes: int = 1
-    seed: int = 0
-    margin: float = 0.005
+    rounds: int = 42  # after the burn-in
+    samples: int = 64  # timed launches per round and case, fewer for slow kernels
+    processes: int = 1  # workers that share the rounds, one after the other
+    seed: int = 0  # of inputs and of the order within rounds
+    margin: float = 0.005  # relative difference below which two kernels are the same
     confidence: float = 0.95
-    step_limit_s: float = 30.0
-    plain: bool = False
-    cold_tlb: bool = False
-    budget_s: float | None = None
-    looks: int = 0
-    clocks: tuple[Clock, ...] = ()
-    trim: float = GPU_TRIM
+    step_limit_s: float = 30.0  # seconds that one step of one kernel may take; building may take ten times that
+    plain: bool = False  # NVBench alone on a GPU: one placement of the tensors, no scrubbing, no dithering
+    cold_tlb: bool = False  # of older runs: samples are first launches on a placement, untranslated
+    budget_s: float | None = None  # limit of measuring in seconds, for a race or with `looks`
+    looks: int = 0  # number of interim analyses, at most one after each process; see `confidence_of_look`
+    clocks: tuple[Clock, ...] = ()  # the clocks to read beside NVBench, on a GPU, each in a worker of its own
+    trim: float = GPU_TRIM  # share of a round's samples that its time leaves out at either end
 
     @property
     def clock_rounds(self) -> int:
@@ -84,8 +67,7 @@ class Settings:
 QUICK = Settings(rounds=7, samples=32)
 """Settings for a first look: seconds instead of minutes, one process, one clock, intervals a few times as wide."""
 GPU_PROCESSES = 3
-GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)
-"""CUPTI's kernel time is read beside NVBench's stream time by default."""
+GPU_CLOCKS: tuple[Clock, ...] = ("cupti",)  # CUPTI's kernel time is read beside NVBench's stream time by default
 NVBENCH = "nvbench"
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
@@ -52,32 +52,23 @@ _CountOrUnknown = Annotated[int, Meta(ge=-1, le=2**53)]
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRow:
-    """One variant compiled for one series of workloads and architecture; counts are -1 if it did not compile.
-
-    Attributes:
-        series: of the workloads, `qk4_v8`; empty where the op has one.
-        launch: the entry of the launch, of a kernel with several; else empty.
-        registers: per thread, as `spill_bytes` of local memory; `shared_bytes` is static, per block.
-        load_bits: width of the widest global load.
-        interpreter: verdict of an interpreter where there is no GPU; empty where none was asked.
-        serialized_because: why ptxas serializes its warpgroup products (wgmma); empty where it does not.
-    """
+    """One variant compiled for one series of workloads and architecture; counts are -1 if it did not compile."""
 
     kernel: Name
     label: Name
     language: Name
-    series: Annotated[str, Meta(max_length=500)] = ""
-    launch: MaybeName = ""
+    series: Annotated[str, Meta(max_length=500)] = ""  # of the workloads, `qk4_v8`; empty where the op has one
+    launch: MaybeName = ""  # the entry of the launch, of a kernel with several; else empty
     arch: Name
-    registers: _CountOrUnknown = -1
+    registers: _CountOrUnknown = -1  # per thread, as `spill_bytes` of local memory; `shared_bytes` is static, per block
     shared_bytes: _CountOrUnknown = -1
     spill_bytes: _CountOrUnknown = -1
-    load_bits: _CountOrUnknown = -1
+    load_bits: _CountOrUnknown = -1  # width of the widest global load
     code_bytes: _CountOrUnknown = -1
     status: Literal["ok", "build-failed"] = "ok"
     reason: str = ""
-    interpreter: str = ""
-    serialized_because: str = ""
+    interpreter: str = ""  # verdict of an interpreter where there is no GPU; empty where none was asked
+    serialized_because: str = ""  # why ptxas serializes its warpgroup products (wgmma); empty where it does not
 
     @property
     def title(self) -> str:
@@ -121,16 +112,10 @@ LAUNCHES_NAME = "launches.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRow:
-    """One function of a case, by CUPTI.
-
-    Attributes:
-        function: its plain name; `(fill)` and `(copy)` for what is none.
-        time_us: from its first block's start to its last block's end, the median over rounds of the round's mean,
-            microseconds; the sum where a call launches it repeatedly.
-    """
+    """One function of a case, by CUPTI: the median over rounds of its mean time in one call."""
 
     case: str
-    function: Name
+    function: Name  # its plain name; `(fill)` and `(copy)` for what is none
     rounds: Count
     time_us: NotNegative
 
@@ -147,33 +132,15 @@ def read_launches(folder: Path) -> list[LaunchRow]:
 
 
 STEP_NAME = "step.csv"
-LAUNCHES_OP = "launches"
-"""The op of a run of launches alone."""
+LAUNCHES_OP = "launches"  # the op of a run of launches alone
 LAUNCH_WAYS = "step-launches.csv"
-STEP_SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepRow:
-    """A kernel at a workload, by one path, in one condition of the L2. Times in microseconds a layer, with intervals.
+    """A kernel at a workload, by one path, in one condition of the L2; microseconds a layer, with intervals."""
 
-    Attributes:
-        path: how the chain is launched; `l2` is what the L2 holds when a step begins.
-        is_again: 1 for the baseline measured a second time, else 0.
-        layers: launches of the op in the chain.
-        between_mib: what is read between two layers, MiB.
-        step_us: event to event, on a stream that was idle, the host included.
-        queued_us: event to event, all enqueued before the GPU begins.
-        host_us: what the host takes to enqueue the chain.
-        kernels_us: the sum of the kernels' own times, by CUPTI.
-        gap_us: `queued_us` less `kernels_us`, round by round.
-        waits_us: `step_us` less `queued_us`, round by round: what the GPU waits for the host.
-        versus: the path that it is compared with; empty for that itself.
-        speedup: the step of that path over this one's.
-        saved_us: what a layer of the step takes less than by that path, round by round.
-    """
-
-    schema: Count = STEP_SCHEMA
+    schema: Literal[1] = 1
     run_id: Name
     gpu: Name
     op: Name
@@ -181,79 +148,62 @@ class StepRow:
     label: Name
     params: TextLine = ""
     workload: TextLine
-    path: Name
+    path: Name  # how the chain is launched; `l2` is what the L2 holds when a step begins
     l2: Name
-    is_again: Count = 0
-    layers: Count
-    between_mib: NotNegative
+    is_again: Count = 0  # 1 for the baseline measured a second time, else 0
+    layers: Count  # launches of the op in the chain
+    between_mib: NotNegative  # what is read between two layers, MiB
     status: Status
     reason: TextLine = ""
     rounds: Count = 0
     processes: Count = 0
-    step_us: float | None = None
+    step_us: float | None = None  # event to event, on a stream that was idle, the host included
     step_lo_us: LowEnd | None = None
     step_hi_us: HighEnd | None = None
-    queued_us: float | None = None
+    queued_us: float | None = None  # event to event, all enqueued before the GPU begins
     queued_lo_us: LowEnd | None = None
     queued_hi_us: HighEnd | None = None
-    host_us: float | None = None
+    host_us: float | None = None  # what the host takes to enqueue the chain
     host_lo_us: LowEnd | None = None
     host_hi_us: HighEnd | None = None
-    kernels_us: float | None = None
+    kernels_us: float | None = None  # the sum of the kernels' own times, by CUPTI
     kernels_lo_us: LowEnd | None = None
     kernels_hi_us: HighEnd | None = None
-    gap_us: float | None = None
+    gap_us: float | None = None  # `queued_us` less `kernels_us`, round by round
     gap_lo_us: float | None = None
     gap_hi_us: float | None = None
-    waits_us: float | None = None
+    waits_us: float | None = None  # `step_us` less `queued_us`, round by round: what the GPU waits for the host
     waits_lo_us: float | None = None
     waits_hi_us: float | None = None
-    versus: TextLine = ""
-    speedup: float | None = None
+    versus: TextLine = ""  # the path that it is compared with; empty for that itself
+    speedup: float | None = None  # the step of that path over this one's
     speedup_lo: float | None = None
     speedup_hi: float | None = None
     verdict: TextLine = ""
-    saved_us: float | None = None
+    saved_us: float | None = None  # what a layer of the step takes less than by that path, round by round
     saved_lo_us: float | None = None
     saved_hi_us: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchWayRow:
-    """What a launch costs by one way. Times in microseconds, with intervals.
+    """What a launch costs by one way. Times in microseconds, with intervals."""
 
-    Attributes:
-        way: how an empty kernel is launched.
-        arguments: how many it has; 0 where that is not ours to say.
-        host_us: what the host takes for a launch.
-        gap_us: from the start of a kernel to that of the next, all enqueued before the GPU begins.
-    """
-
-    schema: Count = STEP_SCHEMA
+    schema: Literal[1] = 1
     run_id: Name
     gpu: Name
     way: Name
-    arguments: Count
+    arguments: Count  # how many it has; 0 where that is not ours to say
     status: Status
     reason: TextLine = ""
     rounds: Count = 0
     processes: Count = 0
-    host_us: float | None = None
+    host_us: float | None = None  # what the host takes for a launch
     host_lo_us: LowEnd | None = None
     host_hi_us: HighEnd | None = None
-    gap_us: float | None = None
+    gap_us: float | None = None  # from the start of a kernel to that of the next, all enqueued before the GPU begins
     gap_lo_us: LowEnd | None = None
     gap_hi_us: HighEnd | None = None
-
-
-def write_steps(folder: Path, rows: Sequence[StepRow]) -> None:
-    """Writes `step.csv`."""
-    write_dataclasses(folder / STEP_NAME, StepRow, rows)
-
-
-def write_launch_ways(folder: Path, rows: Sequence[LaunchWayRow]) -> None:
-    """Writes `step-launches.csv`."""
-    write_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow, rows)
 
 
 def is_step(folder: Path) -> bool:
@@ -276,25 +226,15 @@ def refuse_lost_rows(folder: Path, op: str) -> None:
 
 def read_steps(folder: Path) -> list[StepRow]:
     """Reads `step.csv`; no rows where there is none."""
-    return _of_this_schema(folder / STEP_NAME, read_dataclasses(folder / STEP_NAME, StepRow))
+    return read_dataclasses(folder / STEP_NAME, StepRow)
 
 
 def read_launch_ways(folder: Path) -> list[LaunchWayRow]:
     """Reads `step-launches.csv`; no rows where there is none."""
-    return _of_this_schema(folder / LAUNCH_WAYS, read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow))
-
-
-S = TypeVar("S", StepRow, LaunchWayRow)
-
-
-def _of_this_schema(path: Path, rows: list[S]) -> list[S]:
-    if others := [row.schema for row in rows if row.schema != STEP_SCHEMA]:
-        raise RunFormatError(f"{path} is of schema {others[0]}; this gdnbench reads {STEP_SCHEMA}", DAMAGED)
-    return rows
+    return read_dataclasses(folder / LAUNCH_WAYS, LaunchWayRow)
 
 
 SWEEP_SCHEMA = 2
-_READABLE_SWEEPS = (1, 2)
 SWEEP_NAME = "sweep.json"
 
 
@@ -304,12 +244,12 @@ def write_sweep(folder: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """Reads `sweep.json`; None for a run that is not a sweep. RunFormatError, too, if it contradicts itself."""
+    """Reads `sweep.json`; None for a run that is not a sweep. RunFormatError if it contradicts itself."""
     path = folder / SWEEP_NAME
     if not path.exists():
         return None
     document = read_document(path, _SweepDocument)
-    if document.schema not in _READABLE_SWEEPS:
+    if document.schema not in (1, SWEEP_SCHEMA):
         raise RunFormatError(f"{path} is of another schema version", "use the gdnbench that wrote it")
     try:
         return document.sweep(read_axes(folder))
@@ -353,7 +293,7 @@ class _PlateauDocument(_Closed):
 
 
 def _fields_at(document: _PointDocument | _PlateauDocument, axes: WorkloadSpec) -> dict[str, Any]:
-    """The fields of a document by name, with the workload in the place of `shape` and `profile`."""
+    """The fields of a document, with the workload in the place of `shape` and `profile`."""
     values = structs.asdict(document)
     workload = axes.stored(values.pop("shape"), profile=values.pop("profile"))
     return {**values, "workload": workload}

@@ -1,4 +1,4 @@
-"""`gdnbench compare`: sets runs, GPUs, commits or published figures side by side."""
+"""`gdnbench compare`: sets runs, GPUs or published figures side by side."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="A run (id, its start, label or folder, or a GPU's name for the latest), published/NAME, git:REV, "
-            "NVBench's JSON, or CSV with kernel and time_us.",
+            help="A run (id, its start, label or folder, or a GPU's name for the latest), or published/NAME.",
             autocompletion=complete_runs,
         ),
     ],
@@ -34,7 +33,6 @@ def compare(
         typer.Option("--filter", metavar="KEY=GLOB…", help="What is shown: 'kernel=decode-v4* B=1,8'."),
     ] = None,
     margin: MarginOption = 0.005,
-    raw: Annotated[bool, typer.Option("--raw", help="Keep the launch that all cases of a run share.")] = False,
     fail_on: Annotated[
         str, typer.Option(metavar="slower[:1%]", help="Exit 1 where the last column is slower; sets the margin.")
     ] = "",
@@ -46,7 +44,7 @@ def compare(
     json: JsonOption = False,
     csv: CsvOption = False,
 ) -> None:
-    """Set runs, GPUs, commits, kernels or published figures side by side.
+    """Set runs, GPUs, kernels or published figures side by side.
 
     Each column is compared with the first: time of the first / time of the other,
     with an interval and a verdict where both were measured by gdnbench. What two runs
@@ -58,9 +56,7 @@ def compare(
     from gdnbench.verbs.compare_tables import print_comparison
 
     rows, cols, chosen = joined(row), joined(col), " ".join(shown or ())
-    settings = check_settings(
-        parse_fail_on(fail_on, margin) if fail_on else margin, raw=raw, strict=strict, gate=fail_on
-    )
+    settings = check_settings(parse_fail_on(fail_on, margin) if fail_on else margin, strict=strict, gate=fail_on)
     side = compare_sources(load_sources(sources, results), rows=rows, columns=cols, filtered=chosen, settings=settings)
     outcome = check_regressions(side.grid.rows, side.columns[-1].ratios, settings.margin) if fail_on else None
     options = {"--rows": rows, "--cols": cols, "--filter": chosen}

@@ -25,7 +25,6 @@ MOST_NAMES = 8
 LONGEST_REASON = 160  # characters; CUDA reports its whole memory when it is out of it
 _DISTINCT_US = 0.02  # workloads that differ by less share one number
 _TWICE = 2.0  # standard deviations in half of a 95 % interval, about
-MOST_REASONS = 3  # of the cases farthest from expectation; the others mostly repeat them
 
 
 def source_lines(side: SourceComparison) -> list[str]:
@@ -37,8 +36,6 @@ def _source(source: FigureSource) -> str:
     message = [source.gpu or "GPU not told"]
     if source.kind is SourceKind.PUBLISHED:
         message += ["as published", *sorted({figure.citation for figure in source.figures if figure.citation})[:1]]
-    if source.kind is SourceKind.FOREIGN:
-        message.append("of another tool")
     return f"{source.name} ({'; '.join(message)})"
 
 
@@ -88,7 +85,7 @@ def legend(side: SourceComparison) -> list[str]:
         "geomean: of all ratios but those of floors.",
     ]
     kinds = {ratio.kind for column in side.columns for ratio in column.ratios if ratio and ratio.apart}
-    if TimeKind.STREAM in kinds and not settings.raw:
+    if TimeKind.STREAM in kinds:
         lines.append("Ratios of stream times of two runs are as with the mean of their two launches.")
     if TimeKind.KERNEL in kinds:
         lines.append("Kernel times are from the first block's start to the last block's end (CUPTI).")
@@ -108,7 +105,7 @@ def notes(side: SourceComparison) -> list[str]:
     headings = side.headings
     lines = [line for column in side.columns for line in run_change_lines(side, column)]
     for heading, column in zip(headings[1:], side.columns, strict=True):
-        lines += _bounds(side, heading, column) + _reasons(side, heading, column)
+        lines += _bounds(side, heading, column)
         lines += _no_interval(heading, column) + _unclear(side, heading, column)
     return [*lines, *_failures(side), *_alone(side)]
 
@@ -123,18 +120,6 @@ def _bounds(side: SourceComparison, heading: str, column: ColumnComparison) -> l
         for bound, words in message.items()
         if bound in bounds
     ]
-
-
-def _reasons(side: SourceComparison, heading: str, column: ColumnComparison) -> list[str]:
-    """Returns reasons of the cases farthest from expectation; cases with the same reason share a line."""
-    message = [(row, one) for row, one in zip(side.grid.rows, column.expected, strict=True) if one]
-    message.sort(key=lambda pair: abs(math.log(pair[1].residual)), reverse=True)
-    grouped: dict[str, list[str]] = {}
-    for row, expected in message:
-        grouped.setdefault(expected.reason, []).append(row_label(row))
-    lines = [f"{heading}, {_some(labels)}: {reason}" for reason, labels in grouped.items()]
-    more = len(lines) - MOST_REASONS
-    return lines[:MOST_REASONS] + ([f"{heading}: {more} more such lines are in --json and --csv"] if more > 0 else [])
 
 
 def _no_interval(heading: str, column: ColumnComparison) -> list[str]:
@@ -211,7 +196,7 @@ def run_change_lines(side: SourceComparison, column: ColumnComparison) -> list[s
         ratios = _ratios_of(side, column, one, other)
         for kind in TimeKind:
             if of_kind := [each for each in ratios if each[1].kind is kind]:
-                lines += _lines(f"{other} against {one}", runs, kind, of_kind, raw=side.settings.raw)
+                lines += _lines(f"{other} against {one}", runs, kind, of_kind)
         lines += _missing_kernel_times(one, other, runs, ratios)
     return lines
 
@@ -237,14 +222,12 @@ def _lines(
     runs: RunPair,
     kind: TimeKind,
     ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
-    *,
-    raw: bool,
 ) -> list[str]:
     change = runs.stream if kind is TimeKind.STREAM else runs.kernel
     if not change.same_model:
         return [_other_model(pair, kind, len(ratios))]
     known = change.effect and change.effect.peers
-    lines = [_taken_out(pair, change, kind, raw=raw)] if known else []
+    lines = [_taken_out(pair, change, kind)] if known else []
     unknown = [row for row in ratios if not change.effect_on(row[0][0].figure, row[0][1].figure).peers]
     if unknown and kind is TimeKind.STREAM:
         lines.append(_unknown_launch(pair, change, len(unknown), len(ratios)))
@@ -270,17 +253,16 @@ def _other_model(pair: str, kind: TimeKind, count: int) -> str:
     )
 
 
-def _taken_out(pair: str, change: RunChange, kind: TimeKind, *, raw: bool) -> str:
+def _taken_out(pair: str, change: RunChange, kind: TimeKind) -> str:
     effect = change.effect
     assert effect
     which = ("floor of other sources", "floors of other sources") if change.presumed else ("unchanged case", "")
     cases = f"from {plural(effect.peers, *which)}"
-    taken = "left in, and added to the intervals (--raw)" if raw else "taken out; --raw keeps it"
     if kind is TimeKind.KERNEL:
-        return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: {taken}"
+        return f"{pair}: kernel times of this run {math.expm1(effect.whole.mean):+.2%} as a whole, {cases}: taken out"
     if not is_additive(change.unchanged[0][1].timer):
-        return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: {taken}"
-    return f"{pair}: launch of this run {_launches(effect)}, {cases}: {taken}"
+        return f"{pair}: times of this run {math.expm1(effect.whole.mean):+.1%} as a whole, {cases}: taken out"
+    return f"{pair}: launch of this run {_launches(effect)}, {cases}: taken out"
 
 
 def _launches(effect: RunEffect) -> str:

@@ -265,7 +265,6 @@ def _document(side: SourceComparison, outcome: RegressionCheck | None) -> dict[s
         "columns": [" ".join(column) for column in side.grid.columns],
         "margin": side.settings.margin,
         "confidence": side.settings.confidence,
-        "raw": side.settings.raw,
         "warnings": list(side.warnings),
         "notes": notes(side),
         "cases": comparison_rows(side),
@@ -311,7 +310,6 @@ def _pair(side: SourceComparison, column: ColumnComparison, number: int, row: Gr
         "expected": 1 / expected.ratio if expected else None,
         "residual": 1 / expected.residual if expected else None,
         "bound": expected.bound if expected else "",
-        "reason": expected.reason if expected else "",
     }
 
 

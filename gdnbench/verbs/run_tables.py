@@ -144,7 +144,7 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
     wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
     seed = info.settings.get("seed")
     captured = {each["profile"]: each["path"] for each in info.inputs}
-    if wrong and wrong[0].status.shows_when_timed:
+    if wrong and wrong[0].status in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}:
         return rerun_words(wrong[0].case, info.gpu, captured)
     if wrong and seed is not None:
         return repeat_words(wrong[0].case, seed, captured)

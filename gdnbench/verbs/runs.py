@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gdnbench.store.overview import Overview
 
 
-runs = make_group("runs", "List stored runs; delete, prune or merge them; show or clean the build cache.")
+runs = make_group("runs", "List stored runs; delete or merge them; show or clean the build cache.")
 
 
 @runs.callback()
@@ -33,9 +33,8 @@ def list_stored(
 ) -> None:
     """List stored runs, newest first; also those that were stopped or cannot be read.
 
-    `gdnbench runs delete` removes runs by name, `gdnbench runs prune` by age, GPU
-    or state. `gdnbench runs merge` makes one run of its parts. `gdnbench runs cache`
-    shows the build cache.
+    `gdnbench runs delete` removes runs by name. `gdnbench runs merge` makes one run
+    of its parts. `gdnbench runs cache` shows the build cache.
     """
     if ctx.invoked_subcommand:
         return
@@ -99,36 +98,10 @@ def delete(
     yes: YesOption = False,
 ) -> None:
     """Delete runs with all their files, including stopped and damaged ones."""
-    from gdnbench.store.overview import choose_named, overview
+    from gdnbench.store.overview import choose_named, delete_run, overview
 
-    _delete(choose_named(overview(results), names, results), results, yes=yes)
-
-
-@runs.command(cls=Verb)
-def prune(
-    older: Annotated[str, typer.Option(metavar="TIME", help="Those older than this: 30d, 12h.")] = "",
-    keep: Annotated[
-        int | None, typer.Option(min=0, help="All but this many, the newest of each GPU and label.")
-    ] = None,
-    gpu: Annotated[str, typer.Option(help="Those measured there: cpu, h200.")] = "",
-    stopped: Annotated[bool, typer.Option("--stopped", help="Those that were stopped and not resumed.")] = False,
-    damaged: Annotated[bool, typer.Option("--damaged", help="Those that cannot be read.")] = False,
-    results: ResultsOption = RESULTS,
-    yes: YesOption = False,
-) -> None:
-    """Delete the runs that match all options given; without any option, none."""
-    from gdnbench.store.overview import PruneFilter, choose_pruned, overview, parse_age
-
-    wanted = PruneFilter(older_s=parse_age(older), keep=keep, gpu=gpu, stopped=stopped, damaged=damaged)
-    _delete(choose_pruned(overview(results), wanted), results, yes=yes)
-
-
-def _delete(chosen: Sequence[Overview], results: Path, *, yes: bool) -> None:
-    from gdnbench.store.overview import delete_run
-
-    print_answer(Answer([replace(_table(chosen, "no run matches"), notes=[] if chosen else [Note("no run matches")])]))
-    if not chosen:
-        return
+    chosen = choose_named(overview(results), names, results)
+    print_answer(Answer([replace(_table(chosen, ""), notes=[])]))
     confirm(f"{len(chosen)} of the runs in {results} are to be deleted, which cannot be undone?", yes=yes)
     for run in chosen:
         delete_run(run)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from gdnbench.analyse.contest import ContestResult, ContestRow, ContestRun, contest_of_run, has_workloads
+from gdnbench.analyse.contest import ContestResult, ContestRow, contest_of_run, has_workloads
 from gdnbench.catalog.catalog import find_op, load_catalog
 from gdnbench.catalog.select import op_option
 from gdnbench.model.declaration import CONTEST_SUITE, CONTEST_TOLERANCE, contest_baseline
@@ -50,7 +50,7 @@ def print_contest(runs: Sequence[str], results: Path, suite: str, over: str, *, 
 
 
 def _text(
-    scored: Sequence[ContestRun], tables: Sequence[Table[ContestRow]], together: dict[str, Any] | None
+    scored: Sequence[ContestResult], tables: Sequence[Table[ContestRow]], together: dict[str, Any] | None
 ) -> Iterator[Block]:
     for each, table in zip(scored, tables, strict=True):
         if each is not scored[0]:
@@ -63,14 +63,14 @@ def _text(
         yield Note(f"together {factor(together['score'])}: the mean of {parts}", "summary")
 
 
-def _together(scored: Sequence[ContestRun]) -> dict[str, Any] | None:
+def _together(scored: Sequence[ContestResult]) -> dict[str, Any] | None:
     """Returns the mean of each op's best score, or None; of decode and prefill, the contest's for Gated Delta Net.
 
     None unless there are several ops, each with a kernel that passes and has a score.
     """
     best: dict[str, tuple[str, float]] = {}
     for each in scored:
-        rows = [row for row in each.result.rows if row.score and row.status is Status.OK]
+        rows = [row for row in each.rows if row.score and row.status is Status.OK]
         if rows and rows[0].score and rows[0].score > best.get(each.info.op, ("", 0.0))[1]:
             best[each.info.op] = (rows[0].label, rows[0].score)
     if len(best) < 2 or len(best) < len({each.info.op for each in scored}):
@@ -78,14 +78,14 @@ def _together(scored: Sequence[ContestRun]) -> dict[str, Any] | None:
     return {"score": sum(score for _, score in best.values()) / len(best), "best": best}
 
 
-def _table(scored: ContestRun) -> Table[ContestRow]:
-    info, result = scored.info, scored.result
-    by_cupti = any(row.cupti_score is not None for row in result.rows)
-    reference = result.over[0] if len(result.over) == 1 else ""
+def _table(scored: ContestResult) -> Table[ContestRow]:
+    info = scored.info
+    by_cupti = any(row.cupti_score is not None for row in scored.rows)
+    reference = scored.over[0] if len(scored.over) == 1 else ""
     columns: list[Column[ContestRow]] = [
         Column("run_id", lambda _: info.run_id, only="csv"),
         Column("op", lambda _: info.op, only="csv"),
-        Column("over", lambda _: ",".join(result.over), only="csv"),
+        Column("over", lambda _: ",".join(scored.over), only="csv"),
         Column("label", lambda row: row.label, "kernel", style=NAME_STYLE, fold=True),
         Column("tolerance", lambda row: row.tolerance, f"{CONTEST_TOLERANCE:g}", lambda row: _TOLERANCE[row.tolerance]),
         Column("contest_error", lambda row: None if math.isnan(row.worst_error) else row.worst_error),
@@ -117,8 +117,8 @@ def _table(scored: ContestRun) -> Table[ContestRow]:
         Column("worst", lambda row: row.speedups[row.worst] if row.worst else None),
         Column("worst_at", lambda row: str(row.worst or "")),
         Column("timed", lambda row: row.timed),
-        Column("lines", lambda _: result.lines, only="csv"),
-        Column("scored_lines", lambda _: result.scored_lines, only="csv"),
+        Column("lines", lambda _: scored.lines, only="csv"),
+        Column("scored_lines", lambda _: scored.scored_lines, only="csv"),
         Column("speedups", lambda row: {at.key: speedup for at, speedup in row.speedups.items()}, only="json"),
     ]
     head = {
@@ -126,18 +126,18 @@ def _table(scored: ContestRun) -> Table[ContestRow]:
         "op": info.op,
         "gpu": info.gpu,
         "complete": info.complete,
-        "suite": result.suite.name,
-        "over": list(result.over),
-        "over_is_the_contests": result.over_theirs,
-        "lines": result.lines,
-        "scored_lines": result.scored_lines,
+        "suite": scored.suite.name,
+        "over": list(scored.over),
+        "over_is_the_contests": scored.over_theirs,
+        "lines": scored.lines,
+        "scored_lines": scored.scored_lines,
         "workloads": [
-            {**workload.cells, "weight": weight, "scored": workload not in result.missing}
-            for workload, weight in result.suite.weights.items()
+            {**workload.cells, "weight": weight, "scored": workload not in scored.missing}
+            for workload, weight in scored.suite.weights.items()
         ],
     }
-    title = f"{info.run_id}: {_extent(result)}"
-    return Table(columns, result.rows, title, list(_notes(scored)), head, "kernels")
+    title = f"{info.run_id}: {_extent(scored)}"
+    return Table(columns, scored.rows, title, list(_notes(scored)), head, "kernels")
 
 
 def _extent(result: ContestResult) -> str:
@@ -154,10 +154,10 @@ def _score(score: float | None) -> str:
     return "" if score is None else "0" if score == 0 else factor(score)
 
 
-def _notes(scored: ContestRun) -> Iterator[Note]:
+def _notes(scored: ContestResult) -> Iterator[Note]:
     """Yields each kernel's best and worst workload, the meanings of the columns, and what is unknown."""
-    info, result = scored.info, scored.result
-    for row in result.rows:
+    info = scored.info
+    for row in scored.rows:
         if row.passes_there_alone:
             reason = f"  {row.label} passes the contest's tolerance and fails our gates: {row.status}: {row.reason}"
             yield Note(reason, "caution")
@@ -168,28 +168,28 @@ def _notes(scored: ContestRun) -> Iterator[Note]:
         if row.mean and row.best and row.worst and len(row.speedups) > 1:
             best, worst = (f"{factor(row.speedups[at])} at {at.titled}" for at in (row.best, row.worst))
             yield Note(f"  {row.label}: best {best}; worst {worst}", "legend")
-    for line in (_reference(scored), *_legend(scored), *_missing(result)):
+    for line in (_reference(scored), *_legend(scored), *_missing(scored)):
         yield Note(line, "legend")
-    if any(row.tolerance == "unknown" for row in result.rows):
+    if any(row.tolerance == "unknown" for row in scored.rows):
         yield Note("?: not known, for the run did not keep that error; a new one does", "legend")
     if not info.complete:
         yield Note("the run was stopped before its end", "caution")
 
 
-def _reference(scored: ContestRun) -> str:
-    info, result = scored.info, scored.result
-    if result.over_theirs:
-        return f"speedups over {result.over[0]}, as in the contest, but timed here"
-    if len(result.over) > 1:
-        return f"speedups over the fastest of {', '.join(result.over)} at each workload"
-    [over] = result.over
+def _reference(scored: ContestResult) -> str:
+    info = scored.info
+    if scored.over_theirs:
+        return f"speedups over {scored.over[0]}, as in the contest, but timed here"
+    if len(scored.over) > 1:
+        return f"speedups over the fastest of {', '.join(scored.over)} at each workload"
+    [over] = scored.over
     whose = "the run's baseline" if over == info.baseline else "as asked"
     theirs = contest_baseline(info.op)
     return f"speedups over {over}, {whose}; the contest's are over {theirs}"
 
 
-def _legend(scored: ContestRun) -> Iterator[str]:
-    rows = scored.result.rows
+def _legend(scored: ContestResult) -> Iterator[str]:
+    rows = scored.rows
     timer = "NVBench" if scored.info.on_gpu else "the CPU's clock"
     yield f"{CONTEST_TOLERANCE:g}: every number within the contest's tolerance; our gates are stricter"
     yield f"score: the contest's, a mean of speedups, by {timer}; 0 outside the tolerance"
@@ -208,12 +208,11 @@ def _missing(result: ContestResult) -> Iterator[str]:
         yield f"not at every workload: {', '.join(f'{label} (at {count})' for label, count in partly.items())}"
 
 
-def _next(scored: Sequence[ContestRun]) -> tuple[str, ...]:
+def _next(scored: Sequence[ContestResult]) -> tuple[str, ...]:
     """Measures what is missing or unknown, else exports the best kernel for the contest."""
     for each in scored:
-        result = each.result
-        if result.missing or any(row.tolerance == "unknown" for row in result.rows):
-            return command("run", *op_option(each.info.op), "--suite", result.suite.name)
-    last = scored[-1].result
+        if each.missing or any(row.tolerance == "unknown" for row in each.rows):
+            return command("run", *op_option(each.info.op), "--suite", each.suite.name)
+    last = scored[-1]
     best = next((row.label for row in last.rows if row.score), last.over[0])
     return command("exchange", "export", best, "--suite", last.suite.name, "--to", "contest-files")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload
+from gdnbench.model.workload import Workload, label_slug
 from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind, traffic
@@ -61,7 +61,7 @@ def times_charts(
         points, titles = times.time_points(here), here[0].case.workload.spec
         if len({point["x"] for point in points}) < 2:
             continue
-        params, slug = slot_params(shown, baseline), here[0].case.workload.line_slug
+        params, slug = slot_params(shown, baseline), label_slug(here[0].case.workload.line)
         kind = times.kind_of(here).capitalize()
         absolute = times.time_chart(points, titles, PAGE, times.kind_of(here)).add_params(*params)
         found.append(
