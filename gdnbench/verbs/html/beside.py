@@ -23,8 +23,7 @@ from gdnbench.profile.ncu.store import StoredProfiles, find_profiles
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.layout import workload_slug
-from gdnbench.report.charts.selection import interval_text, timed
+from gdnbench.report.charts.selection import interval_text, timed, workload_slug
 from gdnbench.report.charts.theme import BASELINE_MARKER, MARKERS, PAGE, Datum, expr, page_spec
 from gdnbench.report.ncu import NOT_A_TIME, heading, quantity_text, stall_reasons, stall_text, titled
 from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, workload_columns
@@ -47,7 +46,7 @@ _PUBLISHED = "As they were published, by others, on machines and with methods of
 
 def across_section(runs: Sequence[ReportedRun]) -> HtmlSection | None:
     """Returns a part per workload measured on several GPUs, or None if all runs are of one GPU."""
-    compared = [run for run in runs if not run.sweep and run.on_gpu]
+    compared = [run for run in runs if not run.sweep and run.info.on_gpu]
     if len({run.info.gpu for run in compared}) < 2:
         return None
     workloads = sorted({workload for run in compared for workload in run.workloads})
