@@ -82,7 +82,7 @@ _PANELS = {
             "ncu",
             "Put the hardware counters of kernels side by side, with Nsight Compute.",
             gpu=True,
-            profiles=("ncu", "nsys"),
+            profiles=("ncu",),
         ),
         VerbRow(
             "proton",

@@ -5,7 +5,7 @@ A form is a width of the terminal, or an option: `json`, `csv`, `md`. `NAME.txt`
 
 WIDTHS = "60 80 120"
 TABLES = f"{WIDTHS} json csv"
-FORMS = {"json": "--json", "csv": "--csv", "md": "--markdown"}
+FORMS = {"json": "--json", "csv": "--csv"}
 
 EARLY_RUNS = (
     "20261121-100542-h200-decode-main",
@@ -91,7 +91,6 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
         "120",
     ),
     "compare-two-kernels": ("compare default-1 --cols label --filter label=decode-fla,decode-v4", "json"),
-    "compare-markdown": ("compare default-1 default-2 --filter B=1", "md"),
     "compare-published": ("compare 20261121-185458 published/b200", WIDTHS),
     "compare-published-two": ("compare plain-1 published/b200 published/rtx3090", "csv"),
     "compare-published-alone": ("compare published/rtx3090 published/b200", "120"),
@@ -129,13 +128,11 @@ LATER = {
     "show-by-card": (f"show {' '.join(CARDS)} --by-card", "80 120"),
     "contest": (f"show {HOPPER} --contest", TABLES),
     "contest-both": (f"show {HOPPER} {CONTEST} --contest", "80 csv"),
-    **{f"chart-{chart}": (f"show {MAIN} --chart {chart}", "60 80 120") for chart in ("time", "sol")},
-    "chart-samples": (f"show {MAIN} --chart samples -k decode-v4,decode-fla --shape B=1", "80"),
-    "chart-rounds": (f"show {MAIN} --chart rounds -k decode-v4,decode-fla --shape B=1", "80"),
+    "chart-time": (f"show {MAIN} --chart time", "60 80 120"),
     "chart-sweep": (f"show {SWEEP} --chart sweep", "80"),
     "show-two-runs-refused": (f"show {MAIN} {HOPPER}", "80"),
     "compare": (f"compare {MAIN} {HOPPER}", "60 80 120"),
-    "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", f"{TABLES} md"),
+    "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", TABLES),
     "compare-contest": (f"compare {CONTEST} published/contest", "80 120"),
     "history": ("history decode-v9", TABLES),
     "history-all": ("history decode-v4 --all", "80"),
@@ -151,8 +148,7 @@ LATER = {
     "phases": (f"proton --import {STAMPS}", TABLES),
     "lint": ("lint decode-v1 decode-v9", "80 json"),
     "lint-rules": ("lint --rules", "60 80 120 json"),
-    "lint-select": ("lint decode-v1 --select C2 --format json", "80"),
-    "lint-sarif": ("lint decode-v1 --format sarif", "80"),
+    "lint-select": ("lint decode-v1 --select C2 --json", "80"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
     "targets": ("targets", TABLES),
@@ -165,7 +161,6 @@ LATER = {
     "exchange-import": ("exchange import SET/definitions/gemm/gemm_N48_Kd32.json --to mine", "80 json"),
     "verify-unknown": ("verify decode-v44 --gpu cpu", "80"),
     "score-itself": ("score decode-v9 --against decode-v9 --gpu cpu", "80"),
-    "moved": ("plot x", "80"),
 }
 """Of runs of later days with what else is stored: profiles, a ledger, targets, a cache."""
 
@@ -295,7 +290,7 @@ MADE = {
     **{f"made-{name}": (f"made {name}", "80 json csv") for name in ("compared-missing",)},
     **{f"made-{name}": (f"made {name}", TABLES) for name in ("verdicts",)},
     "made-flops": ("made flops", "80 120 json csv"),
-    "made-compared": ("made compared", f"{TABLES} md"),
+    "made-compared": ("made compared", TABLES),
     **{
         f"made-{name}": (f"made {name}", "80 120")
         for name in (

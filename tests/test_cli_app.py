@@ -13,7 +13,6 @@ from gdnbench import __version__
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
-from gdnbench.verbs.app import MOVED
 from gdnbench.verbs.base import GpuVerb, Listed
 
 HEAVY = ("torch", "triton", "cuda.bench", "cuda.core")
@@ -88,8 +87,6 @@ def test_the_version(run):
         ("doctor", "--rounds", "9"),
         ("verify", "decode-v4", "--arch", "sm_90"),
         ("verify", "decode-v4", "--ready", "--sanitize"),
-        ("ncu", "decode-v4", "--launches", "9"),
-        ("ncu", "decode-v4", "--timeline", "--csv"),
     ],
     ids=" ".join,
 )
@@ -107,13 +104,6 @@ def test_an_error_comes_with_a_hint(run):
     _, _, err = run("verify", "decode-v44")
     assert "error:" in err
     assert "did you mean decode-v4" in " ".join(err.split())
-
-
-@pytest.mark.parametrize("word", MOVED)
-def test_a_removed_or_renamed_verb_is_refused_with_what_to_type_now(run, word):
-    code, out, err = run(*word.split(), "--some", "thing")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert f"gdnbench {word} was removed" in err or f"is now gdnbench {MOVED[word]}" in err
 
 
 @pytest.mark.parametrize("verb", ["run", "verify"])

@@ -14,8 +14,7 @@ from gdnbench.errors import ExitCode, MachineError
 from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
 from gdnbench.ptx.program import SourceLine
-from gdnbench.report.budget import estimate_tokens
-from gdnbench.report.outline import Detail, choose_view
+from gdnbench.report.outline import Detail, choose_view, estimate_tokens
 
 ADD = "FADD R0, R4, R5"
 PLENTY = 100_000

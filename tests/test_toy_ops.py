@@ -155,7 +155,7 @@ def without_gpu(done):
 
 
 @pytest.mark.parametrize(
-    ("verb", "kernel"), [("ncu", "cuda"), ("proton", "cuda"), ("ncu --timeline", "torch"), ("proton", "triton")]
+    ("verb", "kernel"), [("ncu", "cuda"), ("proton", "cuda"), ("ncu", "torch"), ("proton", "triton")]
 )
 @pytest.mark.parametrize("op", AXES)
 def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op, verb, kernel):
@@ -163,7 +163,7 @@ def test_a_profile_is_of_the_ops_default_workload_where_none_is_named(bench, op,
     without_gpu(bench(*verb.split(), f"{op}-{kernel}", "--gpu", "cpu"))
 
 
-@pytest.mark.parametrize("verb", ["ncu", "proton", "ncu --timeline", "explain"])
+@pytest.mark.parametrize("verb", ["ncu", "proton", "explain"])
 def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
     gpu = () if verb == "explain" else ("--gpu", "cpu")
     done = bench(*verb.split(), "gemm-cuda", "--shape", "M=64,128", *gpu)

@@ -8,7 +8,6 @@ from gdnbench.mcp.run_digests import MOST_WARNINGS, Row, RowFilter, Workloads, c
 from gdnbench.mcp.tool import Call, split_names
 from gdnbench.render.digest import Digest
 
-_MOST_STALLS = 6
 _MOST_GATES = 4
 _MOST_FACTS = 6
 _MOST_HINTS = 2
@@ -152,30 +151,8 @@ def _changes(pair: Row) -> dict[str, Any]:
 
 
 def digest_counters(document: Any, call: Call) -> Digest:
-    """Makes a row of counters per function, or of changes with `--diff`."""
-    pairs = [row for row in document if "after" in row]
-    functions: list[Row] = [row["after"] for row in pairs] or document
-    workloads = Workloads.between(functions, "op", "gpu")
-    rows = [
-        pick({**function, "workload": workloads.format(function)}, "kernel workload gpu function code report")
-        | (_moves(pairs[place]) if pairs else _counters(function))
-        for place, function in enumerate(functions)
-    ]
-    fields = {**present(same_for_all=workloads.same), "functions": rows}
-    return Digest(fields, "functions", call.offset, "the same call with offset={offset}, or fewer kernels")
-
-
-def _counters(function: Row) -> dict[str, Any]:
-    stalls = sorted((function.get("stalls") or {}).items(), key=lambda stall: -(stall[1] or 0))
-    quantities = {name: value for name, value in function["quantities"].items() if value is not None}
-    return present(quantities=quantities, stalls_cycles_per_instruction=dict(stalls[:_MOST_STALLS]))
-
-
-def _moves(pair: Row) -> dict[str, Any]:
-    moves = {
-        move["quantity"]: [move["before"], move["after"], *filter(None, [move["verdict"]])] for move in pair["moves"]
-    }
-    return present(against=pair["before"].get("kernel"), before_after_verdict=moves)
+    """Passes on the text of each function, or of what changed in each pair."""
+    return Digest({"functions": document}, "functions", call.offset, call.more)
 
 
 def digest_verified(document: Any, _call: Call) -> Digest:

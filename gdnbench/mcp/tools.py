@@ -76,6 +76,7 @@ def _prepare_inspect(values: Values, options: Options) -> None:
 
 
 def _prepare_ncu(values: Values, options: Options) -> None:
+    options["for_model"] = True
     if values["against"]:
         check = check_path if values["reports"] else check_name
         options["diff"] = check(values["against"], "against")

@@ -1,26 +1,24 @@
-"""Prints what a verb found, in the form that was requested: the one place for `--json`, `--csv`, `--markdown`."""
+"""Prints what a verb found, in the form that was requested: the one place for `--json` and `--csv`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_next, print_text
+from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_next
 from gdnbench.render.table import Answer, Block, Note, Table
 from gdnbench.render.text import TextTable
 
 
-def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markdown: bool = False) -> None:
+def print_answer(answer: Answer, *, json: bool = False, csv: bool = False) -> None:
     """Prints an answer on stdout: as one of these forms, else as text with the next command below."""
     if json:
         print_json(answer.document() if answer.document else _document(answer.tables))
     elif csv:
         print_csv(answer.records() if answer.records else _records(answer.tables))
-    elif markdown:
-        print_text(answer.markdown() if answer.markdown else _markdown(answer.tables))
     else:
         console = data_console()
         for block in answer.text(console.width) if answer.text else answer.tables:
@@ -59,10 +57,6 @@ def _records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
     return [record for table in tables for record in table.records("csv")]
 
 
-def _markdown(tables: Sequence[Table[Any]]) -> str:
-    return "\n\n".join("\n".join(markdown_table(table)) for table in tables)
-
-
 def print_block(console: Console, block: Block) -> None:
     """Prints a part of what a terminal shows."""
     if isinstance(block, Table):
@@ -78,22 +72,3 @@ def print_block(console: Console, block: Block) -> None:
         block(console)
     else:
         console.print(block, markup=False)
-
-
-def markdown_table(table: Table[Any]) -> list[str]:
-    """Returns the lines of a table of GitHub's Markdown: the columns that people see."""
-    columns = [column for column in table.columns if column.heading]
-    marks = ["--:" if column.right else ":--" for column in columns]
-    rows = [[column.cell(row).plain for column in columns] for row in table.rows]
-    return [_line([column.heading for column in columns]), f"| {' | '.join(marks)} |", *map(_line, rows)]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(escape_markdown, cells))} |"
-
-
-def escape_markdown(text: str) -> str:
-    """Returns text as Markdown shows it, in one line."""
-    for sign in "\\|*_<>`":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("\n", " ")

@@ -207,7 +207,6 @@ class Answer:
         text: takes the terminal's width in characters, and gives what it shows; by default the tables.
         document: gives the JSON document, if that is not the tables'.
         records: gives the rows of CSV, if those are not the tables'.
-        markdown: gives the Markdown, if that is not the tables'.
         next: the next command, or None for none.
     """
 
@@ -215,7 +214,6 @@ class Answer:
     text: Callable[[int], Iterable[Block]] | None = None
     document: Callable[[], object] | None = None
     records: Callable[[], Sequence[Mapping[str, object]]] | None = None
-    markdown: Callable[[], str] | None = None
     next: Sequence[str] | None = None
 
 

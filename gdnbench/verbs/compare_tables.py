@@ -1,4 +1,4 @@
-"""What `compare` prints: a table per workload, or one of all rows in Markdown, and what lies below; JSON and CSV."""
+"""What `compare` prints: a table per workload, and what lies below; JSON and CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gdnbench.analyse.run_change import RunChange, RunPair, TimeKind, is_additiv
 from gdnbench.model.status import Role, Status
 from gdnbench.render.codec import VERDICT_STYLES
 from gdnbench.render.console import message_console
-from gdnbench.render.output import escape_markdown, markdown_table, print_answer
+from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import TimeUnit, factor, plus_minus, time_unit
@@ -45,7 +45,6 @@ def print_comparison(
     *,
     json: bool = False,
     csv: bool = False,
-    markdown: bool = False,
 ) -> None:
     """Prints a comparison on stdout, and on stderr the outcome of the gate, which is None without one.
 
@@ -57,10 +56,9 @@ def print_comparison(
         records=lambda: comparison_rows(side),
         text=partial(_text, side),
         document=lambda: _document(side, outcome),
-        markdown=lambda: _markdown(side, lines),
         next=command("compare", *words, *(["--csv"] if gated else ["--fail-on", "slower:1%"])),
     )
-    print_answer(answer, json=json, csv=csv, markdown=markdown)
+    print_answer(answer, json=json, csv=csv)
     messages = message_console()
     for line in lines:
         messages.print(line, markup=False, style="bold red" if line.startswith("regression") else "yellow")
@@ -232,18 +230,6 @@ def _interval_text(value: float, interval: Interval | None) -> str:
     if interval is None or not math.isfinite(interval.high):
         return factor(value)
     return factor(value) + plus_minus(interval.half_width / value)
-
-
-def _markdown(side: SourceComparison, outcome: Sequence[str]) -> str:
-    """Returns GitHub's Markdown: the gate's `outcome`, a line each, the table, and notes and legend in a fold."""
-    lines = [f"- **{line[0].upper()}{line[1:]}**" for line in map(escape_markdown, outcome)]
-    lines += [f"- {escape_markdown(line)}" for line in source_lines(side)]
-    lines += [f"- warning: {escape_markdown(warning)}" for warning in side.warnings]
-    table = Table(_columns(side, range(len(side.columns))), [*_all_rows(side), None])
-    lines += ["", *markdown_table(table), ""]
-    folded = [f"- {escape_markdown(line)}" for line in notes(side)]
-    lines += ["<details><summary>How to read it</summary>", "", *folded, "", *legend(side), "", "</details>"]
-    return "\n".join(lines)
 
 
 def _document(side: SourceComparison, outcome: RegressionCheck | None) -> dict[str, Any]:

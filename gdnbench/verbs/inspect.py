@@ -7,30 +7,18 @@ from typing import Annotated
 import typer
 
 from gdnbench.process.events import NoteMade
-from gdnbench.verbs.options import (
-    CsvOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    OpOrDecodeOption,
-    QuietOption,
-    ShapesOption,
-    joined,
-    op_meant,
-    sizes,
-    terms,
-)
+from gdnbench.verbs import options
 
 
 def inspect(
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
     arch: Annotated[
         list[str] | None,
         typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
     ] = None,
-    op: OpOrDecodeOption = "",
-    shape: ShapesOption = None,
+    op: options.OpOrDecodeOption = "",
+    shape: options.ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
     ] = "",
@@ -51,9 +39,9 @@ def inspect(
         list[str] | None,
         typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
     ] = None,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Show what the compiler made of kernels, for any architecture. Needs no GPU.
 
@@ -85,21 +73,20 @@ def inspect(
         parse_rules,
     )
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.report.budget import DEFAULT_BUDGET
     from gdnbench.report.inspect import print_changed, print_inspected
-    from gdnbench.report.outline import print_for_model, print_loops
+    from gdnbench.report.outline import DEFAULT_BUDGET, print_for_model, print_loops
     from gdnbench.report.schedule import print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
     _check_form(sass, schedule, loops, for_model, diff, csv, budget)
-    rules = parse_rules(joined(fail_on))
+    rules = parse_rules(options.joined(fail_on))
     gpus = list_gpus()
-    wanted = joined(arch)
+    wanted = options.joined(arch)
     archs = choose_archs(wanted, gpus)
     catalog = load_catalog()
-    names = terms(kernels, kernel)
-    op = op_meant(catalog, op, [*names, *([] if is_revision(diff) else [diff])], quiet=quiet)
-    workloads = parse_near_default(find_op(catalog, op), sizes(shape))
+    names = options.terms(kernels, kernel)
+    op = options.op_meant(catalog, op, [*names, *([] if is_revision(diff) else [diff])], quiet=quiet)
+    workloads = parse_near_default(find_op(catalog, op), options.sizes(shape))
     subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
     if not wanted:

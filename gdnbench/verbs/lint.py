@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from gdnbench import __version__
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import short_path
@@ -39,7 +36,6 @@ def lint(
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="CODE,…", help="Leave these rules out.")] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules, and read nothing.")] = False,
-    form: Annotated[str, typer.Option("--format", help="text, json, or sarif for editors and CI.")] = "text",
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
@@ -52,18 +48,10 @@ def lint(
     `# gdnbench: ignore[T1] why` (in CUDA: //) on a line silences a rule there.
     Exits with 1 if there is a finding.
     """
-    from gdnbench.errors import UsageError
     from gdnbench.lint.check import choose_rules, lint_kernels
 
-    if form not in _FORMATS:
-        raise UsageError(f"--format {form}: there is no such format of findings", f"there are {', '.join(_FORMATS)}")
-    if json and form == "sarif":
-        raise UsageError("--json and --format sarif are two formats", "ask for one")
     chosen = choose_rules(joined(select), joined(ignore))
-    json = json or form == "json"
     if rules:
-        if form == "sarif":
-            raise UsageError("--rules lists no findings, which SARIF is for", "leave --format out, or ask for --json")
         print_answer(
             Answer([Table(_RULES, chosen)], text=lambda _: [Table(_RULES, chosen), ""], next=command("lint", "all")),
             json=json,
@@ -79,16 +67,10 @@ def lint(
     ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
     with waiting("reading sources"):
         result = lint_kernels(catalog, ops, joined(names) or "all", chosen)
-    answer = Answer(
-        text=lambda _: _text(result),
-        document=lambda: _sarif(result.findings, chosen) if form == "sarif" else _document(result, chosen),
-        next=_next(result),
-    )
-    print_answer(answer, json=json or form == "sarif")
+    answer = Answer(text=lambda _: _text(result), document=lambda: _document(result, chosen), next=_next(result))
+    print_answer(answer, json=json)
     raise typer.Exit(result.exit_code)
 
-
-_FORMATS = ("text", "json", "sarif")
 
 _RULES: list[Column[LintRule]] = [
     Column("code", lambda rule: rule.code, "code", style="bold"),
@@ -134,58 +116,3 @@ def _text(result: LintResult) -> Iterator[Block]:
 
 def _next(result: LintResult) -> tuple[str, ...]:
     return command("lint", "--rules") if result.findings else command("verify", result.kernels[0])
-
-
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_ROOT = "SRCROOT"
-
-
-def _sarif(findings: Sequence[LintFinding], rules: Sequence[LintRule]) -> dict[str, Any]:
-    """Returns one run of the tool, with its rules; paths below the current folder are relative to it."""
-    numbers = {rule.code: number for number, rule in enumerate(rules)}
-    return {
-        "$schema": _SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "gdnbench lint",
-                        "semanticVersion": __version__,
-                        "rules": [_descriptor(rule) for rule in rules],
-                    }
-                },
-                "columnKind": "unicodeCodePoints",
-                "originalUriBaseIds": {_ROOT: {"uri": f"{Path.cwd().as_uri()}/"}},
-                "results": [_result(finding, numbers[finding.code]) for finding in findings],
-            }
-        ],
-    }
-
-
-def _descriptor(rule: LintRule) -> dict[str, Any]:
-    return {
-        "id": rule.code,
-        "name": rule.name,
-        "shortDescription": {"text": rule.bug},
-        "help": {"text": rule.remedy},
-        "defaultConfiguration": {"level": "warning"},
-    }
-
-
-def _result(finding: LintFinding, number: int) -> dict[str, Any]:
-    place = finding.place
-    region = {"startLine": place.line, "startColumn": place.column}
-    return {
-        "ruleId": finding.code,
-        "ruleIndex": number,
-        "level": "warning",
-        "message": {"text": f"{finding.message}; {finding.remedy}"},
-        "locations": [{"physicalLocation": {"artifactLocation": _location(place.path), "region": region}}],
-    }
-
-
-def _location(path: Path) -> dict[str, str]:
-    if path.is_relative_to(Path.cwd()):
-        return {"uri": quote(path.relative_to(Path.cwd()).as_posix()), "uriBaseId": _ROOT}
-    return {"uri": path.as_uri()}

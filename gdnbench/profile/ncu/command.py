@@ -1,4 +1,4 @@
-"""The programs ncu and nsys: their paths, their command lines, and what ncu's messages mean."""
+"""The program ncu: its path, its command line, and what its messages mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdnbench.doctor.software import ALLOW_EVERYBODY, find_ncu, newest_installed
+from gdnbench.doctor.software import ALLOW_EVERYBODY, find_ncu
 from gdnbench.errors import (
     CounterPermissionError,
     CountersTakenError,
@@ -18,10 +18,8 @@ from gdnbench.errors import (
     ReportFormatError,
     WorkerFailedError,
 )
-from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
-from gdnbench.profile.files import make_folder, profile_name
-from gdnbench.profile.process import DOMAIN, PROFILED, ProfileTask, check_left, run_worker
+from gdnbench.profile.process import DOMAIN, PROFILED
 
 _SAID = re.compile(r"^==(?:ERROR|WARNING)==\s*(.+)", re.MULTILINE)
 
@@ -110,39 +108,3 @@ def _last_own_line(ended: Completed) -> str:
     """Returns the last line that the worker printed, without ncu's."""
     lines = [line for line in ended.output.splitlines() if line.strip() and not line.startswith("==")]
     return lines[-1].strip() if lines else "it said nothing"
-
-
-_WITHOUT_NSYS = "gdnbench ncu and gdnbench run do without it"
-
-
-def find_nsys(root: Path = Path("/")) -> Path | None:
-    """Finds Nsight Systems on the PATH, else the newest installed in `usr` or `opt` of `root`."""
-    return newest_installed("nsys", root, "opt/nvidia/nsight-systems*/*/bin/nsys", "usr/local/cuda*/bin/nsys")
-
-
-def nsys_command(nsys: Path, report: Path) -> Sequence[str]:
-    """Returns the profiler's command line, which the worker's follows.
-
-    CPU sampling is off: it needs a kernel setting that few machines have.
-    """
-    return (
-        str(nsys),
-        "profile",
-        "--trace=cuda,nvtx",
-        "--sample=none",
-        "--cpuctxsw=none",
-        "--force-overwrite=true",
-        f"--output={report}",
-    )
-
-
-def record_timeline(assignment: ProfileTask, gpu: Gpu, nsys: Path | None, profiles: Path, *, limit_s: float) -> Path:
-    """Records a timeline of a kernel's launches in `profiles/nsys/<kernel>/<run>.nsys-rep`; raises ProfilerError."""
-    if nsys is None:
-        remedy = f"install it: https://developer.nvidia.com/nsight-systems, or give --nsys PATH; {_WITHOUT_NSYS}"
-        raise MachineError("Nsight Systems (nsys) is not installed here", remedy)
-    folder = make_folder(profiles, "nsys", assignment.case.label)
-    report = folder / f"{profile_name(assignment.case, gpu.slug)}.nsys-rep"
-    ended = run_worker(assignment, gpu, limit_s=limit_s, wrapper=nsys_command(nsys, report))
-    check_left(ended, report, f"nsys left no timeline of {assignment.case.label}", "see `gdnbench doctor`")
-    return report
