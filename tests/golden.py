@@ -144,8 +144,8 @@ LATER = {
     "ncu-diff": (f"ncu --import {NCU['v1']} --diff {NCU['v4']}", TABLES),
     "ncu-for-model": (f"ncu --import {NCU['v1']} --for-model", "80 json"),
     "ncu-for-model-diff": (f"ncu --import {NCU['v1']} --diff {NCU['v4']} --for-model", "80"),
-    "proton": (f"proton --import {PROTON}", TABLES),
-    "phases": (f"proton --import {STAMPS}", TABLES),
+    "proton": (f"proton --import {PROTON}", f"{WIDTHS} json"),
+    "phases": (f"proton --import {STAMPS}", f"{WIDTHS} json"),
     "lint": ("lint decode-v1 decode-v9", "80 json"),
     "lint-rules": ("lint --rules", "60 80 120 json"),
     "lint-select": ("lint decode-v1 --select C2 --json", "80"),
@@ -174,8 +174,8 @@ WRITTEN = {
 """Beside the same, with the time of day in them."""
 
 COMPILED = {
-    "explain": (f"explain decode-v1 --from {NCU['v1']}", TABLES),
-    "explain-stored": ("explain decode-v4", TABLES),
+    "explain": (f"explain decode-v1 --from {NCU['v1']}", f"{WIDTHS} json"),
+    "explain-stored": ("explain decode-v4", f"{WIDTHS} json"),
     "explain-triton": ("explain decode-triton", "80"),
     "explain-prefill": ("explain prefill-v4 --shape lengths=8x1024 --shape heads=qk16_v32", "80"),
     "explain-code": ("explain decode-v6", "80 json"),
@@ -200,12 +200,11 @@ MORE = {
             *(("arithmetic", "B64"), ("tail", "B17")),
         )
     },
-    "explain-tail-rows": ("explain test-tail --from data/ncu/test-tail-B17.csv.gz", "csv"),
     "explain-bandwidth": ("explain decode-v4 --from data/ncu/decode-v4-B64.csv.gz", "80"),
     "explain-launch": ("explain decode-floor-empty --from data/ncu/decode-floor-empty-B1.csv.gz", "80"),
     "explain-serialized": ("explain test-warpgroup:TOUCHED=1 -q", "80"),
     "explain-split": ("explain gemm-split -q", "80 json"),
-    "explain-split-profiled": ("split: explain gemm-split -q", "80 json csv"),
+    "explain-split-profiled": ("split: explain gemm-split -q", "80 json"),
     "explain-split-reversed": ("split-reversed: explain gemm-split -q", "80"),
     "explain-split-lacking": ("split-lacking: explain gemm-split -q", "80"),
     "explain-split-other-code": ("split-other: explain gemm-split -q", "80"),
@@ -219,11 +218,11 @@ MORE = {
         "80",
     ),
     "ncu-for-model-functions": ("ncu --for-model --import data/ncu/decode-fla-unfused-B1.page.csv.gz", "80"),
-    "proton-trace": ("proton --import data/proton/clock32.chrome_trace.gz", "80 csv"),
+    "proton-trace": ("proton --import data/proton/clock32.chrome_trace.gz", "80 json"),
     "proton-refused": ("proton --import data/proton/cupti.chrome_trace", "80"),
-    "proton-launches": ("recorded-table: proton --import recorded.json", "80 json csv"),
+    "proton-launches": ("recorded-table: proton --import recorded.json", "80 json"),
     "phases-v4": ("proton --import profiles/phases/decode-v4/20261121-212830-h200-B1-qk4_v8.npz", "60 80"),
-    "phases-roles": ("roles: proton --import a.npz", "80 json csv"),
+    "phases-roles": ("roles: proton --import a.npz", "80 json"),
     "phases-warnings": ("warned: proton --import a.npz", "80"),
     "phases-launches": ("stamped: proton --import scan.npz prologue.npz", "80 json"),
     "inspect-hints": ("inspect decode-v5,decode-triton-tma,decode-rowreg-w2 --arch sm_90", "80 json"),
@@ -238,8 +237,8 @@ MORE = {
     "inspect-torch": ("inspect decode-v4 decode-reference --arch sm_90", "80"),
     "inspect-two": ("inspect prefill-v4 prefill-v1", "80"),
     "inspect-trips": ("inspect decode-v4,decode-v6,decode-triton-ws --arch sm_90 --fail-on trips>1 -q", "80"),
-    "inspect-schedule-diff": ("inspect decode-v7 --diff decode-v4 --schedule --arch sm_90", "80 json csv"),
-    "inspect-roles": ("inspect fp8-gemm-pos-v2 --loops --arch sm_90", "80 json csv"),
+    "inspect-schedule-diff": ("inspect decode-v7 --diff decode-v4 --schedule --arch sm_90", "80 json"),
+    "inspect-roles": ("inspect fp8-gemm-pos-v2 --loops --arch sm_90", "80 json"),
 }
 """Compiled code of the tests' own kernels, and profiles; `SCENE: COMMAND` is of those that `made.py` makes up."""
 

@@ -277,13 +277,12 @@ _LOOPS_LEGEND = (
 )
 
 
-def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool) -> None:
     """Prints the loops of each build; raises MachineError if `nvdisasm` is absent or cannot read a cubin."""
     found = [(compiled, loops_of(compiled)) for compiled in built_of(outcomes)]
     loops = {compiled.build.cubin: {"loops": list(map(_loop, each))} for compiled, each in found}
     first = found[0][0] if found else None
     answer = Answer(
-        records=lambda: [row for each in found for row in _loop_rows(*each)],
         text=lambda _width: [
             *(block for each in found for block in _loop_text(*each)),
             *([] if found else [NOTHING_BUILT]),
@@ -293,7 +292,7 @@ def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *
         ],
         next=["gdnbench", "inspect", first.subject.name, "--arch", first.arch, "--sass"] if first else None,
     )
-    print_builds(answer, outcomes, broken, json=json, csv=csv)
+    print_builds(answer, outcomes, broken, json=json)
 
 
 def _loop_text(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[Block]:
@@ -331,11 +330,3 @@ def _loop(loop: OutermostLoop) -> dict[str, Any]:
         "instructions": loop.instructions,
         "families": dict(loop.families),
     }
-
-
-def _loop_rows(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[dict[str, Any]]:
-    subject = {"kernel": compiled.subject.title, "workload": str(compiled.subject.workload), "arch": compiled.arch}
-    for number, loop in enumerate(loops, 1):
-        known = {name: value for name, value in _loop(loop).items() if name != "families"}
-        for family, count in loop.families.items():
-            yield {**subject, "loop": number, **known, "family": family, "count": count}

@@ -23,7 +23,6 @@ def explain(
     profiles: options.ProfilesOption = PROFILES,
     results: options.ResultsOption = RESULTS,
     json: options.JsonOption = False,
-    csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Say what takes a kernel's time, and what to try next. Needs no GPU.
@@ -47,4 +46,4 @@ def explain(
         evidence = gather(catalog, question, observer)
     of_launches = [rank(launch) for launch in evidence.launches]
     answer = explained_answer(evidence, rank(evidence), of_launches, results, profiles)
-    print_answer(answer, json=json, csv=csv)
+    print_answer(answer, json=json)

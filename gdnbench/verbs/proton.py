@@ -49,7 +49,6 @@ def proton(
     profiles: options.ProfilesOption = PROFILES,
     limit: options.KernelLimitOption = 120.0,
     json: options.JsonOption = False,
-    csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
     """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.
@@ -91,7 +90,7 @@ def proton(
         answer = stamps_answer({file: read_stamps(file) for file in files}, catalog.code_state, profiles)
     else:
         answer = trace_answer(load_profile(files[0]), catalog.code_state)
-    print_answer(answer, json=json, csv=csv)
+    print_answer(answer, json=json)
 
 
 def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
