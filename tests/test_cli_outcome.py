@@ -148,7 +148,6 @@ def test_a_terminal_of_ten_million_columns_takes_no_longer():
         (["runs", "--json", "--csv"], "--json and --csv are two formats"),
         (["runs", "cache", "--json", "--csv"], "--json and --csv are two formats"),
         (["targets", "--json", "--csv"], "--json and --csv are two formats"),
-        (["report", "main", "--profiles", "missing"], "there is no folder missing"),
     ],
 )
 def test_what_contradicts_itself_or_is_not_there_is_told(words, said):

@@ -19,7 +19,7 @@ def report(tmp_path_factory):
     one = store_run(results)
     other = store_run(results, "20260103-030405-b200-decode", gpu="b200", samples=False)
     output = results / "report.html"
-    write_report([one, other, store_swept(results)], [], output, profiles=results)
+    write_report([one, other, store_swept(results)], [], output)
     return output
 
 

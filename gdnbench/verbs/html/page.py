@@ -18,7 +18,7 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind
-from gdnbench.verbs.html.beside import Profiled, across_section, counters_section, published_section
+from gdnbench.verbs.html.beside import across_section, published_section
 from gdnbench.verbs.html.content import HtmlSection, control_cell
 from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.verbs.html.run_section import run_section
@@ -70,16 +70,16 @@ _SWEEP = (
 )
 
 
-def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource], profiled: Profiled) -> dict[str, Any]:
+def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> dict[str, Any]:
     """Returns everything that the page shows, by the names of the template's variables."""
     sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
-    more = [across_section(runs), *figures, counters_section(profiled)]
+    more = [across_section(runs), *figures]
     return {
         "title": f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
         "subtitle": _subtitle(runs),
         "summary": summary_table(runs),
-        "warnings": [*(warning for run in runs for warning in _warnings(run)), *profiled.warnings],
+        "warnings": [warning for run in runs for warning in _warnings(run)],
         "sections": [*sections, *(section for section in more if section)],
         "run_ids": [run.info.run_id for run in runs],
         "leads": [(f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)],

@@ -48,23 +48,18 @@ def check_output(path: Path) -> None:
         raise MachineError(f"a report needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
 
 
-def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, *, profiles: Path) -> list[str]:
+def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path) -> None:
     """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file.
 
-    Returns warnings on profiles that could not be read, and are not in it. Raises RunFormatError, naming the unreadable
-    file, or MachineError if `output` cannot be written; it is then unchanged.
+    Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
+    unchanged.
     """
     from gdnbench.analyse.sources import load_published
-    from gdnbench.verbs.html.beside import find_profiled
     from gdnbench.verbs.html.page import page_of
 
-    stored = [read_stored(folder) for folder in runs]
-    figures = [load_published(folder) for folder in published]
-    profiled = find_profiled(profiles, stored)
     with unchecked():
-        page = page_of(stored, figures, profiled)
+        page = page_of([read_stored(folder) for folder in runs], [load_published(folder) for folder in published])
     write_output_file(output, render(page).encode())
-    return list(profiled.warnings)
 
 
 def find_figures(results: Path, wanted: str) -> Path | None:
