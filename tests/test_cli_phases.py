@@ -164,12 +164,6 @@ def test_one_launch_can_be_asked_for(command_line, split, tmp_path):
     assert [launch["entry"] for launch in json.loads(out)] == ["add_sums"]
 
 
-def test_a_launch_that_is_none_is_refused(command_line, split, tmp_path):
-    code, out, err = command_line("proton", "gemm-split", "--launch", "scan", "--profiles", tmp_path)
-    assert (code, out, split.entries) == (ExitCode.USAGE, "", [])
-    assert "gemm-split has no launch scan" in err
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_each_launch_is_stamped_in_whole_calls(command_line, tmp_path, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", str(_marked_split(tmp_path / "toys")))

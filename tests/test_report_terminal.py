@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -94,21 +93,6 @@ def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
     assert max(len(line.rstrip()) for line in framed) >= min(width, 76) - 6
 
 
-def test_the_terminal_of_the_process_does_not_decide_the_size(monkeypatch):
-    usual = shown(TIMES)
-    monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setenv("LINES", "6")
-    with monkeypatch.context() as patched:  # pytest asks for the size, too, once the test has ended
-        patched.setattr(shutil, "get_terminal_size", lambda *_: SimpleNamespace(columns=30, lines=6))
-        assert shown(TIMES) == usual
-
-
-def test_charts_leave_nothing_to_each_other():
-    first = shown(TIMES)
-    shown({"other": (1, 2, 3)}, sizes=(2, 4, 6), colour="standard")
-    assert shown(TIMES) == first
-
-
 def test_a_line_that_stops_short_is_in_the_legend():
     text = shown({"x": (1.0, 2.0, 4.0), "y": (2.0, 3.0, None), "z": (1.5, 2.5, 3.5)})
     assert [row[:2] for row in legend(text)] == [["a", "x"], ["b", "y"], ["c", "z"]]
@@ -136,19 +120,6 @@ def test_a_name_that_is_too_long_is_folded_and_no_value_is_cut():
     text = shown({"decode-" + "x" * 90: (1.0, 2.0, 4.125)}, 40)
     assert text.count("x") == 90
     assert "4.125" in text
-
-
-def test_a_vertical_line_stands_between_points():
-    console = Console(width=60, file=io.StringIO())
-    with TerminalChart(console, "by run") as chart:
-        chart.line({0.0: 1.0, 1.0: 1.0, 2.0: 2.0})
-        chart.upright(1.5)
-        chart.x_axis({0.0: "0", 1.0: "1", 2.0: "2"})
-    inside = [line.partition("┤" if "┤" in line else "│")[2][:-1] for line in console.file.getvalue().splitlines()
-              if line.endswith("│")]  # fmt: skip
-    places = {row.index("│") / len(row) for row in inside if "│" in row}
-    assert len(places) == 1
-    assert 0.7 < places.pop() < 0.8
 
 
 def test_more_lines_than_letters_are_refused():
@@ -206,18 +177,6 @@ def test_where_plotext_fails_the_chart_is_an_error_with_a_hint_and_nothing_is_pr
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
 
 
-@pytest.mark.parametrize("name", ["clear", "signal", "draw", "build"])
-def test_whatever_call_of_plotext_fails(monkeypatch, name):
-    import plotext
-
-    def fail(*_args, **_named):
-        raise SystemError("unhappy")
-
-    monkeypatch.setattr(plotext.figure, name, fail)
-    with pytest.raises(ChartError, match="SystemError: unhappy"):
-        shown(TIMES)
-
-
 def test_charts_beside_a_table_cost_one_line_on_stderr_however_many_fail(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "plotext", failing())
     charts, console = OptionalCharts(), Console(file=io.StringIO())
@@ -247,12 +206,6 @@ def test_ticks_are_round_within_the_range_and_no_more_than_asked_for(low, width,
     assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in ticks)
     assert len(set(ticks.values())) == len(ticks)
     assert all(float(name) == tick for tick, name in ticks.items())
-
-
-def test_ticks_go_by_1_2_or_5():
-    assert list(round_ticks(1.1398, 1.1624, 6).values()) == ["1.140", "1.145", "1.150", "1.155", "1.160"]
-    assert list(round_ticks(0.0, 54.6, 6).values()) == ["0", "10", "20", "30", "40", "50"]
-    assert list(round_ticks(-150.0, 123450.0, 6).values()) == ["0", "50000", "100000"]
 
 
 def test_places_are_spread_over_their_ends():
