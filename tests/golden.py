@@ -129,7 +129,6 @@ LATER = {
     "contest": (f"show {HOPPER} --contest", TABLES),
     "contest-both": (f"show {HOPPER} {CONTEST} --contest", "80 csv"),
     "chart-time": (f"show {MAIN} --chart time", "60 80 120"),
-    "chart-sweep": (f"show {SWEEP} --chart sweep", "80"),
     "show-two-runs-refused": (f"show {MAIN} {HOPPER}", "80"),
     "compare": (f"compare {MAIN} {HOPPER}", "60 80 120"),
     "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", TABLES),

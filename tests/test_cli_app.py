@@ -71,7 +71,6 @@ def test_the_table_says_of_a_verb_what_its_function_does(row):
         ("run", "--baseline", "decode-nonsense"),
         ("verify", "decode-nonsense"),
         ("show", "no-such-run"),
-        ("show", "-o", "chart.png"),
         ("score", "decode-v4", "--turns", "1"),
         ("doctor", "--rounds", "9"),
         ("verify", "decode-v4", "--arch", "sm_90"),

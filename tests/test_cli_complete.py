@@ -50,7 +50,6 @@ def asked(shell, *words):
         ),
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
-        (["show", "main", "--chart", "s"], {"sweep"}, {"time"}),
         (["runs", "del"], {"delete"}, {"prune"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],

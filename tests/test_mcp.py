@@ -275,7 +275,7 @@ HOSTILE = {
     "an option among kernels": ("run", {"kernel": "decode-v4,--out=/tmp/x"}),
     "a short option": ("verify", {"kernel": "-k"}),
     "an option behind a space": ("verify", {"kernel": "decode-v4 --json"}),
-    "an option for a run": ("show", {"run": "--output=/tmp/x.png"}),
+    "an option for a run": ("show", {"run": "--out=/tmp/x"}),
     "an option for a workload": ("run", {"kernel": "decode-v4", "shape": "B=1 --out=/tmp/x"}),
     "an option for a label": ("run", {"kernel": "decode-v4", "label": "--out"}),
     "a label that leads up": ("run", {"kernel": "decode-v4", "label": "../../x"}),

@@ -1,45 +1,20 @@
-"""Charts of stored runs: in the terminal, of a sweep as a picture, and the colours that kernels have on the page."""
+"""Charts of stored runs in the terminal, and the colours that kernels have on the page."""
 
 import io
-import math
 import sys
-from contextlib import nullcontext
-from xml.etree import ElementTree as ET
 
 import pytest
 from committed import RESULTS as RECORDED
 from history_data import BASELINE, FLOOR, KERNEL, PEER, TIMES, store_run
 from rich.console import Console
-from sweep_data import JOINT, LARGE, SMALL, point, store_sweep, sweep_of
-from sweep_data import KERNEL as SWEPT
 
-from gdnbench.model.measurement import Place
-from gdnbench.report.charts import sweep, theme
 from gdnbench.report.charts.selection import COLOURS, choices_of, chosen_rows, slots_of
-from gdnbench.report.charts.sweep import draw_sweep
 from gdnbench.report.charts.theme import BASELINE_MARKER, LIGHT, MARKERS
 from gdnbench.report.charts.times import log_ticks, print_times
 from gdnbench.store.info import read_info
 
 MAIN = RECORDED / "20261122-215641-h200-decode-processes"
 PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
-SWEEPS = {
-    "line": sweep_of(
-        {SWEPT: {"BV": [4, 8, 16]}},
-        [point(0.0, SMALL, BV=8), point(0.1, SMALL, BV=4, half=math.inf), point(0.25, SMALL, BV=16)],
-        [point(0.0, LARGE, BV=16), point(0.5, LARGE, BV=4)],
-    ),
-    "heat map": JOINT,
-    "one value": sweep_of({SWEPT: {"BV": [4]}}, [point(0.0, BV=4)]),
-    "faster in the rounds it had": sweep_of(
-        {SWEPT: {"BV": [4, 8]}}, [point(0.0, BV=4), point(-0.01, place=Place.SLOWER, BV=8)]
-    ),
-    "three params": sweep_of(
-        {SWEPT: {"BV": [4, 8], "WARPS": [1, 2], "STAGES": [1, 2]}},
-        [point(0.0, BV=4, WARPS=1, STAGES=1), point(0.2, BV=8, WARPS=2, STAGES=2)],
-    ),
-    "text": sweep_of({SWEPT: {"MODE": ["$a_b", "<&"]}}, [point(0.0, MODE="$a_b"), point(0.1, MODE="<&")]),
-}
 
 
 @pytest.fixture
@@ -111,21 +86,14 @@ def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["h200", "--chart", "pie"], "the charts are time and sweep"),
+        (["h200", "--chart", "pie"], "the chart is time"),
         (["nowhere", "--chart", "time"], "no run nowhere"),
         (["--chart", "time", "-k", "decode-xy"], "did you mean decode-x"),
         (["--chart", "time", "-k", " , "], "leave --kernel out"),
         (["--chart", "time", "--shape", "B=5"], "there are B=1 qk4_v8"),
         (["--chart", "time", "--shape", "5"], "sets no axis"),
-        (["--chart", "time", "-o", "chart.png"], "gdnbench report draws the times"),
-        (["--chart", "sweep"], "has no swept times"),
-        (["--chart", "sweep", "-k", "decode-x"], "leave out --kernel"),
-        (["--chart", "sweep", "-o", "chart.gif"], "-o chart.gif: the name ends in .png"),
-        (["--chart", "sweep", "-o", "nowhere/chart.png"], "there is no folder nowhere"),
-        (["--chart", "sweep", "-o", "chart.png"], "has no swept times"),
         (["a", "b", "--chart", "time"], "name one run"),
         (["published/b200", "--chart", "time"], "published/b200 is a table of published figures, not a run"),
-        (["-o", "chart.png"], "--output is of --chart"),
         (["--chart", "time", "--json"], "--chart does not go with --json"),
     ],
 )
@@ -141,51 +109,11 @@ def test_a_run_whose_kernels_all_failed_has_no_chart(run, tmp_path):
 
 
 def test_what_cannot_be_drawn_here_is_an_error_with_a_hint(run, results, monkeypatch):
-    monkeypatch.setattr(sweep, "find_spec", lambda _name: None)
-    code, _, err = run("--chart", "sweep", "-o", results / "chart.png", "--out", results)
-    assert code == 5
-    assert "-o needs altair, vl_convert" in err
     monkeypatch.setitem(sys.modules, "plotext", None)
     code, _, err = run("--chart", "time", "--out", results)
     assert code == 5
     assert "ModuleNotFoundError" in err
     assert "hint: pip install 'plotext" in err
-
-
-@pytest.fixture
-def draw(tmp_path, monkeypatch):
-    """Draws a sweep; Altair checks each part against the schema of Vega-Lite, which gdnbench spares its users."""
-    monkeypatch.setattr(theme, "unchecked", nullcontext)
-
-    def drawn(swept, name="figure.svg"):
-        folder = tmp_path / "stored"
-        folder.mkdir()
-        store_sweep(folder, swept)
-        draw_sweep(folder, tmp_path / name)
-        return tmp_path / name
-
-    return drawn
-
-
-def words(path):
-    """The text of an SVG file, which holds it as text or as comments beside its outlines."""
-    parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))
-    return [element.text.strip() for element in ET.parse(path, parser).iter() if element.text and element.text.strip()]
-
-
-def test_a_sweep_becomes_a_png(draw):
-    made = draw(JOINT, "figure.png").read_bytes()
-    assert made.startswith(b"\x89PNG\r\n\x1a\n")
-    assert len(made) > 5000
-
-
-@pytest.mark.parametrize("what", SWEEPS)
-def test_a_sweep_becomes_an_svg_that_parses(draw, what):
-    found = words(draw(SWEEPS[what]))
-    assert any("20260102-030405-h200-decode" in text for text in found)
-    if what == "heat map":
-        assert {"BV", "WARPS", "4", "8", "16", "2", "-", "2.0", "31.0", "7.0"} <= set(found)
-        assert all(word in " ".join(found) for word in ("B=1 qk4_v8", "B=64 qk4_v8", "NVIDIA H200"))
 
 
 @pytest.fixture(scope="module")

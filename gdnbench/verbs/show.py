@@ -1,4 +1,4 @@
-"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or one of its charts."""
+"""`gdnbench show`: prints a stored run or sweep, its scores in the contest, or its chart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import CHARTS, complete_charts, complete_kernels
+from gdnbench.verbs.complete import complete_kernels
 
 _NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
 _NO_CHART = ("suite", "over", "json", "csv", "contest")
@@ -42,17 +42,8 @@ def show(
         typer.Option("--contest", help="Scores by the FlashInfer contest's rule; of runs of two ops also of both."),
     ] = False,
     chart: Annotated[
-        str,
-        typer.Option(
-            metavar="CHART",
-            help="Draw this instead: time, or of a sweep its points, sweep.",
-            autocompletion=complete_charts,
-        ),
+        str, typer.Option(metavar="CHART", help="Draw this instead: time, against batch size or tokens.")
     ] = "",
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Of a sweep's chart: a PNG or SVG file, not the terminal."),
-    ] = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,9 +77,6 @@ def show(
     FlashInfer's kernel, else the run's baseline, and the run the latest one that
     measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
     also the score of both together.
-
-    With `--chart`: time is time against batch size or tokens; sweep, a sweep's points.
-    `gdnbench report` has more charts.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -100,10 +88,10 @@ def show(
     from gdnbench.verbs.show_step import print_step
     from gdnbench.verbs.show_sweep import print_sweep
 
-    options.check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CHART, *_NO_CONTEST))
+    options.check_mode(ctx, "chart", ("kernel", "shape"), (*_NO_CHART, *_NO_CONTEST))
     options.check_mode(ctx, "contest", (), _NO_CONTEST)
     if chart:
-        _draw(runs or [""], results, chart, options.joined(kernel), options.sizes(shape), output)
+        _draw(runs or [""], results, chart, options.joined(kernel), options.sizes(shape))
         return
     if contest:
         from gdnbench.verbs.show_contest import print_contest
@@ -143,33 +131,16 @@ def show(
         print_errors(read_info(folder))
 
 
-def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
-    from contextlib import nullcontext
-
+def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str) -> None:
     from gdnbench.errors import UnknownNameError, UsageError
-    from gdnbench.render.console import data_console, message_console
+    from gdnbench.render.console import data_console
     from gdnbench.report.charts.selection import named_workloads
-    from gdnbench.report.charts.sweep import check_picture, draw_sweep, print_sweep_charts, swept
     from gdnbench.report.charts.times import print_times
     from gdnbench.store.find import find_run, has_times
 
-    if chart not in CHARTS:
-        raise UnknownNameError(f"there is no chart {chart}", f"the charts are {' and '.join(CHARTS)}")
+    if chart != "time":
+        raise UnknownNameError(f"there is no chart {chart}", "the chart is time; gdnbench report has more")
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
-    if chart == "time" and output:
-        raise UsageError("a picture is of a sweep", "gdnbench report draws the times")
-    if output:
-        check_picture(output)
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
-    workloads = named_workloads(folder, axes)
-    if chart == "time":
-        print_times(data_console(), folder, kernels, workloads)
-        return
-    if kernels or workloads is not None:
-        raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
-    if output:
-        draw_sweep(folder, output)
-        message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
-    else:
-        print_sweep_charts(data_console(), swept(folder), nullcontext())
+    print_times(data_console(), folder, kernels, named_workloads(folder, axes))

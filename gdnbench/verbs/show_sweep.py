@@ -16,12 +16,9 @@ from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, P
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import path_at_origin
-from gdnbench.render.console import (
-    print_text,
-)
+from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
-from gdnbench.render.terminal_chart import OptionalCharts
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import count_text, params_text, percent, plus_minus, time_unit
 from gdnbench.report.charts.sweep import print_sweep_charts
@@ -74,7 +71,7 @@ def _text(
     rows = {(row.case.label, row.case.workload): row for row in measurements}
     yield _headline(info, sweep, measurements)
     yield from (Note(warning, "warning") for warning in info.warnings)
-    yield lambda console: print_sweep_charts(console, sweep, OptionalCharts())
+    yield lambda console: print_sweep_charts(console, sweep)
     for plateau in sweep.plateaus:
         yield ""
         yield _table(sweep, plateau, rows, width)

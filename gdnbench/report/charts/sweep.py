@@ -1,28 +1,21 @@
-"""The charts of a sweep: a line for one param, heat maps for more; on the page, as a picture and in the terminal."""
+"""The charts of a sweep: a line for one param, heat maps for more; on the page and in the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
-from gdnbench.render.console import check_output_file, write_output_file
-from gdnbench.render.terminal_chart import TerminalChart
+from gdnbench.render.terminal_chart import OptionalCharts, TerminalChart
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
-from gdnbench.store.info import read_info
-from gdnbench.store.tables import read_sweep
+from gdnbench.report.charts.theme import Datum, Theme, expr
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
 
 STEPS = (0.005, 0.02, 0.05, 0.10, 0.20)  # a cell slower by more than these has the next colour of the theme
 CELL, AROUND, LINE = 34, 56, 260  # pixels: the height of a cell, of the axis around cells, of a line chart
-_CELL_WIDTH, _LINE_WIDTH = 58, 380  # pixels, in a picture
 _PASSED = " + ".join(f"(datum.slower > {step})" for step in STEPS)
 _LEVEL = "datum.place === 'best' || datum.place === 'tied'"
 _NARROWEST_CELL = 7  # columns in the terminal
@@ -46,86 +38,21 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
     return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
 
 
-SUFFIXES = (".png", ".svg")
-NEEDED = ("altair", "vl_convert")
-_SCALE = 2  # pixels of a PNG per pixel of the chart
-
-
-def check_picture(path: Path) -> None:
-    """Refuses an undrawable picture.
-
-    Raises UsageError for an unknown format, a missing folder, or anything but a regular file; MachineError for a folder
-    or file that cannot be written, or without the drawing libraries.
-    """
-    check_output_file(path, "-o", SUFFIXES, "sweep.png")
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
-
-
-def draw_sweep(folder: Path, path: Path) -> None:
-    """Draws a panel per kernel and workload of a stored sweep into a file; raises as `swept`, and MachineError."""
-    import vl_convert
-
-    sweep, info = swept(folder), read_info(folder)
-    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
-    with theme.unchecked():
-        panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
-        title = f"% slower than the best point, {gpu}, {info.run_id}"
-        spec = theme.picture(panels, title).to_dict(validate=False)
-    if path.suffix.lower() == ".svg":
-        content = vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE).encode()
-    else:
-        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VEGA_LITE, scale=_SCALE)
-    write_output_file(path, content)
-
-
-def swept(folder: Path) -> Sweep:
-    """Reads a sweep; raises UsageError for a run that has no swept times."""
-    sweep = read_sweep(folder)
-    if sweep is None or not sweep.plateaus:
-        hint = "`gdnbench sweep` makes them: see `gdnbench sweep -h`"
-        raise UsageError(f"{folder.name} has no swept times to draw", hint)
-    return sweep
-
-
-def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """Prints a chart per kernel: one with a line per workload if one param varies, else a heat map per workload.
-
-    `each` is entered around each line chart and may suppress its ChartError, which is raised otherwise.
-    """
+def print_sweep_charts(console: Console, sweep: Sweep) -> None:
+    """Prints a chart per kernel: one with a line per workload if one param varies, else a heat map per workload."""
+    optional = OptionalCharts()
     for kernel, axes in sweep.axes.items():
         plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
         names = varied(axes)
         if not plateaus or not names:
             continue
         if len(names) == 1:
-            with each:
+            with optional:
                 _print_lines(console, sweep, plateaus, next(iter(names)), next(iter(names.values())))
         else:
             leading = leading_params([sweep.of(plateau) for plateau in plateaus], names)
             for plateau in plateaus:
                 _print_heat(console, sweep.of(plateau), plateau, names, leading)
-
-
-def _panel(sweep: Sweep, plateau: Plateau) -> alt.LayerChart:
-    import altair as alt
-
-    names = varied(sweep.axes[plateau.kernel])
-    simplest = params_text(sweep.point(plateau, plateau.simplest).params, list(names))
-    below = [f"simplest of the best: {simplest}"] if names else ["a single point: nothing varies"]
-    found = sweep_chart(sweep, plateau, LIGHT)
-    if found is None:
-        chart = theme.layered(alt.Chart(theme.inline([{}])).mark_text(text="0.0", fill=LIGHT.ink))
-        width, height = _CELL_WIDTH, CELL
-    else:
-        chart, height, note = found
-        width = _LINE_WIDTH
-        if len(names) > 1:
-            across = _leading(sweep, plateau, names)[1]
-            width, height = _CELL_WIDTH * len(names[across]), height - AROUND
-            below += [*([f"each cell: the {note}"] if note else []), "framed: the best, and what ties with it"]
-    title = theme.panel_title(f"{plateau.kernel} {plateau.workload}", *below)
-    return chart.properties(width=width, height=height, title=title)
 
 
 def _line_chart(points: Sequence[Point], param: str, values: Sequence[ParamValue], colours: Theme) -> alt.LayerChart:

@@ -1,7 +1,7 @@
-"""The look of charts: a colour for each kernel, and how a chart becomes a specification or a picture.
+"""The look of charts: a colour for each kernel, and how a chart becomes a specification.
 
-A chart is built once, with a theme. The page's theme names CSS variables: Vega draws SVG and passes colours through, so
-dark mode and print need no second drawing. The theme of pictures holds the light colours themselves.
+The page's theme names CSS variables: Vega draws SVG and passes colours through, so dark mode and print need no second
+drawing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 VEGA_LITE = "6.4"  # the version, among vl-convert's, that Altair 6 writes
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Altair names its patch release; Vega-Embed warns of that
-PAGE_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
-PICTURE_FONT = "sans-serif"  # vl-convert's own font
-ACROSS = 3  # most panels of a picture side by side
 BASELINE_MARKER = "circle"
 MARKERS = ("square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left")
-EN_SPACE = "\u2002"  # in a picture, where several blanks would collapse
+EN_SPACE = "\u2002"  # several blanks would collapse
+_LONGEST_NAME = 340  # pixels: shorter ones would make names equal that differ in their last params
 _PLAIN = ("paper", "ink", "muted", "rule", "grid", "floor", "bar")
 
 # A kernel's slot is its index among those shown; it selects colour and marker.
@@ -156,66 +154,22 @@ def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str,
 
     fit = alt.AutoSizeParams(type="fit", contains="padding")
     placed = chart.properties(width="container", height=height, autosize=fit, description=description)
-    padding = {"left": 2, "right": 6, "top": 4, "bottom": 2}
-    spec = _styled(placed, PAGE, font=PAGE_FONT, background="transparent", padding=padding).to_dict(validate=False)
-    return {**spec, "$schema": SCHEMA}
-
-
-def picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Arranges panels as one picture, at most `ACROSS` in a row, each with its own axes and full names."""
-    import altair as alt
-
-    heading = alt.TitleParams(
-        title, anchor="start", fontSize=11, fontWeight="normal", color=LIGHT.muted, offset=14, frame="bounds"
-    )
-    whole = alt.concat(*panels, columns=ACROSS, spacing=34, title=heading).resolve_scale(
-        x="independent", y="independent", color="independent"
-    )
-    styled: alt.ConcatChart = _styled(
-        whole, LIGHT, font=PICTURE_FONT, background=LIGHT.paper, padding=14, label_limit=0
-    )
-    return styled
-
-
-def panel_title(text: str, *below: str) -> alt.TitleParams:
-    """Returns a panel's title, with smaller lines on how to read it."""
-    import altair as alt
-
-    return alt.TitleParams(
-        text, subtitle=list(below), anchor="start", fontSize=13, fontWeight="bold", color=LIGHT.ink,
-        subtitleFontSize=11, subtitleColor=LIGHT.muted, offset=10,
-    )  # fmt: skip
-
-
-_PAGE_NAME = 340  # pixels of a name on the page: shorter ones would make names equal that differ in their last params
-
-
-def _styled(
-    chart: Any,
-    theme: Theme,
-    *,
-    font: str,
-    background: str,
-    padding: int | Mapping[str, int],
-    label_limit: int = _PAGE_NAME,
-) -> Any:
-    import altair as alt
-
-    return chart.configure(
-        font=font,
-        background=background,
-        padding=padding,
+    styled = placed.configure(
+        font="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
+        background="transparent",
+        padding={"left": 2, "right": 6, "top": 4, "bottom": 2},
         view=alt.ViewConfig(stroke=None),
         axis=alt.AxisConfig(
-            labelColor=theme.muted,
-            titleColor=theme.muted,
-            gridColor=theme.grid,
-            domainColor=theme.rule,
-            tickColor=theme.rule,
+            labelColor=PAGE.muted,
+            titleColor=PAGE.muted,
+            gridColor=PAGE.grid,
+            domainColor=PAGE.rule,
+            tickColor=PAGE.rule,
             labelFontSize=11,
             titleFontSize=11,
             titleFontWeight="normal",
-            labelLimit=label_limit,
+            labelLimit=_LONGEST_NAME,
         ),
-        text=alt.MarkConfig(fontSize=11, fill=theme.ink),
+        text=alt.MarkConfig(fontSize=11, fill=PAGE.ink),
     )
+    return {**styled.to_dict(validate=False), "$schema": SCHEMA}
