@@ -17,17 +17,8 @@ from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import Status
 from gdnbench.process.events import CaseChecked, CommandEvent, Observer
-from gdnbench.score.plan import Score, ScoreRequest
+from gdnbench.score.plan import Score, ScoreRequest, Turn
 from gdnbench.score.run import score_kernel
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One version of a kernel: its number from 1, its score, and when that began, in local time."""
-
-    number: int
-    time: datetime
-    score: Score
 
 
 @dataclass

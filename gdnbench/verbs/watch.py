@@ -8,8 +8,8 @@ import time
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.model.gpu import Gpu
 from gdnbench.render.console import data_console
-from gdnbench.score.plan import NoVerdict, ScoreRequest
-from gdnbench.score.turns import ScoreHistory, SourceWatcher, Turn, stopping, watch_sources
+from gdnbench.score.plan import NoVerdict, ScoreRequest, Turn
+from gdnbench.score.turns import ScoreHistory, SourceWatcher, stopping, watch_sources
 from gdnbench.verbs.progress import watch_here
 from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
 
