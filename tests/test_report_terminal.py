@@ -19,7 +19,6 @@ from gdnbench.render.terminal_chart import (
     TerminalChart,
     letters,
     round_ticks,
-    spaced,
 )
 
 LETTERS = letters(52)
@@ -93,11 +92,6 @@ def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
     assert max(len(line.rstrip()) for line in framed) >= min(width, 76) - 6
 
 
-def test_a_line_that_stops_short_is_in_the_legend():
-    text = shown({"x": (1.0, 2.0, 4.0), "y": (2.0, 3.0, None), "z": (1.5, 2.5, 3.5)})
-    assert [row[:2] for row in legend(text)] == [["a", "x"], ["b", "y"], ["c", "z"]]
-
-
 @pytest.mark.parametrize(
     "values", [(5.0, 5.0, 5.0), (0.0, 0.0, 0.0), (1e-9, 1.0, 1e9), (-3.0, 0.0, 2.0), (1, 1, 1 + 1e-12)]
 )
@@ -132,14 +126,6 @@ def test_more_lines_than_letters_are_refused():
 def test_no_lines_print_nothing():
     assert shown({}) == ""
     assert shown({"x": (None, None, None)}) == ""
-
-
-def test_an_error_of_the_block_is_its_own():
-    console = Console(file=io.StringIO())
-    with pytest.raises(KeyError), TerminalChart(console, "times") as chart:
-        chart.line({0.0: 1.0}, name="x")
-        raise KeyError
-    assert console.file.getvalue() == ""
 
 
 def broken(version="6.1.0"):
@@ -206,10 +192,3 @@ def test_ticks_are_round_within_the_range_and_no_more_than_asked_for(low, width,
     assert all(low - 1e-6 * width <= tick <= high + 1e-6 * width for tick in ticks)
     assert len(set(ticks.values())) == len(ticks)
     assert all(float(name) == tick for tick, name in ticks.items())
-
-
-def test_places_are_spread_over_their_ends():
-    assert spaced([1, 2, 3, 4, 5], 3) == [1, 3, 5]
-    assert spaced([1, 2, 3], 1) == [3]
-    assert spaced([1, 2, 3], 0) == []
-    assert spaced([1, 2, 3], 3) == [1, 2, 3]
