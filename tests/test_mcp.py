@@ -15,7 +15,8 @@ pytest.importorskip("mcp")
 from committed import EVIDENCE, ROOT
 from faults import answer
 from mcp.shared.exceptions import MCPError
-from tools_client import REPORTS, RUN, checked, connected, kernel_folders, make_project
+from tools_client import REPORTS, RUN, checked, connected, make_project
+from tools_client import environment as make_environment
 from warm_processes import end_warm_parents
 
 from gdnbench.errors import UsageError
@@ -42,7 +43,7 @@ class Tools:
                 call = TOOLS[tool].call(arguments)
             except UsageError as error:
                 return checked(refused(error))
-        environment = {"GDNBENCH_KERNELS": kernel_folders(), "COLUMNS": "10000", "NO_COLOR": "1"}
+        environment = make_environment(self.project, forks=False) | {"COLUMNS": "10000", "NO_COLOR": "1"}
         done = answer(*call.command, folder=self.project, **environment)
         return checked(result_of(call, Ended(done.code, done.out, done.err)))
 
