@@ -90,7 +90,6 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
         "120",
     ),
     "compare-two-kernels": ("compare default-1 --cols label --filter label=decode-fla,decode-v4", "json"),
-    "compare-markdown": ("compare default-1 default-2 --filter B=1", "md"),
     "compare-published": ("compare 20261121-185458 published/b200", WIDTHS),
     "compare-published-two": ("compare plain-1 published/b200 published/rtx3090", "csv"),
     "compare-published-alone": ("compare published/rtx3090 published/b200", "120"),
@@ -128,13 +127,13 @@ LATER = {
     "show-by-card": (f"show {' '.join(CARDS)} --by-card", "80 120"),
     "contest": (f"show {HOPPER} --contest", TABLES),
     "contest-both": (f"show {HOPPER} {CONTEST} --contest", "80 csv"),
-    **{f"chart-{chart}": (f"show {MAIN} --chart {chart}", "60 80 120") for chart in ("time", "sol")},
-    "chart-samples": (f"show {MAIN} --chart samples -k decode-v4,decode-fla --shape B=1", "80"),
-    "chart-rounds": (f"show {MAIN} --chart rounds -k decode-v4,decode-fla --shape B=1", "80"),
+    "chart-time": (f"show {MAIN} --chart time", "60 80 120"),
     "chart-sweep": (f"show {SWEEP} --chart sweep", "80"),
     "show-two-runs-refused": (f"show {MAIN} {HOPPER}", "80"),
     "compare": (f"compare {MAIN} {HOPPER}", "60 80 120"),
+    "compare-markdown": ("compare default-1 default-2 --filter B=1", "md"),
     "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", f"{TABLES} md"),
+    "moved": ("plot x", "80"),
     "compare-contest": (f"compare {CONTEST} published/contest", "80 120"),
     "history": ("history decode-v9", TABLES),
     "history-all": ("history decode-v4 --all", "80"),
@@ -146,8 +145,8 @@ LATER = {
     "ncu-diff": (f"ncu --import {NCU['v1']} --diff {NCU['v4']}", TABLES),
     "ncu-for-model": (f"ncu --import {NCU['v1']} --for-model", "80 json"),
     "ncu-for-model-diff": (f"ncu --import {NCU['v1']} --diff {NCU['v4']} --for-model", "80"),
-    "proton": (f"proton --import {PROTON}", TABLES),
-    "phases": (f"proton --import {STAMPS}", TABLES),
+    "proton": (f"proton --import {PROTON}", f"{WIDTHS} json"),
+    "phases": (f"proton --import {STAMPS}", f"{WIDTHS} json"),
     "lint": ("lint decode-v1 decode-v9", "80 json"),
     "ledger": ("ledger", "60 80 120 json"),
     "ledger-entry": ("ledger 1", "80 json"),
@@ -161,7 +160,6 @@ LATER = {
     "exchange-import": ("exchange import SET/definitions/gemm/gemm_N48_Kd32.json --to mine", "80 json"),
     "verify-unknown": ("verify decode-v44 --gpu cpu", "80"),
     "score-itself": ("score decode-v9 --against decode-v9 --gpu cpu", "80"),
-    "moved": ("plot x", "80"),
 }
 """Of runs of later days with what else is stored: profiles, a ledger, targets, a cache."""
 
@@ -174,8 +172,8 @@ WRITTEN = {
 """Beside the same, with the time of day in them."""
 
 COMPILED = {
-    "explain": (f"explain decode-v1 --from {NCU['v1']}", TABLES),
-    "explain-stored": ("explain decode-v4", TABLES),
+    "explain": (f"explain decode-v1 --from {NCU['v1']}", f"{WIDTHS} json"),
+    "explain-stored": ("explain decode-v4", f"{WIDTHS} json"),
     "explain-triton": ("explain decode-triton", "80"),
     "explain-prefill": ("explain prefill-v4 --shape lengths=8x1024 --shape heads=qk16_v32", "80"),
     "explain-code": ("explain decode-v6", "80 json"),
@@ -200,12 +198,11 @@ MORE = {
             *(("arithmetic", "B64"), ("tail", "B17")),
         )
     },
-    "explain-tail-rows": ("explain test-tail --from data/ncu/test-tail-B17.csv.gz", "csv"),
     "explain-bandwidth": ("explain decode-v4 --from data/ncu/decode-v4-B64.csv.gz", "80"),
     "explain-launch": ("explain decode-floor-empty --from data/ncu/decode-floor-empty-B1.csv.gz", "80"),
     "explain-serialized": ("explain test-warpgroup:TOUCHED=1 -q", "80"),
     "explain-split": ("explain gemm-split -q", "80 json"),
-    "explain-split-profiled": ("split: explain gemm-split -q", "80 json csv"),
+    "explain-split-profiled": ("split: explain gemm-split -q", "80 json"),
     "explain-split-reversed": ("split-reversed: explain gemm-split -q", "80"),
     "explain-split-lacking": ("split-lacking: explain gemm-split -q", "80"),
     "explain-split-other-code": ("split-other: explain gemm-split -q", "80"),
@@ -219,7 +216,7 @@ MORE = {
     "ncu-for-model-functions": ("ncu --for-model --import data/ncu/decode-fla-unfused-B1.csv.gz", "80"),
     "proton-refused": ("proton --import data/proton/cupti.chrome_trace", "80"),
     "phases-v4": ("proton --import profiles/phases/decode-v4/20261121-212830-h200-B1-qk4_v8.npz", "60 80"),
-    "phases-roles": ("roles: proton --import a.npz", "80 json csv"),
+    "phases-roles": ("roles: proton --import a.npz", "80 json"),
     "phases-warnings": ("warned: proton --import a.npz", "80"),
     "phases-launches": ("stamped: proton --import scan.npz prologue.npz", "80 json"),
     "inspect-hints": ("inspect decode-v5,decode-triton-tma,decode-rowreg-w2 --arch sm_90", "80 json"),
@@ -234,8 +231,8 @@ MORE = {
     "inspect-torch": ("inspect decode-v4 decode-reference --arch sm_90", "80"),
     "inspect-two": ("inspect prefill-v4 prefill-v1", "80"),
     "inspect-trips": ("inspect decode-v4,decode-v6,decode-triton-ws --arch sm_90 --fail-on trips>1 -q", "80"),
-    "inspect-schedule-diff": ("inspect decode-v7 --diff decode-v4 --schedule --arch sm_90", "80 json csv"),
-    "inspect-roles": ("inspect fp8-gemm-pos-v2 --loops --arch sm_90", "80 json csv"),
+    "inspect-schedule-diff": ("inspect decode-v7 --diff decode-v4 --schedule --arch sm_90", "80 json"),
+    "inspect-roles": ("inspect fp8-gemm-pos-v2 --loops --arch sm_90", "80 json"),
 }
 """Compiled code of the tests' own kernels, and profiles; `SCENE: COMMAND` is of those that `made.py` makes up."""
 

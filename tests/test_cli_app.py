@@ -9,7 +9,6 @@ import pytest
 from faults import REPOSITORY, python_path
 from run_data import case, measured, store
 
-from gdnbench import __version__
 from gdnbench.errors import ExitCode, MachineError
 from gdnbench.model.status import Role
 from gdnbench.verb_table import VERBS
@@ -53,16 +52,6 @@ def test_the_table_says_of_a_verb_what_its_function_does(row):
     command = Listed(row).with_options()
     assert " ".join(command.help.split("\n\n")[0].split()) == row.help
     assert isinstance(command, GpuVerb) is row.gpu
-
-
-def test_without_a_verb_the_help_is_shown(run):
-    code, out, err = run()
-    assert code in {0, ExitCode.USAGE}
-    assert "list" in out + err
-
-
-def test_the_version(run):
-    assert run("--version")[:2] == (0, f"gdnbench {__version__}\n")
 
 
 @pytest.mark.parametrize(
@@ -215,22 +204,3 @@ def test_list_shows_the_kernels_of_one_op(run):
     assert "decode-" not in out
     [floor] = json.loads(run("list", "--op", "prefill", "*-floor-*", "--json")[1])
     assert floor["kernel"] == "prefill-floor-empty"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(("--op", "prefil"), "there is no op prefil"), (("--op", "prefill", "decode-v1"), "a kernel of decode")],
-)
-def test_list_refuses_an_op_that_is_none_and_kernels_of_another(run, arguments, said):
-    code, out, err = run("list", *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-
-
-def test_what_is_broken_is_listed_with_its_own_op(run, tmp_path, monkeypatch):
-    folder = tmp_path / "decode" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text("raise ValueError('reasons')\n")
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path))
-    assert "broken  decode/mine" in run("list", "--op", "decode")[1]
-    assert "broken" not in run("list", "--op", "prefill")[1]

@@ -68,24 +68,12 @@ def test_every_card_has_a_run_and_one_table_is_printed(cards, tmp_path):
     assert f"gdnbench show {names[0]} {names[1]} --out {tmp_path / 'results'}" in err
 
 
-def test_some_cards_alone(cards, tmp_path):
-    cards("--gpu", "0,2", gpus=GPUS)
-    assert [name.rpartition("-")[2] for name in names_in(tmp_path)] == ["card0", "card2"]
-
-
 def test_a_card_that_fails_is_told_and_the_others_are_joined(cards):
     code, out, err = cards("--gpu", "all", gpus=GPUS, failing="1")
     assert code == ExitCode.ENVIRONMENT
     assert out.startswith("decode on 2 NVIDIA H200")
     assert "GPU 1: error: this card is lost" in err
     assert "GPU 1: its run wrote nothing" in err
-
-
-def test_a_card_whose_run_ends_badly_says_how_and_is_still_joined(cards):
-    code, out, err = cards("--gpu", "all", code=8)
-    assert code == ExitCode.PARTIAL
-    assert out.startswith("decode on 2")
-    assert err.count("exit code 8, some cases were not measured") == 2
 
 
 def test_runs_that_share_nothing_are_printed_one_by_one(cards, tmp_path):
@@ -124,18 +112,6 @@ def test_a_dry_run_is_the_plan_of_one_card_and_says_on_how_many(cards, gpus, tmp
     assert (f"on each of {len(gpus)} cards at once" in out) is (len(gpus) > 1)
     assert json.loads(cards("--gpu", "all", "--dry-run", "--json", gpus=gpus)[1]).get("cards", 1) == len(gpus)
     assert not (tmp_path / "results").exists()
-
-
-def test_one_card_is_an_ordinary_run(cards, monkeypatch):
-    begun = []
-
-    def begin(_catalog, plan, *_rest):
-        begun.append(plan.gpu)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("gdnbench.measure.start.begin_session", begin)
-    assert cards("--gpu", "all", gpus=GPUS[:1])[0] == ExitCode.INTERRUPTED
-    assert begun == [GPUS[0]]
 
 
 def test_gpus_of_two_models_are_refused_before_anything_is_done(cards, tmp_path):

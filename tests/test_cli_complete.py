@@ -50,7 +50,7 @@ def asked(shell, *words):
         ),
         (["show", "hop"], {"hopper", "hopper-qk16"}, {"main"}),
         (["compare", "main", "published/b"], {"published/b200"}, {"published/contest"}),
-        (["show", "main", "--chart", "sa"], {"samples"}, {"time"}),
+        (["show", "main", "--chart", "s"], {"sweep"}, {"time"}),
         (["runs", "del"], {"delete"}, {"merge"}),
         (["sweep", "--baseline", "decode-tri"], {"decode-triton"}, {"decode-v4"}),
     ],
@@ -115,11 +115,6 @@ def test_runs_that_were_stopped_are_offered_to_be_resumed(tmp_path):
     write_info(RunFolder.create(tmp_path, "20260102-030405-h200-decode").path, info(complete=False))
     found = asked("fish", "run", "--out", str(tmp_path), "--resume", "2026")
     assert found == ["20260102-030405-h200-decode"]
-
-
-@pytest.mark.parametrize("words", [["show", "\x1b["], ["verify", ":::="], ["show", "--out", "/dev/null", "x"]])
-def test_a_tab_never_ends_in_a_message(words):
-    assert asked("fish", *words) == []
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")

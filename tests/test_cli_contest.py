@@ -141,16 +141,6 @@ def lengths_of(text):
     return tuple(int(length) for times, _, length in terms for _ in range(int(times or 1)))
 
 
-def test_our_geometric_mean_stands_beside_it_with_its_interval(asked, command_line):
-    _, kernels = asked(HOPPER, "--over", "decode-fla")
-    _, out, _ = command_line("show", HOPPER, "--out", RESULTS, "--suite", "contest", "--over", "decode-fla", "--csv")
-    [ours] = [row for row in csv.DictReader(io.StringIO(out)) if row["label"] == "decode-auto"]
-    auto = kernels["decode-auto"]
-    for name, other in (("geomean", "speedup"), ("geomean_lo", "speedup_lo"), ("geomean_hi", "speedup_hi")):
-        assert auto[name] == pytest.approx(float(ours[other]), rel=1e-5)
-    assert auto["geomean"] < auto["score"]  # a geometric mean is below the arithmetic one
-
-
 def test_the_baseline_is_flashinfers_where_the_run_has_it_and_else_the_runs_own(ask, asked, tmp_path):
     run, _ = asked(HOPPER)
     assert (run["over"], run["over_is_the_contests"]) == (["decode-flashinfer"], True)
@@ -240,12 +230,6 @@ def test_one_workload_outside_the_tolerance_makes_the_score_zero(ask, asked, tmp
     assert "decode-auto is outside the contest's tolerance at B=16 qk4_v8" in out
 
 
-def test_a_failure_at_a_workload_that_is_not_the_contests_does_not_count(asked, tmp_path):
-    folder = copy_of(HOPPER, tmp_path)
-    change_info(folder, contest=kept(9, 3.5, ["decode-auto/B128_HQ4_HV8_K128_V128"]))
-    assert asked(HOPPER, results=folder.parent)[1]["decode-auto"]["tolerance"] == "pass"
-
-
 @pytest.mark.parametrize(
     "contest",
     [
@@ -273,14 +257,11 @@ def gate(got, expected, scenario="typical"):
     [
         (gate(2.0, 1.0), "fail"),
         (gate("nan", 1.0), "fail"),
-        (gate("-inf", 0.0), "fail"),
         (gate(0.02, 0.0), "fail"),
         (gate(0.009, 0.0), "unknown"),  # others may be worse
         (gate(1.012, 1.0), "unknown"),  # the contest rounds what is expected to the output's type
-        (gate(200.5, 200.0), "unknown"),
         (gate(2.0, 1.0, "large-state"), "unknown"),  # inputs that the contest has none of
         (gate(None, 1.0), "unknown"),
-        ({**gate(1.0, 1.0), "wrong": None}, "unknown"),
         ({**gate(2.0, 1.0), "gate": "state unchanged", "status": "changed-input"}, "unknown"),
     ],
 )
@@ -305,40 +286,15 @@ def test_a_run_that_was_stopped_is_scored_over_what_has_times(ask, asked):
     assert "not at every workload: prefill-flashqla (at 3)" in " ".join(out.split())
 
 
-def test_a_run_without_a_baseline_asks_for_one(ask, asked, tmp_path):
-    folder = copy_of(QK16, tmp_path)
-    folder = copy_of(HOPPER, tmp_path)
-    change_rows(folder, lambda row: row.update(role="kernel") if row["role"] == "baseline" else None)
-    change_rows(folder, lambda row: row.update(label="decode-theirs") if row["label"] == "decode-flashinfer" else None)
-    info = json.loads((folder / "run.json").read_text())
-    for case in info["cases"]:
-        case["role"] = "kernel" if case["role"] == "baseline" else case["role"]
-        case["label"] = case["label"].replace("decode-flashinfer", "decode-theirs")
-    rounds = (folder / "rounds.csv").read_text().replace("decode-flashinfer/", "decode-theirs/")
-    (folder / "rounds.csv").write_text(rounds)
-    change_info(folder, cases=info["cases"], baseline="")
-    code, out, err = ask(HOPPER, results=folder.parent)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert "the run has no baseline" in err
-    assert "--over" in err
-    _, kernels = asked(HOPPER, "--over", "decode-fla", results=folder.parent)
-    wanted, _ = score(RESULTS / HOPPER, "decode-auto", "decode-fla", decode_weights())
-    assert kernels["decode-auto"]["score"] == pytest.approx(wanted, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((QK16,), "the run measured none of the 7 workloads of the suite contest"),
-        (("20261123-234231-h200-prefill-qk16",), "the run measured none of the 91 workloads"),
         (("verify-last",), "verify has no suite contest"),
         (("sweep-bv",), "is no run of kernels over workloads"),
         (("20261124-044459",), "is a step"),
         ((HOPPER, "--over", "decode-nope"), "the run has no times of decode-nope"),
-        ((HOPPER, "--suite", "nope"), "decode has no suite nope"),
         (("published/contest",), "not a run"),
-        (("20271123",), "no run"),
-        ((HOPPER, "--json", "--csv"), "--json and --csv are two formats"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(ask, words, said):
@@ -346,14 +302,6 @@ def test_what_makes_no_sense_is_refused_in_words(ask, words, said):
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in " ".join(err.split())
     assert "hint:" in err
-
-
-def test_a_damaged_field_is_named(ask, tmp_path):
-    folder = copy_of(HOPPER, tmp_path)
-    change_info(folder, contest={"decode-auto": {"tolerance": 0.01, "count": -1, "worst": 0, "case": "", "failed": []}})
-    code, _, err = ask(str(folder), results=folder.parent)
-    assert code != ExitCode.OK
-    assert "contest" in err
 
 
 def test_a_decode_and_a_prefill_run_have_a_score_together(ask):

@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 from committed import RESULTS as RECORDED
-from decode_workloads import decode_at
 from history_data import FLOOR, KERNEL, TIMES, store_run
 
 BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
@@ -51,13 +50,6 @@ def test_a_run_of_before_an_axis_was_added_is_at_its_default(run, before_an_axis
     assert ("6.75979" if verb == "history" else "6.760") in out
 
 
-def test_of_a_single_run_another_is_proposed(run, tmp_path):
-    store_run(tmp_path, 0)
-    _, out, _ = run("history", KERNEL, "--out", tmp_path)
-    assert out.splitlines()[-1] == f"next: gdnbench run --kernel {KERNEL} --shape B=1 --out {tmp_path}"
-    assert "┌" not in out
-
-
 def test_without_a_chart_the_tables_stay_and_one_line_says_why(run, stepped, monkeypatch):
     def fail(*_args, **_named):
         raise TypeError("clear() takes no arguments")
@@ -80,30 +72,6 @@ def test_it_fits_into_80_columns_with_and_without_colour(run, stepped, monkeypat
     assert ("\x1b" in out) == (colour == "FORCE_COLOR")
     if colour == "NO_COLOR":
         assert max(map(len, out.splitlines()[:-1])) <= 80
-
-
-def test_in_a_wide_terminal_the_whole_run_id_the_date_and_the_card_are_shown(run, stepped):
-    _, out, _ = run("history", KERNEL, "--out", stepped, columns="160")
-    assert "2026-01-02 03:04  20260102-030405-h200-decode" in out
-    assert "11111111" in out
-
-
-def test_a_failed_run_is_a_row_with_its_status_and_reason(run, tmp_path):
-    store_run(tmp_path, 0)
-    store_run(tmp_path, 1, broken=(KERNEL,))
-    code, out, _ = run("history", KERNEL, "--out", tmp_path)
-    assert code == 0
-    assert "20260103-030405  crashed: the process died" in out
-
-
-def test_several_workloads_make_a_table_each(run, tmp_path):
-    store_run(tmp_path, 0)
-    store_run(tmp_path, 1, workload=decode_at(B=8))
-    _, out, _ = run("history", KERNEL, "--shape", "B=1,8", "--out", tmp_path)
-    assert f"{KERNEL} B=1 qk4_v8 on h200" in out
-    assert f"{KERNEL} B=8 qk4_v8 on h200" in out
-    store_run(tmp_path, 2, workload=decode_at(HQ=16, HV=32))
-    assert "qk16_v32" in run("history", KERNEL, "--shape", "heads=qk16_v32", "--out", tmp_path)[1]
 
 
 def test_where_none_is_asked_for_the_workloads_of_the_suite_that_were_timed_are_followed(run):

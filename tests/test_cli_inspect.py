@@ -1,7 +1,5 @@
 """`gdnbench inspect` as a user meets it; the builds are real."""
 
-import csv
-import io
 import json
 import os
 import re
@@ -74,18 +72,6 @@ def test_every_bundled_kernel_for_three_architectures(run):
         assert (row["spills"] > 0) == (row["label"] == "decode-rowreg-w2") == (row["spill_stores"] > 0)
 
 
-def test_an_architecture_that_nobody_named_is_left_out_where_a_kernel_is_for_another(run):
-    code, out, told = run("prefill-v4", "prefill-v1", "--csv")
-    rows = list(csv.DictReader(io.StringIO(out)))
-    assert (code, {row["arch"] for row in rows}) == (0, {"sm_90"})
-    note = "note: sm_100 is left out, for the instructions of prefill-v4 are another architecture's"
-    assert note in " ".join(told.split())
-    code, out, _ = run("prefill-v4", "--arch", "sm_90,sm_100", "--csv")
-    assert (code, [row["status"] for row in csv.DictReader(io.StringIO(out))]) == (6, ["ok", "build-failed"])
-    code, _, _ = run("prefill-v4", "--arch", "sm_100")
-    assert code == 6
-
-
 def test_beside_a_revision(run, checkout):
     code, out, _ = run("decode-v4b", "--diff", "git:HEAD", "--arch", "sm_90")
     assert code == 0
@@ -114,27 +100,6 @@ def test_a_revision_that_lacks_the_kernel(run, checkout):
     code, _, err = run("decode-v6", "--diff", "git:HEAD", "--arch", "sm_90")
     assert code == ExitCode.USAGE
     assert "no kernel decode-v6" in err
-
-
-@pytest.mark.parametrize(
-    ("declared", "told"),
-    [
-        ("1 // 0 + ", "`block` in variant.py of decode-v99 failed: ZeroDivisionError"),
-        ("None and ", "decode-v99: `block` in variant.py returns None, not a whole number"),
-    ],
-)
-def test_a_declaration_that_fails_at_the_workload_fails_alone(run, monkeypatch, tmp_path, declared, told):
-    folder = tmp_path / "mine" / "decode" / "v99"
-    shutil.copytree(default_roots()[0] / "decode" / "v4", folder)
-    declaration = (folder / "variant.py").read_text().replace("decode-v4", "decode-v99")
-    (folder / "variant.py").write_text(
-        declaration.replace("block=lambda shape, p: ", f"block=lambda shape, p: {declared}")
-    )
-    monkeypatch.setenv("GDNBENCH_KERNELS", str(tmp_path / "mine"))
-    code, out, _ = run("decode-v99", "decode-v4", "--arch", "sm_90")
-    assert code == ExitCode.BUILD
-    assert told in " ".join(out.split())
-    assert "next: gdnbench inspect decode-v4" in out
 
 
 @pytest.mark.parametrize(

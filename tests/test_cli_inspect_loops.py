@@ -45,4 +45,4 @@ def test_a_kernel_without_loops_says_so(run):
 def test_two_forms_at_once_are_refused(run, option):
     code, out, err = run("decode-v9", *option.split())
     assert (code, out) == (ExitCode.USAGE, "")
-    assert f"--loops and {option.split()[0]} are two forms" in err
+    assert f"--loops does not go with {option.split()[0]}" in err

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -100,19 +99,6 @@ def test_in_a_checkout_it_goes_beside_the_original(tmp_path):
     assert f"$ gdnbench new decode-mine --from decode-v4\n{done.stdout}```\n" in told
     assert (tmp_path / "kernels" / "decode" / "mine" / "variant.py").read_text() in told
     assert '"decode-mine"' in gdnbench("list", "--json", here=tmp_path).stdout
-
-
-def test_a_kernel_of_the_prefill_is_made_as_is_documented(tmp_path):
-    gdnbench = python_tree(tmp_path, "kernels")
-    told = (REPOSITORY / "CONTRIBUTING.md").read_text()
-    [words] = re.findall(r"^gdnbench (new prefill-mine --from \S+)", told, re.MULTILINE)
-    done = gdnbench(*words.split(), here=tmp_path)
-    assert done.returncode == 0, done.stderr
-    declared = (tmp_path / "kernels" / "prefill" / "mine" / "variant.py").read_text()
-    [grid] = re.findall(r"`(grid=.*shape\.lengths.*)`", told)
-    assert f"    {grid},\n" in declared
-    assert "GDN_PREFILL_ARGUMENTS" in (tmp_path / "kernels" / "prefill" / "mine" / "kernel.cu").read_text()
-    assert '"prefill-mine"' in gdnbench("list", "--op", "prefill", "--json", here=tmp_path).stdout
 
 
 def test_from_a_wheel_it_goes_where_one_is(tmp_path):

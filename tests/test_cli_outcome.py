@@ -15,7 +15,7 @@ from faults import answer
 
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
 from gdnbench.process.events import PhaseBegun, UnitDone
-from gdnbench.verbs.outcome import WIDEST, run_to_exit_code
+from gdnbench.verbs.outcome import run_to_exit_code
 
 GDNBENCH = [sys.executable, "-m", "gdnbench"]
 
@@ -53,13 +53,6 @@ def test_a_crash_whose_log_cannot_be_written_is_told_whole(capsys, monkeypatch, 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert run_to_exit_code(fails(ZeroDivisionError("1/0"))) == ExitCode.CRASHED
     assert "ZeroDivisionError: 1/0" in capsys.readouterr().err
-
-
-def test_only_the_last_logs_are_kept(state, monkeypatch):
-    for number in range(25):
-        monkeypatch.setattr("os.getpid", lambda number=number: 1000 + number)
-        run_to_exit_code(fails(KeyError(number)))
-    assert len(list(state.rglob("crash-*.log"))) == 20
 
 
 @pytest.mark.parametrize(
@@ -138,17 +131,12 @@ def test_a_full_disk_behind_stderr_changes_no_exit_code(words, code):
     assert done.returncode == code
 
 
-def test_a_terminal_of_ten_million_columns_takes_no_longer():
-    assert 0 < max(map(len, answer("list", folder=HOME, COLUMNS="10000000").out.splitlines())) <= WIDEST
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["runs", "--json", "--csv"], "--json and --csv are two formats"),
         (["runs", "cache", "--json", "--csv"], "--json and --csv are two formats"),
         (["targets", "--json", "--csv"], "--json and --csv are two formats"),
-        (["report", "main", "--profiles", "missing"], "there is no folder missing"),
     ],
 )
 def test_what_contradicts_itself_or_is_not_there_is_told(words, said):
@@ -188,12 +176,6 @@ def test_names_that_are_no_utf_8_are_shown(tmp_path):
     done = run("show", os.fsdecode(b"\xff\xfe"), "--out", str(RESULTS))
     assert done.returncode == ExitCode.USAGE
     assert b"Traceback" not in done.stderr
-
-
-def test_the_encoding_is_that_of_the_process():
-    done = run("show", "main", PYTHONIOENCODING="ascii", COLUMNS="80")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.decode("ascii") == in_encoding("ascii", "show", "main").out
 
 
 def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):

@@ -1,7 +1,5 @@
 """`gdnbench proton` of CUDA kernels: stored stamps, a worker that is played, and what is refused."""
 
-import csv
-import io
 import json
 import shutil
 from dataclasses import replace
@@ -160,16 +158,10 @@ def test_each_launch_that_has_marks_is_stamped_and_their_spans_are_summed(comman
 
 
 def test_one_launch_can_be_asked_for(command_line, split, tmp_path):
-    code, out, _ = command_line("proton", "gemm-split", "--launch", "add_sums", "--profiles", tmp_path, "--csv")
+    code, out, _ = command_line("proton", "gemm-split", "--launch", "add_sums", "--profiles", tmp_path, "--json")
     assert code == ExitCode.OK
     assert split.entries == ["add_sums"]
-    assert {row["entry"] for row in csv.DictReader(io.StringIO(out))} == {"add_sums"}
-
-
-def test_a_launch_that_is_none_is_refused(command_line, split, tmp_path):
-    code, out, err = command_line("proton", "gemm-split", "--launch", "scan", "--profiles", tmp_path)
-    assert (code, out, split.entries) == (ExitCode.USAGE, "", [])
-    assert "gemm-split has no launch scan" in err
+    assert [launch["entry"] for launch in json.loads(out)] == ["add_sums"]
 
 
 @pytest.mark.gpu

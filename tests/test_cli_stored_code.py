@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +24,6 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.ncu.store import read_profiles
 from gdnbench.profile.recording import read_recording
-from gdnbench.store.info import read_info
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0), 132, 60 << 20, 140 << 30)
 CHANGED = "of other code: decode-mine's sources have changed since"
@@ -246,19 +243,3 @@ def test_a_kernel_whose_files_cannot_be_read_is_listed(listed, mine, monkeypatch
     (listed.root / "decode" / "own" / "notes.txt").touch()
     monkeypatch.setattr(Path, "read_bytes", refuse)
     assert picks(listed) == [("decode-v4", "unknown"), ("decode-own", "unknown")]
-
-
-def test_listing_stays_light():
-    program = (
-        "import sys; from gdnbench.verbs.app import main; sys.argv = ['gdnbench', 'list', '--json']; main(); "
-        "assert not {'torch', 'triton', 'pandas', 'numpy'} & sys.modules.keys()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_runs_hold_the_hash_that_profiles_hold(mine):
-    """`run.json` and the profilers' files name one code by one hash."""
-    mine.timed(3)
-    info = read_info(mine.results / "20260103-030405-h200-decode")
-    assert info.sources["decode-mine"] == read_profiles(mine.profiled(2))[0].source

@@ -33,7 +33,7 @@ def sweep(bench, *options):
 def swept(tmp_path_factory):
     """One sweep over all delays, and what it printed."""
     bench = Gdnbench(tmp_path_factory.mktemp("sweep"), (TUNABLE,), in_process=True)
-    done = sweep(bench, *BUDGET, "-p", "DELAY", "-p", "WIDE=1", "--plot", str(bench.home / "sweep.svg"))
+    done = sweep(bench, *BUDGET, "-p", "DELAY", "-p", "WIDE=1")
     return bench, done
 
 
@@ -237,8 +237,6 @@ WRONG = {
     "no GPU, and a baseline": ((*TRITON, "--baseline", "decode-reference"), 5, "needs a GPU", "gdnbench doctor"),
     "no GPU, and thousands": ((*ALL, "-p", "WARPS"), 5, "decode-v9-pdl: needs a GPU", "gdnbench doctor"),
     "absent model": (("sweep", "decode-triton", "--gpu", "b100"), 5, "No GPU here is 'b100'", "--gpu cpu"),
-    "figure format": ((*TRITON, "--plot", "sweep.gif"), 2, "--plot sweep.gif", "chart.png"),
-    "figure folder": ((*TRITON, "--plot", "no/sweep.png"), 2, "there is no folder no", "make it first"),
 }
 
 
@@ -259,11 +257,6 @@ def stored(tmp_path):
     folder.mkdir(parents=True)
     store_sweep(folder, JOINT)
     return folder
-
-
-def test_show_draws_a_sweep(command, stored):
-    assert command("show", "--chart", "sweep", "-o", "sweep.png")[0] == 0
-    assert (stored.parents[1] / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_show_refuses_to_make_of_a_run_what_only_a_sweep_has(command, stored):

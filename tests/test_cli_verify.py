@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 
 import pytest
 from faults import Gdnbench
@@ -169,21 +168,6 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_not_said_to_pass(ben
     assert "1 kernel: 1 compiled only" in told
 
 
-def test_a_launch_that_does_not_fit_the_kernel_is_told(bench):
-    folder = add_cuda(bench, "misfit", "")
-    (folder / "kernel.cu").write_text('extern "C" __global__ void k(const float* q, int v) {}\n')
-    done = verify(bench, "test-misfit", "--shape", "B=1")
-    assert done.code == 8, done.out + done.err
-    assert "k takes 2 parameters, and its launch gives 12" in " ".join(done.out.split())
-
-
-def test_a_cuda_kernel_that_does_not_compile_fails(bench):
-    done = verify(bench, "test-no-cuda", "decode-reference", "--shape", "B=1")
-    assert done.code == 6
-    assert "build-failed:" in done.out
-    assert "kernel.cu:1: error" in done.out
-
-
 def test_what_the_compiler_says_is_told_once_and_not_at_every_workload(bench, tmp_path):
     shape = ("--shape", "B=1,2", "--gpu", "cpu")
     verified = bench("verify", "test-no-cuda", *shape)
@@ -245,13 +229,6 @@ def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(benc
     assert done.code == 8
 
 
-@pytest.mark.parametrize("limit", ["nan", "0", "-1", "inf"])
-def test_a_limit_that_is_none_is_refused(bench, limit):
-    done = verify(bench, "decode-reference", "--step-limit", limit)
-    assert (done.code, done.out) == (2, "")
-    assert "--step-limit" in done.err
-
-
 @pytest.mark.parametrize("verb", ["run", "verify", "sweep"])
 def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench, verb):
     options = {"run": ("--rounds", "2", "--samples", "1"), "sweep": ("-p", "WARPS=2,4", "--budget", "20s")}
@@ -263,22 +240,6 @@ def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench,
         assert "needs a GPU" in done.out or "need a GPU" in done.out
     else:
         assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
-
-
-def test_after_wrong_numbers_a_run_proposes_to_see_them_again(bench):
-    done = bench("run", "test-wrong-head", "--gpu", "cpu", "-q", "--rounds", "2", "--samples", "2", "--seed", "9",
-                 "--out", str(bench.results / "wrong"))  # fmt: skip
-    assert done.code == 3
-    assert done.out.splitlines()[-1] == "next: gdnbench verify test-wrong-head --shape B=1 --seed 9"
-    [folder] = (bench.results / "wrong").iterdir()
-    [gate] = [
-        gate
-        for gates in json.loads((folder / "run.json").read_text())["gates"].values()
-        for gate in gates
-        if gate["wrong"]
-    ]
-    assert (gate["wrong"]["count"], gate["wrong"]["of"]) == (64, 1024)
-    assert bench("show", "--out", str(bench.results / "wrong")).code == 0
 
 
 def test_a_cache_that_cannot_be_written_is_no_kernels_fault(bench, tmp_path, monkeypatch):

@@ -86,11 +86,6 @@ def test_an_error_of_several_lines_is_told_with_its_hint():
     assert told["hint"] == "mend it"
 
 
-def test_an_error_in_a_frame_is_told_without_it():
-    frame = "Usage: gdnbench [OPTIONS]\n╭─ Error ───╮\n│ No such option: --x │\n╰───────────╯\n"
-    assert describe(Ended(2, "", frame), {})["error"] == "Usage: gdnbench [OPTIONS] Error No such option: --x"
-
-
 def test_a_command_that_dies_without_a_word_says_how():
     told = describe(Ended(-9), {})
     assert told["meaning"] == "it ended with SIGKILL"
@@ -102,13 +97,6 @@ def test_a_command_that_dies_without_a_word_says_how():
 )
 def test_a_request_is_wrong_by_what_it_asked_and_not_by_what_a_kernel_does(code, wrong):
     assert is_wrong_request(code) is wrong
-
-
-@pytest.mark.parametrize(
-    ("code", "word"), [(0, "faster"), (1, "slower"), (9, "same"), (4, "unclear"), (8, "it crashed")]
-)
-def test_the_codes_of_a_score_are_told_as_its_own(code, word):
-    assert describe(Ended(code, "{}"), TOOLS["score"].tool.meanings)["meaning"].startswith(word)
 
 
 def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
@@ -175,14 +163,6 @@ def test_paths_are_taken_by_where_they_lead(tmp_path, monkeypatch):
         if bad != "results":
             with pytest.raises(UsageError):
                 check_path(bad, "run")
-
-
-def test_a_folder_of_runs_that_is_a_link_is_the_users_own(tmp_path, monkeypatch):
-    (tmp_path / "disk" / "run").mkdir(parents=True)
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "results").symlink_to(tmp_path / "disk")
-    monkeypatch.chdir(tmp_path / "project")
-    assert check_path("results/run", "run") == "results/run"
 
 
 def test_sources_of_a_comparison_may_be_tables(tmp_path, monkeypatch):

@@ -112,14 +112,12 @@ def sent(monkeypatch):
     return found
 
 
-def test_a_picture_is_drawn_there_and_comes_to_where_it_was_wished(laptop, sent):
-    words = ("sweep", "decode-triton", "-pBV=4,8", "--plot", "pictures/my sweep.svg", "--out=x", "--label", "--on")
+def test_folders_stay_here_and_other_words_travel(laptop, sent):
+    words = ("sweep", "decode-triton", "-pBV=4,8", "--out=x", "--label", "--on")
     laptop(*words, "--on", "here")
     [forwarded] = sent
-    assert forwarded.job.words == ["sweep", "--plot=my sweep.svg", "decode-triton", "-pBV=4,8", "--label", "--on"]
-    assert forwarded.homes == OriginFolders(
-        Path("x"), Path("profiles"), {"my sweep.svg": Path("pictures/my sweep.svg")}
-    )
+    assert forwarded.job.words == ["sweep", "decode-triton", "-pBV=4,8", "--label", "--on"]
+    assert forwarded.homes == OriginFolders(Path("x"), Path("profiles"))
     assert (forwarded.job.results, forwarded.job.target, forwarded.job.gpu) == ("x", "here", "auto")
 
 
@@ -286,22 +284,20 @@ def test_a_continuation_takes_the_place_of_its_part_and_a_part_never_that_of_a_w
         assert is_complete(run)
 
 
-def test_profiles_files_and_what_nobody_asked_for(tmp_path):
+def test_profiles_and_what_nobody_asked_for(tmp_path):
     out = tmp_path / "job" / "out"
     (out / "profiles" / "ncu" / "k").mkdir(parents=True)
     (out / "profiles" / "ncu" / "k" / "a.csv").write_text("new")
-    (out / "sweep.png").write_text("picture")
     (out / ".bashrc").write_text("evil")
     (out / "other").mkdir()
     (out / "other" / "x").write_text("x")
     (tmp_path / "profiles" / "ncu" / "k").mkdir(parents=True)
     (tmp_path / "profiles" / "ncu" / "k" / "b.csv").write_text("old")
-    homes = OriginFolders(tmp_path / "results", tmp_path / "profiles", {"sweep.png": tmp_path / "mine.png"})
+    homes = OriginFolders(tmp_path / "results", tmp_path / "profiles")
     with pytest.warns(LeftOutWarning, match=r"\.bashrc, other"):
         assert bring(tmp_path / "job", homes, ExpectedOutput("ncu", ("k",))) == []
     assert (tmp_path / "profiles" / "ncu" / "k" / "a.csv").read_text() == "new"
     assert (tmp_path / "profiles" / "ncu" / "k" / "b.csv").read_text() == "old"
-    assert (tmp_path / "mine.png").read_text() == "picture"
     assert not (tmp_path / "results").exists()
 
 

@@ -94,13 +94,6 @@ def test_a_name_is_folded_between_its_parts_before_a_column_goes(printed):
     assert "no room" not in text
 
 
-def test_markdown_has_the_columns_that_people_see(printed):
-    lines = printed(markdown=True).splitlines()
-    assert lines[0] == "| kernel | time µs | verdict | status | for people |"
-    assert lines[1] == "| :-- | --: | :-- | :-- | :-- |"
-    assert lines[2] == "| decode-fla | 4.500 ±2.22% | SLOWER |  | DECODE-FLA |"
-
-
 def test_forms_of_an_answer_are_made_where_they_are_requested(printed):
     def refuse(*_):
         raise AssertionError

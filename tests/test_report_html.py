@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from committed import RESULTS
@@ -17,15 +16,12 @@ from run_data import case, failed, measured, store
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model.status import Role
-from gdnbench.profile.ncu.store import read_profiles, write_profiles
-from gdnbench.report.charts.sol import page_bars, sol_chart
+from gdnbench.report.charts.shares import page_bars, sol_chart
 from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.store.measurements import read_measurements
-from gdnbench.verbs.html import report as report_module
 from gdnbench.verbs.html.report import fastest_of, inline_json, read_stored, write_report
 from gdnbench.verbs.html.run_section import times_charts
 
-RECORDED = Path(__file__).parent / "data" / "ncu"
 PREFILL = RESULTS / "20261124-031935-h200-prefill-processes"
 VOID = {"meta", "input", "br", "img", "link"}
 
@@ -39,10 +35,8 @@ def stored(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(stored, tmp_path_factory):
     output = tmp_path_factory.mktemp("out") / "report.html"
-    written = write_report(stored, [], output, profiles=output.parent)
-    text = output.read_text(encoding="utf-8")
-    assert written.size_bytes == output.stat().st_size == len(text.encode())
-    return text
+    write_report(stored, [], output)
+    return output.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +50,9 @@ def checked(monkeypatch):
     monkeypatch.setattr("gdnbench.verbs.html.report.unchecked", nullcontext)
 
 
-def made(tmp_path, *folders, published=(), profiles=None):
+def made(tmp_path, *folders, published=()):
     output = tmp_path / "made.html"
-    write_report(folders, published, output, profiles=profiles or tmp_path / "none")
+    write_report(folders, published, output)
     return Elements(output.read_text(encoding="utf-8"))
 
 
@@ -164,30 +158,12 @@ def test_published_figures_stand_apart_with_their_citation(tmp_path, stored, mon
         citation="A. Author, 2026",
     )  # fmt: skip
     source = FigureSource(name="published/b200", kind=SourceKind.PUBLISHED, gpu="b200", figures=(figure,))
-    monkeypatch.setattr(report_module, "load_figures", lambda _folder: source)
+    monkeypatch.setattr("gdnbench.analyse.sources.load_published", lambda _folder: source)
     page = made(tmp_path, stored[0], published=[tmp_path])
     assert "A. Author, 2026" in page.seen
     assert "Not measured by gdnbench" in page.seen
     assert "Across GPUs" not in page.seen  # what others measured is compared with nothing
     assert [attributes for attributes in page.all("section") if attributes.get("class") == "published"]
-
-
-def test_counters_are_shown_where_there_are_some(tmp_path, stored):
-    """As `gdnbench ncu` stores them: of a kernel of the run, of one that is not in it, and of another GPU."""
-    for label, gpu in (("decode-k1", "h200"), ("unknown", "h200"), ("decode-k1", "b200")):
-        folder = tmp_path / "ncu" / label
-        folder.mkdir(parents=True, exist_ok=True)
-        profiles = [replace(profile, label=label) for profile in read_profiles(RECORDED / "decode-v4-B1.csv.gz")]
-        write_profiles(folder / f"20260102-030405-{gpu}-B1-qk4_v8.csv", profiles)
-    seen = made(tmp_path, stored[0], profiles=tmp_path).seen
-    counters = seen.partition("Counters of single launches")[2].partition("Provenance")[0]
-    assert "h200, B=1 qk4_v8" in counters
-    assert "b200" not in counters
-    assert "unknown" not in counters
-    assert re.search(r"block, threads 256\b", counters)
-    assert re.search(r"active warps/scheduler [12]\.\d", counters)
-    assert "long_scoreboard: waiting for global or local memory" in counters
-    assert "Counters of single launches" not in made(tmp_path, stored[0]).seen
 
 
 @pytest.mark.parametrize("name", ["run.json", "measurements.csv", "rounds.csv", "samples.parquet", "sweep.json"])
@@ -199,7 +175,7 @@ def test_a_damaged_run_is_named_and_the_last_report_stays(tmp_path, name):
     output = tmp_path / "report.html"
     output.write_text("the last one")
     with pytest.raises(RunFormatError) as caught:
-        write_report([sound, damaged], [], output, profiles=tmp_path)
+        write_report([sound, damaged], [], output)
     assert damaged.name in caught.value.message
     assert caught.value.hint
     assert caught.value.exit_code == ExitCode.USAGE

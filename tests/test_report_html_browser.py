@@ -19,7 +19,7 @@ def report(tmp_path_factory):
     one = store_run(results)
     other = store_run(results, "20260103-030405-b200-decode", gpu="b200", samples=False)
     output = results / "report.html"
-    write_report([one, other, store_swept(results)], [], output, profiles=results)
+    write_report([one, other, store_swept(results)], [], output)
     return output
 
 
@@ -125,18 +125,6 @@ def test_the_keyboard_sorts(page):
     assert column(driver, "time µs")[1] == "ascending"
 
 
-def test_the_first_stop_of_the_keyboard_leads_past_the_contents(page):
-    from selenium.webdriver.common.keys import Keys
-
-    driver = page()
-    driver.find_element("tag name", "body").send_keys(Keys.TAB)
-    skip = driver.switch_to.active_element
-    assert skip.text == "Skip to the results"
-    assert skip.rect["x"] >= 0
-    skip.send_keys(Keys.ENTER)
-    assert driver.execute_script("return document.activeElement.id") == "content"
-
-
 def lines(driver):
     """How many kernels the first chart draws."""
     return driver.execute_script(
@@ -175,11 +163,6 @@ def test_the_page_never_scrolls_sideways(page, width):
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_moves_while_the_charts_are_drawn(page, width):
-    assert page(width=width).execute_script("return window.shifted") < 0.01
-
-
 def luminance(driver, selector, name):
     """From 0, black, to 1, white."""
     text = driver.execute_script(
@@ -195,9 +178,3 @@ def test_the_page_and_its_charts_follow_the_colour_scheme(page, dark):
     assert (luminance(driver, "body", "backgroundColor") < 0.2) is dark
     assert (luminance(driver, "body", "color") > 0.7) is dark
     assert (luminance(driver, ".chart .mark-text text", "fill") > 0.4) is dark
-
-
-def test_who_wants_no_motion_gets_none(page):
-    smooth = "return getComputedStyle(document.documentElement).scrollBehavior"
-    assert page(reduced=True).execute_script(smooth) == "auto"
-    assert page().execute_script(smooth) == "smooth"

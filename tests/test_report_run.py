@@ -6,7 +6,6 @@ from made import ROWS
 from run_data import case, failed, info, measured, store
 
 from gdnbench.model.measurement import InputsEffect
-from gdnbench.model.status import Role, Status
 from gdnbench.verbs.run_tables import print_run
 
 
@@ -24,13 +23,6 @@ def shown(stored, capsys, monkeypatch):
         return capsys.readouterr().out
 
     return show
-
-
-@pytest.mark.parametrize("variable", ["NO_COLOR", None])
-def test_no_escape_codes_outside_a_terminal_or_where_unwanted(shown, monkeypatch, variable):
-    if variable:
-        monkeypatch.setenv(variable, "1")
-    assert "\x1b" not in shown()
 
 
 def test_the_next_command_can_be_copied_however_narrow_the_terminal(stored, shown):
@@ -72,11 +64,3 @@ def test_what_another_profile_lost_is_told_where_the_lines_differ(shown, tmp_pat
     )
     lines = [line for line in shown("200", tmp_path).splitlines() if line.startswith("inputs:")]
     assert ["decode-v8" in line for line in lines] == [False, True]
-
-
-@pytest.mark.parametrize("status", [Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE])
-def test_what_only_a_run_shows_is_to_be_run_again(shown, tmp_path, status):
-    folder = tmp_path / "cheats"
-    folder.mkdir()
-    store(folder, [measured(case("decode-fla", Role.BASELINE), 5.13), failed(case("decode-late"), status, "not so")])
-    assert shown(folder=folder).splitlines()[-1] == "next: gdnbench run --kernel decode-late --shape B=1 --gpu h200"

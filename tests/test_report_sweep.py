@@ -1,13 +1,11 @@
 """A stored sweep on stdout: the answer, charts and tables in a terminal of 80 columns, JSON, CSV, a declaration."""
 
-import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
-from made import FAILED_POINTS, ODD, RACED, TWO, WIDE_HEADS, rivals
+from made import FAILED_POINTS, ODD, RACED, WIDE_HEADS
 from run_data import info, store
 from sweep_data import JOINT, KERNEL, LARGE, SMALL, point, store_sweep, sweep_of
 
@@ -20,9 +18,6 @@ from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.measurement import Place
 from gdnbench.model.workload import Shape
 from gdnbench.report.charts.sweep import best_at, leading_params
-from gdnbench.store.info import read_info
-from gdnbench.store.measurements import read_measurements
-from gdnbench.store.tables import read_sweep
 from gdnbench.verbs.show_sweep import print_sweep
 
 ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
@@ -70,15 +65,6 @@ def test_without_a_time_there_is_nothing_to_declare(tmp_path, shown):
         shown(folder=tmp_path, dispatch=True)
 
 
-@pytest.mark.parametrize("folder", [ONE_PARAM, SEVERAL], ids=["one-param", "several"])
-def test_the_points_of_a_stored_sweep_are_its_measurements(folder):
-    sweep = read_sweep(folder)
-    rows = {(row.case.label, row.case.workload): row for row in read_measurements(folder)}
-    for each in sweep.points:
-        assert rows[each.label, each.workload].timing.rounds == each.rounds
-        assert rows[each.label, each.workload].case.variant.params == each.params
-
-
 def declared(text, params):
     """The kernel whose declaration holds the text."""
     made = eval(f"dict({text})", {"Shape": Shape, "dict": dict})
@@ -111,29 +97,6 @@ def test_the_declaration_leaves_out_what_the_nearest_workloads_say_already(tmp_p
     assert [kernel.defaults(workload).BV for workload in workloads] == [values[workload.B] for workload in workloads]
 
 
-def test_the_declaration_holds_text_and_other_heads(tmp_path, shown):
-    workload = decode_at(B=3, HQ=2, HV=4, K=64, V=32)
-    found = sweep_of({KERNEL: {"MODE": ["fast", "it's"]}}, [point(0.0, workload, MODE="it's"), point(0.1, MODE="fast")])
-    store_sweep(tmp_path, found)
-    text = shown(folder=tmp_path, dispatch=True)
-    kernel = declared(text, {"MODE": Param(default="fast", choices=("fast", "it's"))})
-    assert workloads_of(kernel) == {workload: {"MODE": "it's"}}
-
-
-@pytest.mark.parametrize("folder", [ONE_PARAM, SEVERAL], ids=["one-param", "several"])
-def test_declarations_of_recorded_sweeps_are_taken(shown, folder):
-    from gdnbench.catalog.catalog import default_roots, load_catalog
-
-    sweep = read_sweep(folder)
-    kernel = declared(
-        shown(folder=folder, dispatch=True),
-        load_catalog(default_roots()[:1]).entries["decode-triton"].kernel.params,
-    )
-    for plateau in sweep.plateaus:
-        assert kernel.defaults(plateau.workload) == sweep.point(plateau, plateau.simplest).params
-    assert read_info(folder).swept
-
-
 def test_a_run_that_swept_nothing_is_refused(tmp_path, shown):
     store_sweep(tmp_path, JOINT)
     (tmp_path / "sweep.json").unlink()
@@ -157,14 +120,6 @@ def test_a_sweep_that_has_lost_a_measurement_is_refused(stored, shown, form):
     assert caught.value.hint
 
 
-def test_in_colour_a_point_that_read_faster_than_the_best_is_as_green_as_that(tmp_path, shown, monkeypatch):
-    """It left the race by rounds that the best of today was slow in."""
-    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLORTERM", "truecolor")):
-        monkeypatch.setenv(name, value)
-    store_sweep(tmp_path, ODD["faster"])
-    assert shown(folder=tmp_path).count("48;2;38;166;91m") == 2
-
-
 def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
     store_sweep(tmp_path, RACED)
     (tmp_path / "dispatch.toml").write_text(shown(folder=tmp_path, dispatch=True))
@@ -177,20 +132,3 @@ def test_a_printed_table_is_one_that_a_dispatcher_takes(tmp_path, shown):
         best = RACED.final(workload)[0]
         pick = dispatch.pick(workload, "h200")
         assert (pick.kernel, pick.params, pick.source) == (best.kernel, best.params, info().run_id)
-
-
-def test_text_is_quoted_in_a_dispatchers_table(tmp_path, shown):
-    final, alone = rivals(SMALL, ("decode-x", {"MODE": 'a"b'}), ("decode-y", {"WARPS": 2}, 0.1, Place.SLOWER))
-    store_sweep(tmp_path, replace(sweep_of({**TWO, "decode-x": {"MODE": ['a"b']}}, *alone), finals=final))
-    assert tomllib.loads(shown(folder=tmp_path, dispatch=True))["h200"]["qk4_v8"]["B1"]["MODE"] == 'a"b'
-
-
-def test_finals_are_stored_and_read_again(tmp_path):
-    store_sweep(tmp_path, RACED)
-    assert read_sweep(tmp_path) == RACED
-    assert read_sweep(SEVERAL).finals == ()
-
-
-def test_a_final_of_points_that_did_not_race_is_refused():
-    with pytest.raises(ValueError, match="did not race there"):
-        replace(RACED, finals=(replace(RACED.finals[0], workload=decode_at(B=3)),))

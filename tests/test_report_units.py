@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gdnbench.render.units import MICROSECONDS, MILLISECONDS, half_text, plus_minus, tflops_text, time_unit, traffic
+from gdnbench.render.units import MICROSECONDS, MILLISECONDS, half_text, plus_minus, tflops_text, time_unit
 
 
 @pytest.mark.parametrize(
@@ -20,18 +20,6 @@ from gdnbench.render.units import MICROSECONDS, MILLISECONDS, half_text, plus_mi
 )
 def test_a_column_is_in_milliseconds_where_all_of_its_known_times_are_long(times_us, unit):
     assert time_unit(times_us) == unit
-
-
-@pytest.mark.parametrize(("count", "text"), [(1.44e6, "1.44 MB"), (999e6, "999 MB"), (1.43e9, "1.43 GB")])
-def test_traffic_has_three_digits_and_no_exponent(count, text):
-    assert traffic(count) == text
-
-
-def test_a_time_is_written_in_its_columns_unit():
-    assert MICROSECONDS.text(4.5839) == "4.584"
-    assert MILLISECONDS.text(12_345.6) == "12.346"
-    assert MILLISECONDS.text(234_567.8) == "234.6"
-    assert MILLISECONDS.text(math.nan) == ""
 
 
 @pytest.mark.parametrize(

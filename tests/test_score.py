@@ -5,7 +5,6 @@ import os
 import signal
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,23 +60,15 @@ def test_what_it_is_compared_with_may_be_slower(bench):
     assert document["ratio"]["low"] > 1
 
 
-def test_within_a_wide_margin_kernels_are_the_same(bench):
-    document, done = scored(bench, "test-honest-given", "--margin", "0.99")
-    # A busy machine may leave the interval wider than that.
-    assert (document["verdict"], done.code) in {("same", 9), ("unclear", 4)}
-
-
 FAILURES = {
     "test-wrong": ("wrong-numbers", 3, "got"),
     "test-nan": ("wrong-numbers", 3, "nan"),
-    "test-partial": ("unwritten-output", 3, ""),
     "test-changes-state": ("changed-input", 3, ""),
     "test-dies": ("crashed", 8, "SIGABRT"),
     "test-hangs": ("timed-out", 8, "did not end within"),
     "test-raises": ("failed", 8, "kernel.py:6: ValueError"),
     "test-precomputes": ("wrong-when-timed", 3, "right when it was verified"),
     "test-patches:HOW=event": ("tampers", 3, ""),
-    "test-forges": ("tampers", 3, ""),
     "test-cuda-syntax-error": ("build-failed", 6, 'kernel.cu:6: error: expected a ";"'),
     "decode-syntax-error": ("broken", 6, "variant.py:5: SyntaxError"),
 }
@@ -101,22 +92,6 @@ def test_a_kernel_for_gpus_is_checked_as_far_as_that_goes(bench):
     assert document["dependent_loads"] == 1
 
 
-def test_a_kernel_that_no_interpreter_knows_is_not_said_to_be_right(bench, monkeypatch, tmp_path):
-    folder = tmp_path / "decode" / "rank"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text(
-        "from gdnbench import CudaKernel\n"
-        'kernel = CudaKernel(name="test-rank", entry="k", grid=lambda s, p: (1,), block=lambda s, p: 32)\n'
-    )
-    (folder / "kernel.cu").write_text(
-        '#include "gdn.cuh"\nextern "C" __global__ void k(GDN_DECODE_ARGUMENTS) {\n'
-        'unsigned x = 0; asm volatile("getctarank.shared::cluster.u32 %0, %0;" : "+r"(x)); }\n'
-    )
-    document, _ = scored(replace(bench, roots=(tmp_path,)), "test-rank")
-    assert document["verdict"] == "not-here"
-    assert document["failure"].startswith("needs a GPU; an interpreter cannot check it either: kernel.cu:3: ")
-
-
 def test_a_rival_that_cannot_run_here_is_refused(bench):
     done = bench("score", "decode-reference", "--against", "decode-v8", *CPU)
     assert done.code == 5
@@ -131,13 +106,6 @@ def test_workers_are_forked_from_one_process_that_stays(bench):
     assert before == 1
     document, _ = scored(bench, "test-wrong")  # and the next is none the worse for its end
     assert document["verdict"] == "wrong-numbers"
-
-
-def test_fresh_workers_are_processes_of_their_own(tmp_path):
-    bench = Gdnbench(tmp_path, (ADVERSARIAL / "cpu",), in_process=True)
-    document, _ = scored(bench, "test-wrong", "--fresh")
-    assert document["verdict"] == "wrong-numbers"
-    assert not list((tmp_path / "tmp").glob("gdnbench-warm-*"))
 
 
 def test_ctrl_c_after_the_kernel_has_failed_is_not_lost(bench, monkeypatch):
@@ -169,20 +137,14 @@ def test_ctrl_c_ends_it_and_its_workers(bench):
     [
         (["decode-reference", "--against", "decode-reference"], "compared with itself"),
         (["test-wrong", "test-slow"], "one kernel is needed"),
-        (["test-*"], "one is needed"),
         (["test-wrong", "--shape", "B=1,8"], "a score is of one"),
         (["test-wrong", "--suite", "contest", "--shape", "B=1"], "has its own workloads"),
         (["test-wrong", "--budget", "soon"], "a budget is a time"),
         (["test-wrong", "--margin", "2"], "a margin lies between 0 and 1"),
         (["test-wrong", "--against", "nothing-such"], "there is no kernel"),
-        (["decode-v9", "--against", "nothing-such"], "there is no kernel"),
-        (["decode-v9", "--against", "decode-v9"], "compared with itself"),
         (["verify-v3"], "verify-v3 cannot do B=1 T=4 last qk4_v8 fp32: tensor cores multiply bf16"),
-        (["test-wrong", "--scenario", "none"], "scenario"),
         (["decode-v9", "--seed", "-5"], "a seed lies between 0 and"),
-        (["decode-v9", "--seed", str(2**63)], "a seed lies between 0 and"),
         (["decode-floor-copy"], "decode-floor-copy is a floor, a bound on what is possible: it has no score"),
-        ([""], "none was named"),
         ([], "none was named"),
     ],
 )

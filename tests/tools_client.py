@@ -21,12 +21,6 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 MOST_BYTES = 4096
 RUN = "20261123-014131-h200-decode-hopper"
-H100_RUN = "20261123-020904-h100-decode-hopper"
-CARDS = ("20261123-020752-h100-decode-both-card0", "20261123-020752-h100-decode-both-card1")
-SWEEP = "20261121-180525-h200-decode-sweep-bv"
-STEP = "20261124-044856-h200-layer-step"
-LAUNCHES = "20261125-093320-h200-launches-step-launches"
-SUITE = "20261123-234637-h200-prefill-contest"
 REPORTS = tuple(
     f"profiles/ncu/decode-{name}-h200-B1-qk4_v8.csv" for name in ("v1/20261121-212731", "v4/20261121-212745")
 )
@@ -80,7 +74,7 @@ def checked(result: Any) -> Answer:
 
 def make_project(folder: Path) -> Path:
     """A project with some of the committed runs and profiles: copies, for links that lead out are refused."""
-    for run in (RUN, H100_RUN, *CARDS, SWEEP, STEP, LAUNCHES, SUITE, "published"):
+    for run in (RUN, "published"):
         left_out = shutil.ignore_patterns("*.parquet", "nvbench*")
         shutil.copytree(EVIDENCE / run, folder / "results" / run, ignore=left_out)
     shutil.copytree(ROOT / "profiles" / "ncu", folder / "profiles" / "ncu")
@@ -88,12 +82,16 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
+def kernel_folders() -> str:
+    """Kernels that misbehave or have a mistake, beside the bundled ones."""
+    return os.pathsep.join(map(str, (*(ADVERSARIAL / name for name in ("cpu", "both")), SPECIMENS)))
+
+
 def environment(project: Path, *, forks: bool) -> dict[str, str]:
-    """The server's: kernels that misbehave or have a mistake beside the bundled ones, and a lock of its own."""
-    roots = (*(ADVERSARIAL / name for name in ("cpu", "both")), SPECIMENS)
+    """The server's, with a lock of its own."""
     return {
         "PYTHONPATH": python_path(ROOT, ADVERSARIAL, *(FORKING if forks else ())),
-        "GDNBENCH_KERNELS": os.pathsep.join(map(str, roots)),
+        "GDNBENCH_KERNELS": kernel_folders(),
         "TMPDIR": str(project / "tmp"),
         "OMP_NUM_THREADS": "1",
     }

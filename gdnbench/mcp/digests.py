@@ -1,28 +1,63 @@
-"""Picks what a model needs of each verb's JSON: a function per verb, from the printed document to a `Digest`."""
+"""Picks what a model needs of each verb's JSON: a function per verb, from the printed document to a `Digest`.
+
+Fields keep their names in the JSON. What all rows have alike stands once, under `same_for_all`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from gdnbench.mcp.run_digests import MOST_WARNINGS, Row, RowFilter, Workloads, cut_text, digest_run, pick, present
+from gdnbench.errors import UsageError
+from gdnbench.mcp.result import call_of
 from gdnbench.mcp.tool import Call, split_names
+from gdnbench.model.status import CLOCKS
 from gdnbench.render.digest import Digest
 
-_MOST_STALLS = 6
+Row = Mapping[str, Any]
+
+_LONGEST = 300  # characters of a text, of which the first line is told
+_MOST_WARNINGS = 4
 _MOST_GATES = 4
 _MOST_FACTS = 6
-_MOST_HINTS = 2
+_MOST_TIED = 8
 
 
-def digest_measured(document: Any, _call: Call) -> Digest:
-    """Makes a row per case of a run or sweep."""
-    return digest_run(document, RowFilter())
+def present(**fields: Any) -> dict[str, Any]:
+    """Returns the fields that have a value: no None, no empty text, list or table; a text is cut to its first line."""
+    return {name: _cut(value) for name, value in fields.items() if value is not None and value not in ("", [], {})}
 
 
-def digest_shown(document: Any, call: Call) -> Digest:
-    """Makes a row per case of a stored run, of those that the call names."""
-    kernels = tuple(split_names(call.values["kernel"], "kernel"))
-    return digest_run(document, RowFilter(kernels, call.values["shape"], call.offset))
+def pick(row: Row, names: str, *more: str) -> dict[str, Any]:
+    """Returns the named fields of a row that have a value."""
+    return present(**{name: row.get(name) for name in (*names.split(), *more)})
+
+
+def _cut(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    first = value.strip().partition("\n")[0]
+    return first if len(first) <= _LONGEST else first[: _LONGEST - 1] + "…"
+
+
+def _texts(*lists: Sequence[str] | None) -> list[str]:
+    return [_cut(text) for texts in lists for text in texts or ()][:_MOST_WARNINGS]
+
+
+def _axes(rows: Sequence[Row], before: str, after: str) -> list[str]:
+    """Returns the axes of rows: they are the columns between two others."""
+    names = list(rows[0]) if rows else []
+    return names[names.index(before) + 1 : names.index(after)] if {before, after} <= set(names) else []
+
+
+def _digest(name: str, rows: Sequence[Row], head: Row, offset: int = 0, more: str = "") -> Digest:
+    """Makes the digest of rows under a name; `head` comes first, and what all rows share but the name."""
+    shared = dict(list(rows[0].items())[1:]) if len(rows) > 1 else {}
+    for row in rows:
+        shared = {key: value for key, value in shared.items() if key in row and row[key] == value}
+    own = [{key: value for key, value in row.items() if key not in shared} for row in rows]
+    return Digest({**head, **present(same_for_all=shared), name: own}, name, offset, more)
 
 
 def digest_score(document: Any, _call: Call) -> Digest:
@@ -35,106 +70,81 @@ def digest_checks(document: Any, _call: Call) -> Digest:
     return Digest(document, "checks")
 
 
+def digest_counters(document: Any, call: Call) -> Digest:
+    """Passes on the text of each function, or of what changed in each pair."""
+    return Digest({"functions": document}, "functions", call.offset, call.more)
+
+
 def digest_comparison(document: Any, call: Call) -> Digest:
     """Makes a row of ratio and verdict per case of the document."""
-    sources = {source["name"]: source["letter"] for source in document["sources"]}
-    several = len(document["columns"]) > 2
-    rows = [
-        present(
-            **pick(case, "kernel=label workload=shape"),
-            of=case["b"] if several else None,
-            **pick(case, "ratio interval=ratio_lo..ratio_hi verdict judged_by first_us=time_a_us other_us=time_b_us"),
-            status=None if {case["status_a"], case["status_b"]} <= {"ok", None} else case["status_b"],
-        )
-        for case in document["cases"]
-    ]
-    overall = "column cases geomean interval=geomean_lo..geomean_hi"
-    fields = present(
-        columns=[f"{sources.get(name, '')} {name}".strip() for name in document["columns"]],
+    columns = document["columns"]
+    names = "label shape b ratio ratio_lo ratio_hi verdict judged_by time_a_us time_b_us status_a status_b"
+    rows = [pick(case, names) for case in document["cases"]]
+    overall = "column cases geomean geomean_lo geomean_hi"
+    head = present(
+        columns=columns,
         ratio="time of the first / time of the other; above 1 the other is faster",
         margin=document["margin"],
         against_first=[pick(entry, overall) for entry in document["against_first"]],
         gate=document["gate"],
-        warnings=[cut_text(text) for text in document["warnings"][:MOST_WARNINGS]],
-        notes=[cut_text(text) for text in document["notes"][:MOST_WARNINGS]],
+        warnings=_texts(document["warnings"]),
+        notes=_texts(document["notes"]),
     )
     more = "the same call with offset={offset}, or fewer cases by filter='kernel=decode-v4* B=1,8'"
-    return Digest({**fields, "cases": rows}, "cases", call.offset, more)
+    return _digest("cases", rows, head, call.offset, more)
 
 
 def digest_explained(document: Any, _call: Call) -> Digest:
     """Makes a row per finding, in order, with its evidence."""
-    evidence = document.get("evidence") or {}
+    evidence = document["evidence"]
     run = evidence.get("run") or {}
     launches = [
-        present(launch=launch.get("function") or launch.get("launch"), findings=_causes(launch))
-        for launch in document.get("launches") or []
-        if isinstance(launch, dict)
+        pick(launch, "entry share") | {"findings": _causes(launch)} for launch in document.get("launches") or []
     ]
-    has_cause = document.get("findings") or launches
-    fields = present(
-        kernel=document["label"],
-        gpu=evidence.get("gpu"),
-        rests_on=pick(evidence, "profile arch") | pick(run, "run=run_id"),
-        time_us=run.get("time_us"),
-        could_save=document.get("gain"),
+    has_cause = document["findings"] or launches
+    head = pick(document, "label gain") | present(
+        rests_on=pick(evidence, "gpu profile arch") | pick(run, "run_id time_us"),
         launches=launches,
-        warnings=[cut_text(text) for text in document.get("warnings") or []],
+        warnings=_texts(document["warnings"]),
         found_nothing=None if has_cause else "no rule finds a cause that explains a twentieth of the time",
-        next=document.get("next"),
+        next=document["next"],
     )
-    return Digest({**fields, "findings": _causes(document)}, "findings", more="`gdnbench explain` in a shell")
+    return Digest({**head, "findings": _causes(document)}, "findings", more="`gdnbench explain` in a shell")
 
 
 def _causes(document: Row) -> list[dict[str, Any]]:
     return [
-        present(
-            **pick(finding, "cause=title share_of_time=share rests_on=basis meaning"),
-            facts=[_fact(fact) for fact in finding["facts"][:_MOST_FACTS]],
-            code=finding.get("code"),
-            hints=[cut_text(hint, 300) for hint in finding["hints"][:_MOST_HINTS]],
-            **pick(finding.get("experiment") or {}, "try_next=command because=why"),
-        )
-        for finding in document.get("findings") or []
+        pick(finding, "title share basis meaning code hints")
+        | {"facts": [_fact(fact) for fact in finding["facts"][:_MOST_FACTS]]}
+        | present(**{f"try_{name}": text for name, text in (finding["experiment"] or {}).items()})
+        for finding in document["findings"]
     ]
 
 
 def _fact(fact: Row) -> str:
     value = fact["value"]
     text = f"{value:.5g}" if isinstance(value, float) else str(value)
-    return " ".join(filter(None, [f"{fact['title']}: {text}", fact["unit"], f"({cut_text(fact['note'], 80)})"]))
+    return " ".join(filter(None, [f"{fact['title']}: {text}", fact["unit"], f"({fact['note']})"]))
 
 
-_ACCESSES = (" load ", " store ", "atomic", "async", "bulk", "wgmma", "tensor")
 _BUILD = (
-    "registers=regs spill_bytes=spills shared_bytes=smem threads blocks_per_sm=blocks occupancy_pct=occupancy"
-    " limited_by grid waves instructions widest_load_bits=load_bits dependent_loads=trips"
-    " serialized=serialized_because~"
+    "regs spills smem threads blocks occupancy limited_by grid waves instructions load_bits trips serialized_because"
 )
-_QUANTITY_NAMES = {
-    "regs": "registers",
-    "spills": "spill_bytes",
-    "smem": "shared_bytes",
-    "trips": "dependent_loads",
-    "load_bits": "widest_load_bits",
-}
+_ACCESSES = (" load ", " store ", "atomic", "async", "bulk", "wgmma", "tensor")
 
 
 def digest_inspected(document: Any, call: Call) -> Digest:
     """Makes a row per build, or of changes with `--diff`; of machine code, a row per line."""
     if isinstance(document, str):
         return Digest({"code": document.splitlines()}, "code", call.offset, call.more)
-    pairs = [row for row in document if "after" in row]
-    builds: list[Row] = [row["after"] for row in pairs] or document
-    workloads = Workloads.between(builds, "params", "arch")
+    builds: list[Row] = [row.get("after", row) for row in document]
+    axes = _axes(builds, "params", "arch")
     rows = [
-        pick(
-            {**build, "workload": workloads.format(build)}, "kernel=label launch workload arch status reason~500 breaks"
-        )
-        | (_changes(pairs[place]) if pairs else _build(build))
-        for place, build in enumerate(builds)
+        pick(build, "label launch", *axes, "arch", "status", "reason", "breaks")
+        | (_changes(pair) if "after" in pair else _build(build))
+        for build, pair in zip(builds, document, strict=True)
     ]
-    return Digest({**present(same_for_all=workloads.same), "builds": rows}, "builds", call.offset, call.more)
+    return _digest("builds", rows, {}, call.offset, call.more)
 
 
 def _build(build: Row) -> dict[str, Any]:
@@ -144,120 +154,197 @@ def _build(build: Row) -> dict[str, Any]:
 
 
 def _changes(pair: Row) -> dict[str, Any]:
-    changes = {
-        _QUANTITY_NAMES.get(change["quantity"], change["quantity"]): [change["value_before"], change["value_after"]]
-        for change in pair["changes"]
-    }
+    changes = {change["quantity"]: [change["value_before"], change["value_after"]] for change in pair["changes"]}
     return present(against=pair["before"]["label"], same_code=pair["same"], before_and_after=changes)
-
-
-def digest_counters(document: Any, call: Call) -> Digest:
-    """Makes a row of counters per function, or of changes with `--diff`."""
-    pairs = [row for row in document if "after" in row]
-    functions: list[Row] = [row["after"] for row in pairs] or document
-    workloads = Workloads.between(functions, "op", "gpu")
-    rows = [
-        pick({**function, "workload": workloads.format(function)}, "kernel workload gpu function code report")
-        | (_moves(pairs[place]) if pairs else _counters(function))
-        for place, function in enumerate(functions)
-    ]
-    fields = {**present(same_for_all=workloads.same), "functions": rows}
-    return Digest(fields, "functions", call.offset, "the same call with offset={offset}, or fewer kernels")
-
-
-def _counters(function: Row) -> dict[str, Any]:
-    stalls = sorted((function.get("stalls") or {}).items(), key=lambda stall: -(stall[1] or 0))
-    quantities = {name: value for name, value in function["quantities"].items() if value is not None}
-    return present(quantities=quantities, stalls_cycles_per_instruction=dict(stalls[:_MOST_STALLS]))
-
-
-def _moves(pair: Row) -> dict[str, Any]:
-    moves = {
-        move["quantity"]: [move["before"], move["after"], *filter(None, [move["verdict"]])] for move in pair["moves"]
-    }
-    return present(against=pair["before"].get("kernel"), before_after_verdict=moves)
 
 
 def digest_verified(document: Any, _call: Call) -> Digest:
     """Makes a row per case with its status and failed gates; failed cases come first."""
     gates: list[Row] = document["gates"]
-    workloads = Workloads.between(gates, "label", "interpreted")
-    cases: dict[tuple[str, str], list[Row]] = {}
+    axes = _axes(gates, "label", "interpreted")
+    cases: dict[tuple[Any, ...], list[Row]] = {}
     for gate in gates:
-        cases.setdefault((gate["label"], workloads.format(gate)), []).append(gate)
+        cases.setdefault((gate["label"], *(gate[axis] for axis in axes)), []).append(gate)
     rows = []
-    for (label, workload), own in cases.items():
-        failed = [{**gate, "wrong": gate.get("wrong") or None} for gate in own if gate.get("passed") is False]
-        numbers = "gate inputs=scenario error=worst limit where got expected wrong of spread"
+    for own in cases.values():
+        failed = [gate for gate in own if gate["passed"] is False]
         worst = next((gate for gate in own if gate["status"] != "ok"), own[0])
+        numbers = "gate scenario worst limit where got expected wrong of spread"
         rows.append(
-            present(
-                kernel=label,
-                workload=workload,
-                status=worst["status"],
-                interpreted=worst.get("interpreted") or None,
-                **pick(worst, "reason~400 notes~"),
-                gates_passed=sum(bool(gate.get("passed")) for gate in own),
+            pick(worst, "label", *axes, "status", "reason", "notes")
+            | present(
+                interpreted=worst["interpreted"] or None,
+                gates_passed=sum(bool(gate["passed"]) for gate in own),
                 gates_failed=[pick(gate, numbers) for gate in failed[:_MOST_GATES]],
                 further_gates_failed=max(0, len(failed) - _MOST_GATES) or None,
             )
         )
     rows.sort(key=lambda row: row["status"] == "ok")  # stable
-    head = present(**pick(document, "device seed"), same_for_all=workloads.same)
-    return Digest({**head, "cases": rows}, "cases", more="verify fewer kernels, or fewer workloads by shape")
+    more = "verify fewer kernels, or fewer workloads by shape"
+    return _digest("cases", rows, pick(document, "device seed"), more=more)
 
 
 def digest_kernels(document: Any, call: Call) -> Digest:
     """Makes a row per kernel."""
     rows = [
-        present(
-            **pick(entry, "kernel op language"),
-            status=None if entry["status"] == "ok" else entry["status"],
-            **pick(entry, "reason~ idea~120"),
-            params={name: _param(param) for name, param in entry["params"].items()},
-            presets=list(entry["presets"]),
-            **pick(entry, "kernel_us over_copy last_gpu last_run"),
-        )
+        pick(entry, "kernel op language status reason idea")
+        | present(params={name: _param(param) for name, param in entry["params"].items()}, presets=[*entry["presets"]])
+        | pick(entry, "kernel_us over_copy last_gpu last_run")
         for entry in document
     ]
-    return Digest({"kernels": rows}, "kernels", call.offset, call.more)
+    return _digest("kernels", rows, {}, call.offset, call.more)
 
 
 def _param(param: Any) -> str:
-    choices = param.get("choices") or []
-    return f"{param['default']}" + (f" of {','.join(map(str, choices))}" if choices else "")
+    choices = f" of {','.join(map(str, param['choices']))}" if param["choices"] else ""
+    return f"{param['default']}{choices}"
 
 
 def digest_findings(document: Any, call: Call) -> Digest:
     """Makes a row per finding of lint."""
-    rows = [
-        pick({**finding, "at": f"{finding['path']}:{finding['line']}"}, "kernel at rule=code message~300 remedy~300")
-        for finding in document["findings"]
-    ]
+    rows = [pick(finding, "kernel path line code message remedy") for finding in document["findings"]]
     read = {"kernels": len(document["kernels"]), "files": len(document["files"]), "silenced": document["silenced"]}
-    return Digest({"read": read, "findings": rows}, "findings", call.offset, call.more)
+    return _digest("findings", rows, {"read": read}, call.offset, call.more)
 
 
 def digest_ledger(document: Any, call: Call) -> Digest:
     """Makes a row per entry, oldest first, or one entry with the printed change of its sources, line by line."""
     if "entries" in document:
-        entries = [_entry(entry, 200) for entry in document["entries"]]
-        return Digest({"entries": entries}, "entries", call.offset, call.more)
+        return _digest("entries", [_entry(entry) for entry in document["entries"]], {}, call.offset, call.more)
     change = present(change=str(document.get("diff") or "").splitlines())
-    return Digest({"entry": _entry(document, 500), **change}, "change", call.offset, call.more)
+    return Digest({"entry": _entry(document), **change}, "change", call.offset, call.more)
 
 
-def _entry(entry: Row, longest: int) -> dict[str, Any]:
+def _entry(entry: Row) -> dict[str, Any]:
     last = entry["closings"][-1] if entry["closings"] else {}
-    return present(
-        **pick(entry, f"entry=id kernel=label hypothesis~{longest}"),
-        expected=[each["text"] for each in entry["expectations"]],
-        **pick(entry, f"stop~{longest}"),
-        after=entry["after"] or None,
-        gate=None if entry["gate"] == "go" else entry["gate"],
-        state=entry["state"],
-        run=last.get("run"),
-        measured=[pick(each, "outcome value interval=low:high reason~") for each in last.get("findings", ())],
-        **pick(last, f"learned~{longest}"),
-        notes=[cut_text(note) for note in last.get("notes", ())],
+    return (
+        pick(entry, "id label hypothesis")
+        | present(expected=[each["text"] for each in entry["expectations"]])
+        | pick(entry, "stop state")
+        | present(after=entry["after"] or None, gate=None if entry["gate"] == "go" else entry["gate"])
+        | pick(last, "run learned notes")
+        | present(findings=[pick(each, "outcome value low high reason") for each in last.get("findings", ())])
     )
+
+
+def digest_run(document: Any, call: Call) -> Digest:
+    """Makes a row per case of what `run`, `sweep` or `show` printed, of those that the call names.
+
+    Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
+    """
+    if "sweep" in document:
+        return _digest_sweep(document, call)
+    if "rows" in document:
+        return _digest_step(document, call)
+    if "measurements" in document:
+        return _digest_cases(document, call)
+    return Digest({"plan": document})  # --dry-run
+
+
+def _stored(document: Row, call: Call, name: str, rows: list[dict[str, Any]], **fields: Any) -> Digest:
+    """Makes the digest of a stored run: what heads it, further fields, and its rows under `name`."""
+    run = document.get("run") or {}
+    head = present(
+        **(pick(run, "run_id op gpu complete baseline") or pick(document, "runs op gpu")),
+        **pick(run.get("settings") or {}, "margin rounds"),
+        warnings=_texts(run.get("warnings"), document.get("warnings")),
+        left_out=document.get("left_out"),
+        **fields,
+    )
+    again = str(run.get("run_id") or " ".join(document.get("runs") or []))
+    asked = _asked(call)
+    more = call_of("show", run=again, kernel=",".join(asked[0]), shape=asked[1], offset="{offset}")
+    return _digest(name, rows, head, call.offset, more)
+
+
+def _asked(call: Call) -> tuple[list[str], str]:
+    """Returns the kernels and the workloads that a call of `show` is narrowed to; other tools show all of them."""
+    if call.tool.name != "show":
+        return [], ""
+    return split_names(call.values["kernel"], "kernel"), call.values["shape"]
+
+
+def _chosen(rows: Iterable[Row], axes: Sequence[str], call: Call) -> list[Row]:
+    """Returns the requested rows; raises UsageError for an unknown axis."""
+    kernels, shape = _asked(call)
+    wanted: dict[str, list[str]] = {}
+    for part in shape.split():
+        axis, _, sizes = part.partition("=")
+        if axis not in axes:
+            raise UsageError(f"shape: {axis!r} is no axis of this run", f"its axes are {', '.join(axes)}")
+        wanted.setdefault(axis, []).extend(sizes.split(","))
+    sized = (row for row in rows if all(str(row.get(axis)) in sizes for axis, sizes in wanted.items()))
+    return [row for row in sized if not kernels or _is_named(row, kernels)]
+
+
+def _is_named(row: Row, kernels: Sequence[str]) -> bool:
+    own = [str(row.get(field) or "") for field in ("label", "kernel", "preset")]
+    return any(fnmatchcase(each, name) for name in kernels for each in own)
+
+
+def _digest_cases(document: Row, call: Call) -> Digest:
+    rows: list[Row] = document["measurements"]
+    axes = _axes(rows, "workload", "timer")
+    chosen = _chosen(rows, axes, call)
+
+    def key(row: Row) -> tuple[object, ...]:
+        return row["label"], row["workload"], row.get("card")
+
+    clocks = {key(row): row for row in chosen if row.get("timer") in CLOCKS[:1]}
+    own = [row for row in chosen if row.get("timer") not in CLOCKS]
+    own.sort(key=lambda row: row.get("role") in {"floor", "ablation"})  # stable: puts last what is left out first
+    kept = "time_us time_lo_us time_hi_us vs_baseline vs_lo vs_hi verdict sol"
+    cases = [
+        pick(row, "label card role", *axes, "status", "reason", *kept.split(), "warnings")
+        | {f"kernel_{name}": value for name, value in pick(clocks.get(key(row), {}), kept).items()}
+        for row in own
+    ]
+    suite = document.get("suite")
+    mean = "label time_us over speedup speedup_lo speedup_hi verdict slower_at worst_speedup worst_workload"
+    means = suite and {"name": suite["name"], "weighted_geomeans": [pick(row, mean) for row in suite["kernels"]]}
+    return _stored(document, call, "cases", cases, suite=means)
+
+
+def _digest_sweep(document: Row, call: Call) -> Digest:
+    sweep = document["sweep"]
+    axes = list(sweep["points"][0]["shape"]) if sweep["points"] else []
+    bests = [{**plateau, **plateau["shape"]} for plateau in sweep["plateaus"]]
+    plateaus = [
+        pick(best, "kernel", *axes, "best", "simplest")
+        | present(tied=best["tied"][:_MOST_TIED], tied_in_all=len(best["tied"]), unclear=best["unclear"][:_MOST_TIED])
+        for best in _chosen(bests, axes, call)
+    ]
+    points = _chosen([{**point, **point["shape"]} for point in sweep["points"]], axes, call)
+    rows = [pick(point, "label", *axes, "place", "slower_by", "slower_lo", "slower_hi") for point in points]
+    failed = [row for row in document["measurements"] if row["status"] != "ok"][:_MOST_TIED]
+    return _stored(
+        document,
+        call,
+        "points",
+        rows,
+        plateaus=plateaus,
+        one_for_all=[present(**each) for each in sweep.get("one_for_all") or []],
+        failed=[pick(row, "label status reason") for row in failed],
+    )
+
+
+_STEP = (
+    "label workload path l2 status reason step_us step_lo_us step_hi_us kernels_us versus speedup speedup_lo speedup_hi"
+    " verdict"
+)
+_LAUNCH = "way arguments status reason host_us host_lo_us host_hi_us gap_us gap_lo_us gap_hi_us"
+
+
+def _digest_step(document: Row, call: Call) -> Digest:
+    rows: list[Row] = document["rows"]
+    if any("way" in row for row in rows):  # --launches: ways of launching an empty kernel
+        return _stored(document, call, "launches", [pick(row, _LAUNCH) for row in rows])
+    kernels, shape = _asked(call)
+    words = set(shape.split())
+    known = dict.fromkeys(word for row in rows for word in row["workload"].split())
+    if unknown := words - known.keys():
+        hint = f"its workloads are told in {', '.join(known)}"
+        raise UsageError(f"shape: {min(unknown)!r} is in no workload of this step", hint)
+    chosen = [row for row in rows if not row.get("is_again") and words <= set(row["workload"].split())]
+    named = [row for row in chosen if not kernels or _is_named(row, kernels)]
+    return _stored(document, call, "steps", [pick(row, _STEP) for row in named])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TextIO, cast
 
@@ -14,22 +14,15 @@ from anyio import CapacityLimiter, Lock, create_task_group
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
-    ErrorData,
-    JSONRPCError,
     ListToolsResult,
     TextContent,
     ToolAnnotations,
-    jsonrpc_message_adapter,
 )
 from mcp.types import Tool as ListedTool
-from pydantic import ValidationError
 
 from gdnbench import __version__
 from gdnbench.errors import ExitCode, GdnbenchError, UsageError
@@ -51,7 +44,7 @@ gdnbench benchmarks GPU kernels that run for microseconds. Kernels are folders u
 `explain` ranks what takes the time and says what to try next: from hardware counters, after `ncu`.
 The whole interval of a speedup decides, by a margin of 0.5 %: faster or slower lies outside the margin, same inside.
 unclear is no win and no loss: measure more rounds, or drop the change. Never tell a ratio without its interval.
-speedup holds the launch, kernel_speedup does not. Compare times within one run alone; across runs use `compare`.
+vs_baseline holds the launch, kernel_vs_baseline does not. Compare times within one run; across runs use `compare`.
 exit_code and meaning are in every result; cut says what was left out, and how to get it."""
 
 _ESCAPE = re.compile(
@@ -84,7 +77,6 @@ class ToolsServer:
             # The reading thread may still be in a call when the server ends.
             lines = _Lines(os.fdopen(take_stdin(), encoding="utf-8", errors="replace", closefd=False))
             async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (read, write):
-                lines.answer = write.send
                 await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
@@ -136,28 +128,11 @@ class _Lines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = anyio.wrap_file(stream)
-        self.answer: Callable[[SessionMessage], Awaitable[None]] | None = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yields the messages; answers other lines here, for which the protocol's library stays silent."""
+        """Yields the messages."""
         async for line in self._stream:
-            text = with_whole_characters(line)
-            error = _fault_of(text)
-            if error is None:
-                yield text
-            elif self.answer and text.strip():
-                await self.answer(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
-
-
-def _fault_of(line: str) -> ErrorData | None:
-    try:
-        jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "json_invalid":
-            return ErrorData(code=PARSE_ERROR, message=f"the line is no JSON: {first['msg']}")
-        return ErrorData(code=INVALID_REQUEST, message="the line is no message of JSON-RPC 2.0")
-    return None
+            yield with_whole_characters(line)
 
 
 def with_whole_characters(line: str) -> str:

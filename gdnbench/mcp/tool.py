@@ -27,7 +27,6 @@ _LONGEST = 500  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SEPARATOR = re.compile(r"[,\s]+")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*")
-_LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _GIT = "git:"
 
 Check = Callable[[str, str], str | list[str]]
@@ -82,13 +81,6 @@ def check_name(value: str, what: str) -> str:
 def split_names(text: str, what: str) -> list[str]:
     """Splits names at commas or spaces; raises UsageError for a refused one."""
     return [check_name(name, what) for name in _SEPARATOR.split(text.strip()) if name]
-
-
-def check_label(value: str, what: str) -> str:
-    """Returns a part of a run's name; raises UsageError unless it has only letters, digits, '.', '-' and '_'."""
-    if not _LABEL.fullmatch(value):
-        raise UsageError(f"{what}: letters, digits, '.', '-' and '_' alone may be in it", 'as in label="wider-loads"')
-    return check_name(value, what)
 
 
 def check_path(value: str, what: str) -> str:

@@ -14,9 +14,8 @@ from gdnbench.mcp.digests import (
     digest_inspected,
     digest_kernels,
     digest_ledger,
-    digest_measured,
+    digest_run,
     digest_score,
-    digest_shown,
     digest_verified,
 )
 from gdnbench.mcp.tool import (
@@ -25,7 +24,6 @@ from gdnbench.mcp.tool import (
     Tool,
     Values,
     check_kernel_or_revision,
-    check_label,
     check_ledger,
     check_name,
     check_path,
@@ -51,7 +49,6 @@ _COMMON = {
         Parameter("against", "baseline"),
         Parameter("rounds", most=100_000),
         Parameter("samples", most=100_000),
-        Parameter("label", check=check_label),
         Parameter("yes", about="Compile even where that takes minutes: what --yes says."),
         Parameter("offset", kind=int, about="How many rows to leave out: where an earlier result was cut."),
     )
@@ -76,6 +73,7 @@ def _prepare_inspect(values: Values, options: Options) -> None:
 
 
 def _prepare_ncu(values: Values, options: Options) -> None:
+    options["for_model"] = True
     if values["against"]:
         check = check_path if values["reports"] else check_name
         options["diff"] = check(values["against"], "against")
@@ -166,7 +164,7 @@ The verdict to work by after each change, in seconds; nothing is stored. A kerne
 Each kernel is checked first; one that is wrong gets a status and no time. Gives time, speedup over the baseline and \
 verdict of each case with their intervals, and the run's id for the tool `show`.""",
         _offer("kernel! op shape suite against gpu on rounds samples quick seed label dry_run yes"),
-        digest_measured,
+        digest_run,
         measures=True,
     ),
     Tool(
@@ -182,7 +180,7 @@ verdict of each case with their intervals, and the run's id for the tool `show`.
             ),
             "op shape against budget gpu on seed label dry_run yes",
         ),
-        digest_measured,
+        digest_run,
         measures=True,
     ),
     Tool(
@@ -248,7 +246,7 @@ The ratio is the time of the first source over that of the other: above 1, the o
             Parameter("shape", kind=str, about="Only these workloads, by axis: 'B=1,8 HQ=4'."),
             "suite offset",
         ),
-        digest_shown,
+        digest_run,
         prepare=_prepare_show,
     ),
     Tool(

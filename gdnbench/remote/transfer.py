@@ -16,7 +16,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from subprocess import PIPE
@@ -193,11 +193,10 @@ def _refused(member: tarfile.TarInfo, why: str) -> UsageError:
 
 @dataclass(frozen=True)
 class OriginFolders:
-    """Where a job's output belongs here: the folders of runs and profiles, and single files by their name there."""
+    """Where a job's output belongs here: the folders of runs and profiles."""
 
     results: Path
     profiles: Path
-    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -272,8 +271,6 @@ def _place(arrived: Path, homes: OriginFolders, expected: ExpectedOutput) -> lis
             _place_new(path, homes.results / CALIBRATIONS)
         elif kind == PROFILES.name and len(more) == 2 and path.is_dir() and expected.has_profile(*more):
             _place_new(path, homes.profiles.joinpath(*more))
-        elif name in homes.files and path.is_file():
-            shutil.move(path, homes.files[name])
         else:
             left.append(name)
     if left:

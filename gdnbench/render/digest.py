@@ -1,4 +1,4 @@
-"""Cuts a document for language models to 4 KB: as many rows as fit, and a field `cut` that says what was left out."""
+"""Cuts a document for a language model: as many rows as fit, and a field `cut` that says what was left out."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ class Digest:
     more: str = ""
 
 
-def fit(head: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns a call's result of at most `LIMIT_BYTES`; its field `cut` says what was left out, and how to get it."""
+def fit(
+    head: Mapping[str, Any], digest: Digest, warnings: Sequence[str] = (), *, limit_bytes: int = LIMIT_BYTES
+) -> dict[str, Any]:
+    """Returns a result of at most `limit_bytes`; its field `cut` says what was left out, and how to get it."""
     warned = list(dict.fromkeys([*digest.fields.get("warnings", ()), *warnings]))[:_MOST_WARNINGS]
     fields = {**head, **digest.fields, **({"warnings": warned} if warned else {})}
     document: dict[str, Any] = {name: _plain(value) for name, value in fields.items()}
     rows = document.get(digest.rows)
     if isinstance(rows, list):
-        document = _with_rows(document, digest, rows)
+        document = _with_rows(document, digest, rows, limit_bytes)
     cuts = list(document.pop("cut", ()))
-    while size_of({**document, "cut": cuts} if cuts else document) > LIMIT_BYTES:
+    while size_of({**document, "cut": cuts} if cuts else document) > limit_bytes:
         cuts = [*[cut for cut in cuts if not cut.startswith("too long:")], _halve_the_largest(document, cuts)]
     return {**document, "cut": cuts} if cuts else document
 
@@ -55,7 +57,7 @@ def size_of(document: Mapping[str, Any]) -> int:
     return len(to_text(document).encode())
 
 
-def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any]) -> dict[str, Any]:
+def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any], limit_bytes: int) -> dict[str, Any]:
     """Adds as many rows as fit, at least one."""
     left = rows[digest.offset :]
 
@@ -67,7 +69,7 @@ def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any]) -> dic
         return {**document, digest.rows: left[:count], **({"cut": [cut]} if count < len(rows) else {})}
 
     count = len(left)
-    while count > 1 and size_of(of(count)) > LIMIT_BYTES:
+    while count > 1 and size_of(of(count)) > limit_bytes:
         count -= max(1, count // 16)
     return of(count)
 
@@ -100,7 +102,7 @@ def _plain(value: Any) -> Any:
     """Rounds numbers and cuts texts longer than a page; numbers that JSON lacks become null."""
     if isinstance(value, float):
         rounded = float(f"{value:.{_DIGITS}g}")
-        return rounded if math.isfinite(rounded) else None
+        return (int(rounded) if rounded.is_integer() else rounded) if math.isfinite(rounded) else None
     if isinstance(value, str):
         text = value.encode(errors="replace").decode()
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

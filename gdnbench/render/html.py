@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
@@ -32,31 +32,13 @@ class HtmlCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HtmlColumn:
-    """One column of a table: its heading, the heading's meaning, and whether its texts may be folded."""
-
-    heading: str
-    numeric: bool = True
-    title: str = ""
-    folds: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlRow:
-    """One row of a table; `kind` is `floor`, `baseline` or empty."""
-
-    cells: tuple[HtmlCell, ...]
-    kind: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class HtmlTable:
-    """A table that readers can sort."""
+    """A table that readers can sort: each row has its cells, and its kind: `floor`, `baseline` or empty."""
 
     id: str
     caption: str
-    columns: tuple[HtmlColumn, ...]
-    rows: tuple[HtmlRow, ...]
+    columns: Sequence[Column[Any]]
+    rows: Sequence[tuple[str, Sequence[HtmlCell]]]
 
 
 def html_table(
@@ -69,15 +51,8 @@ def html_table(
     columns = [(column, [_cell(column, row) for row in table.rows]) for column in table.columns if column.heading]
     if filled and table.rows:
         columns = [(column, cells) for column, cells in columns if any(cell.text for cell in cells)]
-    heads = (
-        HtmlColumn(heading=column.heading, numeric=column.right, title=column.meaning, folds=column.fold)
-        for column, _ in columns
-    )
-    rows = (
-        HtmlRow(cells=tuple(cells[place] for _, cells in columns), kind=kind(row))
-        for place, row in enumerate(table.rows)
-    )
-    return HtmlTable(id=name, caption=caption, columns=tuple(heads), rows=tuple(rows))
+    rows = [(kind(row), [cells[place] for _, cells in columns]) for place, row in enumerate(table.rows)]
+    return HtmlTable(id=name, caption=caption, columns=[column for column, _ in columns], rows=rows)
 
 
 def _cell(column: Column[Any], row: Any) -> HtmlCell:

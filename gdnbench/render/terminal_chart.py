@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from string import ascii_letters
@@ -20,18 +20,32 @@ from gdnbench.render.text import TextTable
 
 WIDEST, LINES = 76, 14
 COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which suits its user
+REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
+MANY = 10  # number of lines in one place that no longer fits one character
+Points = Mapping[float, float]  # y by x, in order of x
 _AXES = 2  # columns, and lines, of the frame
 _TICKS_APART = 4  # columns between the names of two ticks
 _LINES_A_TICK = 2
+_ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartLine:
+    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
+
+    name: str
+    mark: str
+    colour: int
+    points: Points
+    values: Mapping[float, str]
 
 
 class TerminalChart:
     """A chart of lines, printed when its block ends: title, chart, and a legend of the named lines.
 
-    A named line has a letter. Where several lines have a point in one place, their number stands there; letters at the
-    right show which lines end in a row, and the legend has the values of each. `lines` is the height without title and
-    legend. The end of the block raises ChartError, with nothing printed, if the chart cannot be drawn, UsageError for
-    more lines than can be told apart.
+    A named line has a letter. Where several lines have a point in one place, their number stands there; the legend has
+    the values of each. `lines` is the height without title and legend. The end of the block raises ChartError, with
+    nothing printed, if the chart cannot be drawn, UsageError for more lines than can be told apart.
     """
 
     def __init__(self, console: Console, title: str, lines: int = LINES) -> None:
@@ -71,7 +85,7 @@ class TerminalChart:
 
     def _print(self) -> None:
         lines = self._lettered()
-        text = draw_plot(self._plot(lines), colour=bool(self._console.color_system))
+        text = self._drawn(lines)
         self._console.print()
         self._console.print(Text(self._title, style="bold"))
         for row in AnsiDecoder().decode(text):
@@ -92,28 +106,47 @@ class TerminalChart:
             for place, (name, points, values) in enumerate(self._given)
         ]
 
-    def _plot(self, lines: Sequence[ChartLine]) -> Plot:
+    def _drawn(self, lines: Sequence[ChartLine]) -> str:
+        """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
         columns, rows = self._size
         y = Scale.of([y for line in lines for y in line.points.values()], rows - _AXES - 1 - bool(self._x_name))
         left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
         left = {place: name for place, name in left.items() if y.low <= place <= y.high}
-        right = {y.middle(row): marks for row, marks in ends(lines, y).items()}
-        margins = sum(max(map(len, names.values()), default=0) for names in (left, right))
-        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margins)
-        return Plot(
-            size=self._size,
-            x_range=(x.low, x.high),
-            y_range=(y.low, y.high),
-            strokes=[
-                *(Stroke([(place, y.low), (place, y.high)], "│", connected=True) for place in self._uprights),
-                *(Stroke(list(line.points.items()), THIN, line.colour, connected=True) for line in lines),
-                *_marks(lines, x, y),
-            ],
-            below=self._x_names_that_fit(),
-            left=left,
-            right=right,
-            x_name=self._x_name,
-        )
+        margin = max(map(len, left.values()), default=0)
+        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margin)
+        below, colours, version = self._x_names_that_fit(), {line.mark: line.colour for line in lines}, ""
+        try:
+            import plotext
+
+            version = f" {plotext.__version__}"
+            plotext.terminal.limit(False, False)  # the console sets the width; plotext would ask the process's terminal
+            figure = plotext.figure
+            figure.clear()
+            figure.theme("colorless")
+            figure.canvas("default")
+            figure.plot_size(*self._size)
+            figure.label(self._x_name or None, axis="x")
+            figure.ruler("x").lim(x.low, x.high)
+            figure.ruler("x").ticks(list(below), list(below.values()))
+            figure.ruler("y", "left").lim(y.low, y.high)
+            figure.ruler("y", "left").ticks(list(left), list(left.values()))
+
+            def draw(points: Iterable[tuple[float, float]], mark: str, colour: int | None, connected: bool) -> None:
+                signal = figure.signal(*zip(*points, strict=True), marker=plotext.marker(mark, colour))
+                figure.draw(signal.lines(connected))
+
+            for place in self._uprights:
+                draw([(place, y.low), (place, y.high)], "│", None, True)
+            for line in lines:
+                draw(line.points.items(), "braille", line.colour, True)
+            for (column, row), mark in marks_at(lines, x, y).items():
+                draw([(x.middle(column), y.middle(row))], mark, colours.get(mark), False)
+            return str(figure.build().string(colorless=not self._console.color_system))
+        except Exception as error:  # of any kind: a fault in plotext may only cost the chart
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ChartError(
+                f"plotext{version} cannot draw the chart: {why}", f"pip install '{REQUIREMENT}'"
+            ) from error
 
     def _x_names_that_fit(self) -> dict[float, str]:
         wide = max(map(len, self._x_names.values()), default=1) + _TICKS_APART
@@ -141,15 +174,6 @@ class OptionalCharts:
         return True
 
 
-def _marks(lines: Sequence[ChartLine], x: Scale, y: Scale) -> list[Stroke]:
-    """Returns letters and numbers, each in the middle of its cell, so that what is said to meet does so."""
-    colours = {line.mark: line.colour for line in lines}
-    return [
-        Stroke([(x.middle(column), y.middle(row))], mark, colours.get(mark))
-        for (column, row), mark in marks_at(lines, x, y).items()
-    ]
-
-
 def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping[float, str]) -> None:
     """Prints the lines with values at as many places as fit, first and last included; `headings` are in order of x."""
     if not lines:
@@ -163,7 +187,6 @@ def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping
     if len(lines) > 1:
         many = f" (+: {MANY} or more)" if len(lines) >= MANY else ""
         console.print(Text(f"a number in the chart: that many lines have a point there{many}", style="dim"))
-        console.print(Text("letters at the right: the lines that end in that row", style="dim"))
 
 
 def spaced(places: Sequence[float], count: int) -> list[float]:
@@ -180,25 +203,6 @@ def _legend_table(lines: Sequence[ChartLine], headings: Mapping[float, str]) -> 
     mark: Column[ChartLine] = Column("", lambda line: Text(line.mark, style=f"color({line.colour})"), " ")
     name: Column[ChartLine] = Column("", lambda line: line.name, " ", fold=True)
     return Table([mark, name, *map(values_at, headings)], lines)
-
-
-REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
-THIN = "braille"
-Points = Mapping[float, float]  # y by x, in order of x
-MANY = 10  # number of lines in one place that no longer fits one character
-Position = tuple[int, int]  # column and row of a character
-_ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChartLine:
-    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
-
-    name: str
-    mark: str
-    colour: int
-    points: Points
-    values: Mapping[float, str]
 
 
 @dataclass(frozen=True)
@@ -234,30 +238,13 @@ def letters(lines: int) -> str:
     return ascii_letters[:lines]
 
 
-def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[Position, str]:
+def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[tuple[int, int], str]:
     """Returns each cell's character: the mark of its only line, or the number of lines there, `+` for ten or more."""
-    marks: dict[Position, dict[str, None]] = {}
+    marks: dict[tuple[int, int], dict[str, None]] = {}
     for line in lines:
         for place, value in line.points.items():
             marks.setdefault((x.cell(place), y.cell(value)), {})[line.mark] = None
     return {cell: _one_of(list(signs)) for cell, signs in marks.items()}
-
-
-def ends(lines: Sequence[ChartLine], y: Scale) -> dict[int, str]:
-    """Returns, by row, the letters of the named lines that end in it, unless they stop short or there is only one."""
-    last = max(max(line.points) for line in lines)
-    named = [line for line in lines if line.name and last in line.points]
-    rows: dict[int, str] = {}
-    for line in named if len(named) > 1 else []:
-        row = y.cell(line.points[last])
-        rows[row] = rows.get(row, "") + line.mark
-    return {row: together(marks) for row, marks in rows.items()}
-
-
-def together(marks: str) -> str:
-    """Joins letters; three or more neighbours in the alphabet become `b-f`."""
-    word = "".join(sorted(marks, key=ascii_letters.index))
-    return f"{word[0]}-{word[-1]}" if len(word) > 2 and word in ascii_letters else word
 
 
 def round_ticks(low: float, high: float, most: int) -> dict[float, str]:
@@ -276,64 +263,3 @@ def _one_of(marks: Sequence[str]) -> str:
     if len(marks) == 1:
         return marks[0]
     return str(len(marks)) if len(marks) < MANY else "+"
-
-
-@dataclass(frozen=True)
-class Stroke:
-    """Characters at points, or along the lines between them if `connected`.
-
-    `text` is a character, or `THIN` for a thin line; `colour` is of the terminal's palette, or None for that of text.
-    """
-
-    points: Sequence[tuple[float, float]]
-    text: str
-    colour: int | None = None
-    connected: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plot:
-    """A chart to draw: strokes, later ones above, and names below, left and right of the frame by x or y.
-
-    `size` is in columns and lines, frame and ticks included; `x_range` and `y_range` are the values at the first and
-    last column and at the lowest and highest line inside the frame.
-    """
-
-    size: tuple[int, int]
-    x_range: tuple[float, float]
-    y_range: tuple[float, float]
-    strokes: Sequence[Stroke]
-    below: Mapping[float, str]
-    left: Mapping[float, str]
-    right: Mapping[float, str]
-    x_name: str
-
-
-def draw_plot(plot: Plot, *, colour: bool) -> str:
-    """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
-    version = ""
-    try:
-        import plotext
-
-        version = f" {plotext.__version__}"
-        plotext.terminal.limit(False, False)  # the console sets the width; plotext would ask the process's terminal
-        figure = plotext.figure
-        figure.clear()
-        figure.theme("colorless")
-        figure.canvas("default")
-        figure.plot_size(*plot.size)
-        figure.label(plot.x_name or None, axis="x")
-        figure.ruler("x").lim(*plot.x_range)
-        figure.ruler("x").ticks(list(plot.below), list(plot.below.values()))
-        for side, names in ("left", plot.left), ("right", plot.right):
-            figure.ruler("y", side).lim(*plot.y_range)
-            figure.ruler("y", side).ticks(list(names), list(names.values()))
-        for stroke in plot.strokes:
-            x, y = zip(*stroke.points, strict=True)
-            signal = figure.signal(x, y, marker=plotext.marker(stroke.text, stroke.colour))
-            figure.draw(signal.lines(stroke.connected))
-        return str(figure.build().string(colorless=not colour))
-    except Exception as error:  # of any kind: a fault in plotext may only cost the chart
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        hint = f"pip install '{REQUIREMENT}'; -o chart.png draws without it"
-        raise ChartError(f"plotext{version} cannot draw the chart: {why}", hint) from error

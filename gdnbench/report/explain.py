@@ -1,4 +1,4 @@
-"""Prints the causes that `gdnbench explain` found: as text with evidence and what to try, as JSON or as CSV."""
+"""Prints the causes that `gdnbench explain` found: as text with evidence and what to try, or as JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def explained_answer(
     parts += [(launch, placed(found)) for launch, found in zip(evidence.launches, of_launches, strict=True)]
     launches = {"launches": [_launch_document(*part) for part in parts[1:]]} if parts[1:] else {}
     return Answer(
-        records=lambda: [row for part in parts for row in _rows(*part)],
         text=lambda width: [block for part in parts for block in _text(*part, min(width, _WIDEST))],
         document=lambda: _findings_document(*parts[0]) | launches | {"next": shlex.join(following)},
         next=following,
@@ -262,27 +261,3 @@ def _finding(evidence: Evidence, finding: Cause) -> dict[str, Any]:
         "experiment": experiment,
         "hints": evidence.hints_on(finding.rule),
     }
-
-
-def _rows(evidence: Evidence, findings: Sequence[Cause]) -> list[dict[str, Any]]:
-    launch, times = evidence.entry_name, evidence.launch_times
-    share = times.share(launch) if times and launch else None
-    return [
-        {
-            **_identity(evidence),
-            **({"entry": launch, "launch_share": share} if launch or evidence.launches else {}),
-            "place": place,
-            "rule": finding.rule,
-            "title": finding.title,
-            "share": finding.share,
-            "basis": finding.basis,
-            "code": evidence.code_of(finding.basis).value,
-            **asdict(each),
-            "meaning": finding.meaning,
-            "try": shlex.join(finding.experiment.command),
-            "hints": " ".join(evidence.hints_on(finding.rule)),
-            "warnings": "; ".join(evidence.warnings),
-        }
-        for place, finding in enumerate(findings, start=1)
-        for each in finding.facts
-    ]

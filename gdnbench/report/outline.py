@@ -30,10 +30,14 @@ from gdnbench.inspect.outline import (
 from gdnbench.inspect.quantities import Violation
 from gdnbench.ptx.program import SourceLine
 from gdnbench.render.table import Answer, Block, Column, Note, Table
-from gdnbench.report.budget import MOST_TOKENS, estimate_tokens, token_line
 from gdnbench.report.inspect import NOTHING_BUILT, built_of, describe, kernel_document, print_builds, printed
 from gdnbench.wording import plural, spans_of
 
+DEFAULT_BUDGET = 2000
+"""Default budget, in tokens, of a text for a model."""
+
+_PIECES = re.compile(r"[A-Za-z]{1,3}|\d{1,2}|[^\sA-Za-z0-9]|\n")
+_MOST_TOKENS = 9_999_999  # reserves room in the head while its own tokens are counted
 _UNIFORM_BASE = re.compile(r"desc\[UR\d+\]")
 _FIRST_BANK = re.compile(r"c\[0x0\](?=\[)")
 _ADDRESS = re.compile(r"0x[0-9a-f]+$")
@@ -65,6 +69,20 @@ class View:
         return max(0, self.tokens - self.budget)
 
 
+def estimate_tokens(text: str) -> int:
+    """Estimates the tokens of a text of machine code.
+
+    One token each: up to three letters in a row, up to two digits in a row, any other character, a line break. Spaces
+    count with what they precede. Tokenizers join more in English, but not in opcodes and registers.
+    """
+    return len(_PIECES.findall(text))
+
+
+def _token_line(tokens: int, budget: int) -> str:
+    over = f"; {tokens - budget:,} over, and nothing that must be told is left out" if tokens > budget else ""
+    return f"// about {tokens:,} tokens of {budget:,}{over}"
+
+
 def view_for_model(compiled: CompiledKernel, outline: Outline, budget: int) -> View:
     """Returns a kernel's most detailed view within a budget of tokens, or the shortest if none fits."""
     return choose_view([f"// {describe(compiled)} for {compiled.arch}"], compiled.resources.registers, outline, budget)
@@ -80,10 +98,10 @@ def choose_view(head: Sequence[str], registers: int, outline: Outline, budget: i
         body = list(_body(outline, detail))
         # The head holds the estimate, which includes the head: count it with the most digits, so that it is not too
         # low.
-        tokens = estimate_tokens("\n".join([*lines, token_line(MOST_TOKENS, budget), *body, ""]))
+        tokens = estimate_tokens("\n".join([*lines, _token_line(_MOST_TOKENS, budget), *body, ""]))
         if tokens <= budget:
             break
-    return View("\n".join([*lines, token_line(tokens, budget), *body]), tokens, budget, detail)
+    return View("\n".join([*lines, _token_line(tokens, budget), *body]), tokens, budget, detail)
 
 
 def _facts(outline: Outline, registers: int, detail: Detail) -> Iterator[str]:
@@ -259,13 +277,12 @@ _LOOPS_LEGEND = (
 )
 
 
-def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool) -> None:
     """Prints the loops of each build; raises MachineError if `nvdisasm` is absent or cannot read a cubin."""
     found = [(compiled, loops_of(compiled)) for compiled in built_of(outcomes)]
     loops = {compiled.build.cubin: {"loops": list(map(_loop, each))} for compiled, each in found}
     first = found[0][0] if found else None
     answer = Answer(
-        records=lambda: [row for each in found for row in _loop_rows(*each)],
         text=lambda _width: [
             *(block for each in found for block in _loop_text(*each)),
             *([] if found else [NOTHING_BUILT]),
@@ -275,7 +292,7 @@ def print_loops(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *
         ],
         next=["gdnbench", "inspect", first.subject.name, "--arch", first.arch, "--sass"] if first else None,
     )
-    print_builds(answer, outcomes, broken, json=json, csv=csv)
+    print_builds(answer, outcomes, broken, json=json)
 
 
 def _loop_text(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[Block]:
@@ -313,11 +330,3 @@ def _loop(loop: OutermostLoop) -> dict[str, Any]:
         "instructions": loop.instructions,
         "families": dict(loop.families),
     }
-
-
-def _loop_rows(compiled: CompiledKernel, loops: Sequence[OutermostLoop]) -> Iterator[dict[str, Any]]:
-    subject = {"kernel": compiled.subject.title, "workload": str(compiled.subject.workload), "arch": compiled.arch}
-    for number, loop in enumerate(loops, 1):
-        known = {name: value for name, value in _loop(loop).items() if name != "families"}
-        for family, count in loop.families.items():
-            yield {**subject, "loop": number, **known, "family": family, "count": count}

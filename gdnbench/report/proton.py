@@ -92,7 +92,7 @@ class _StampedLaunch:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What JSON and CSV have of the launch as a whole."""
+        """What JSON has of the launch as a whole."""
         profile = self.profile
         return {
             "launches": profile.breakdown.launches,
@@ -111,7 +111,6 @@ def stamps_answer(found: Mapping[Path, Stamps], code_of: CodeOf, profiles: Path)
     ]
     kernel = launches[0].kernel
     return Answer(
-        records=lambda: [row for launch in launches for row in _stamp_rows(launch)],
         text=lambda _width: _stamps_text(launches),
         document=lambda: [_stamp_document(launch) for launch in launches],
         next=["gdnbench", "ncu", kernel.label, *kernel.workload.options, *profiles_option(profiles)],
@@ -208,18 +207,6 @@ def _stamp_document(launch: _StampedLaunch) -> dict[str, Any]:
     }
 
 
-def _stamp_rows(launch: _StampedLaunch) -> list[dict[str, Any]]:
-    """Returns a row per phase of each role, for CSV; the role is the numbers of its warps in a block."""
-    kernel = launch.kernel
-    subject = {"op": kernel.op, "label": kernel.label, "entry": kernel.entry, **kernel.workload.cells}
-    subject |= {"gpu": kernel.gpu, "source": kernel.source, "code": launch.code.value}
-    return [
-        {**subject, "role": spans_text(role.places), **row, **launch.common, "warps": role.breakdown.warps}
-        for role in launch.profile.roles
-        for row in breakdown_table(role.breakdown, "").records()
-    ]
-
-
 _ASYNCHRONOUS = "A load is waited for where it is first used; its own scope shows its issue."
 
 
@@ -228,7 +215,6 @@ def trace_answer(profile: ProtonProfile, code_of: CodeOf) -> Answer:
     case = profile.recording.case
     code = code_of(case.variant.label, profile.recording.source)
     return Answer(
-        records=lambda: _trace_rows(profile, code),
         text=lambda _width: _trace_text(profile, code),
         document=lambda: _trace_document(profile, code),
         next=["gdnbench", "ncu", case.variant.label, *case.workload.options],
@@ -274,17 +260,6 @@ def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
         "warps": breakdown.warps if breakdown else 0,
         "scopes": breakdown_table(breakdown, "").records() if breakdown else [],
     }
-
-
-def _trace_rows(profile: ProtonProfile, code: CodeState) -> list[dict[str, Any]]:
-    recording = profile.recording
-    subject = {"kernel": recording.case.label, **recording.case.workload.cells, "gpu": recording.gpu}
-    subject |= {"source": recording.source, "code": code.value}
-    scopes = breakdown_table(profile.breakdown, "").records() if profile.breakdown else []
-    return [
-        *({**subject, "kind": "scope", **row} for row in scopes),
-        *({**subject, **row} for row in _kernel_times(recording)),
-    ]
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:

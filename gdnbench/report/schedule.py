@@ -14,7 +14,6 @@ from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
 from gdnbench.inspect.quantities import (
     SCHEDULE_SECTIONS,
     SCHEDULE_WAITS,
-    BuildChange,
     BuildPair,
     Violation,
     schedule_numbers,
@@ -24,12 +23,9 @@ from gdnbench.report.inspect import (
     NOT_BUILT,
     NOTHING_BUILT,
     built_of,
-    change_row,
     describe,
     kernel_document,
-    kernel_identity,
     pair_document,
-    pair_identity,
     pair_title,
     pairs_outcomes,
     print_builds,
@@ -52,17 +48,14 @@ _LISTING_LEGEND = (
 _STEP_HEADINGS = ("at", "cycle", "stall", "sets", "waits for", "instruction")
 
 
-def print_schedules(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+def print_schedules(outcomes: Sequence[BuildOutcome], broken: Sequence[Violation], *, json: bool) -> None:
     """Prints each build's schedule: its numbers, then its code."""
     built = built_of(outcomes)
     answer = Answer(
-        records=lambda: [
-            {**kernel_identity(each), **row} for each in built for row in map(_instruction_row, each.schedule.code)
-        ],
         text=lambda _width: [block for each in built for block in _schedule_text(each)],
         document=lambda: [kernel_document(each, broken) | _schedule(each, listed=True) for each in outcomes],
     )
-    print_builds(answer, outcomes, broken, json=json, csv=csv)
+    print_builds(answer, outcomes, broken, json=json)
 
 
 def _schedule_text(compiled: CompiledKernel) -> Iterator[Block]:
@@ -73,16 +66,15 @@ def _schedule_text(compiled: CompiledKernel) -> Iterator[Block]:
     yield from map(printed, lines)
 
 
-def print_schedule_pairs(pairs: Sequence[BuildPair], broken: Sequence[Violation], *, json: bool, csv: bool) -> None:
+def print_schedule_pairs(pairs: Sequence[BuildPair], broken: Sequence[Violation], *, json: bool) -> None:
     """Prints the numbers of each kernel's schedule beside its counterpart's."""
     shown = next(iter(built_of(pair.after for pair in pairs)), None)
     answer = Answer(
-        records=lambda: [{**pair_identity(pair), **change_row(each)} for pair in pairs for each in _changes(pair)],
         text=lambda _width: [*_pairs_text(pairs), *([] if shown else [NOTHING_BUILT])],
         document=lambda: [_pair_document(pair, broken) for pair in pairs],
         next=["gdnbench", "inspect", shown.subject.name, "--schedule", "--arch", shown.arch] if shown else None,
     )
-    print_builds(answer, pairs_outcomes(pairs), broken, json=json, csv=csv)
+    print_builds(answer, pairs_outcomes(pairs), broken, json=json)
 
 
 def _pairs_text(pairs: Sequence[BuildPair]) -> Iterator[Block]:
@@ -241,18 +233,3 @@ def _pair_document(pair: BuildPair, broken: Sequence[Violation]) -> dict[str, An
     known = pair_document(pair, broken, sass=False)
     both = {"before": pair.before, "after": pair.after}
     return known | {key: known[key] | _schedule(one, listed=False) for key, one in both.items()}
-
-
-def _changes(pair: BuildPair) -> list[BuildChange]:
-    """Returns the differences of two schedules, counts of waits included."""
-    if not pair.built:
-        return []
-    there, here = (_flat(one.milestones) for one in pair.built)
-    every = [BuildChange(key, key, there.get(key, 0), here.get(key, 0)) for key in dict.fromkeys((*there, *here))]
-    return [change for change in every if change.before != change.after]
-
-
-def _flat(found: ScheduleSummary) -> dict[str, int | None]:
-    counted = [(key, what, count) for key, (_, read) in SCHEDULE_WAITS.items() for what, count in read(found).items()]
-    waits = {f"{key}_{what.replace(' ', '_')}": count for key, what, count in counted}
-    return {**schedule_numbers(found), **waits, "loops": found.loops, "calls": found.calls}

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -218,3 +219,12 @@ class Score:
         if isinstance(self.verdict, Status):
             return self.verdict.exit_code or ExitCode.PARTIAL
         return _OF_VERDICTS[self.verdict]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One version of a kernel: its number from 1, its score, and when that began, in local time."""
+
+    number: int
+    time: datetime
+    score: Score

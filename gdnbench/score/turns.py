@@ -1,10 +1,9 @@
-"""The scores of one kernel's successive versions: its sources, their builds, and the line that a finding is about."""
+"""The scores of one kernel's successive versions, and the watch over its sources."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,75 +12,13 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import include_path, label_parts
 from gdnbench.catalog.request import slug_of
-from gdnbench.catalog.select import find_broken, find_variant
-from gdnbench.codegen.arch import DEFAULT_ARCHS
-from gdnbench.codegen.cubin import read_source_lines
-from gdnbench.errors import GdnbenchError, UnknownNameError, UsageError
-from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, build_subjects, gpu_size_of, launches_of
-from gdnbench.inspect.outline import choose_lines, main_file
+from gdnbench.catalog.select import find_broken
+from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
-from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Status
-from gdnbench.origin import is_file
-from gdnbench.process.events import CaseChecked, CommandEvent, Observer, ignore
-from gdnbench.score.plan import Score, ScoreRequest
+from gdnbench.process.events import CaseChecked, CommandEvent, Observer
+from gdnbench.score.plan import Score, ScoreRequest, Turn
 from gdnbench.score.run import score_kernel
-
-Place = tuple[Path, int]
-_NAMED = re.compile(r"(?P<path>/[^\s:]+|[\w./-]+\.\w+):(?P<line>\d+)")
-
-
-def place_in_text(text: str, folder: Path = Path()) -> Place | None:
-    """Returns the first existing file and line, relative to `folder`, that a text names: `kernel.cu:6: error: …`."""
-    for found in _NAMED.finditer(text):
-        path = folder / found["path"]
-        if is_file(path):
-            return path, int(found["line"])
-    return None
-
-
-def place_in_code(builds: Sequence[BuildOutcome]) -> Place | None:
-    """Returns the line of the first load issued after a wait, else of the first load, or None if no build has lines."""
-    for build in builds:
-        if isinstance(build, CompiledKernel) and (place := _place_of_load(build)):
-            return place
-    return None
-
-
-def _place_of_load(build: CompiledKernel) -> Place | None:
-    loads = (*build.milestones.late_loads, *build.milestones.early_loads)
-    try:
-        frames = read_source_lines(Path(build.build.cubin), build.build.symbol)
-    except GdnbenchError:
-        return None
-    lines = choose_lines(frames, main_file(frames))
-    for load in loads:
-        line = lines.get(int(load.instruction.address, 16))
-        if line is None:
-            continue
-        folder = build.subject.entry.folder
-        for path in (Path(line.file), folder / Path(line.file).name, folder.parent / Path(line.file).name):
-            if is_file(path):
-                return path, line.line
-    return None
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One version of a kernel: its number from 1, its score, and when that began, in local time.
-
-    `builds` has each launch built for this machine's GPU; empty for a torch kernel.
-    """
-
-    number: int
-    time: datetime
-    score: Score
-    builds: tuple[BuildOutcome, ...] = field(default=(), repr=False)
-
-    @property
-    def is_built(self) -> bool:
-        """Whether there is machine code of each launch."""
-        return bool(self.builds) and all(isinstance(build, CompiledKernel) for build in self.builds)
 
 
 @dataclass
@@ -118,7 +55,7 @@ class ScoreHistory:
             if not self.done:
                 raise
             score = self._broken(catalog, error)
-        turn = Turn(len(self.done) + 1, begun, score, self._builds(catalog, score))
+        turn = Turn(len(self.done) + 1, begun, score)
         self.done.append(turn)
         return turn
 
@@ -128,23 +65,6 @@ class ScoreHistory:
         reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
         request = self.request
         return Score(request.kernel, self.done[-1].score.op, slug_of(self.gpu), request.against, Status.BROKEN, reason)
-
-    def _builds(self, catalog: Catalog, score: Score) -> tuple[BuildOutcome, ...]:
-        """Returns the builds at the first scored workload, from the cache; empty if there are none."""
-        if not score.workloads:
-            return ()
-        workload = score.workloads[0].workload
-        try:
-            _, variant = find_variant(catalog, score.op, self.request.kernel)
-            entry, variant = catalog.at(variant, workload, self.gpu.slug if self.gpu else "")
-            if isinstance(entry.kernel, TorchKernel):
-                return ()
-            gpus = (self.gpu,) if self.gpu else ()
-            archs = (self.gpu.arch,) if self.gpu else DEFAULT_ARCHS[:1]
-            subjects = launches_of(variant.label, entry, variant, workload)
-            return build_subjects(subjects, archs, lambda arch: gpu_size_of(arch, gpus), ignore)
-        except GdnbenchError:
-            return ()
 
 
 def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
@@ -160,11 +80,6 @@ def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
             raise KeyboardInterrupt
 
     return observe
-
-
-def place_of(turn: Turn, folder: Path) -> Place | None:
-    """Returns file and line of the error, else of the first load issued after a wait, or None if unknown."""
-    return place_in_text(turn.score.reason, folder) or place_in_code(turn.builds)
 
 
 Snapshot = dict[Path, tuple[int, int]]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog
 
 
+CHARTS = ("time", "sweep")
+"""The charts of `show --chart`."""
+
 _BREAKS = (":", "=")
 
 
@@ -46,7 +49,7 @@ def complete_targets(ctx: Any, incomplete: str) -> list[str]:
 
 def complete_charts(ctx: Any, incomplete: str) -> list[str]:
     """The charts of `show --chart`."""
-    return _offered(ctx, incomplete, lambda *_: ("time", "sol", "samples", "rounds", "sweep"))
+    return _offered(ctx, incomplete, lambda *_: CHARTS)
 
 
 def _offered(ctx: Any, incomplete: str, candidates: Callable[[Any, str], Iterable[str]]) -> list[str]:

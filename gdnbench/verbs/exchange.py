@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gdnbench.render.output import print_written
+from gdnbench.verbs import options
 from gdnbench.verbs.base import Verb, make_group
-from gdnbench.verbs.options import (
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    OpOption,
-    OpOrDecodeOption,
-    QuietOption,
-    ShapesOption,
-    op_meant,
-    sizes,
-    terms,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +27,10 @@ exchange = make_group(
 @exchange.command(cls=Verb)
 def export(
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the data set; it need not exist.")],
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOrDecodeOption = "",
-    shape: ShapesOption = None,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOrDecodeOption = "",
+    shape: options.ShapesOption = None,
     suite: Annotated[str, typer.Option(metavar="NAME", help="The workloads of a suite: contest.")] = "",
     definition: Annotated[
         Path | None,
@@ -51,8 +40,8 @@ def export(
         Literal["tvm-ffi", "torch"], typer.Option(help="By which Python calls kernels in CUDA C++.")
     ] = "tvm-ffi",
     author: Annotated[str, typer.Option(help="Of the Solutions.")] = "gdnbench",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Write kernels, their op and workloads as files of flashinfer-bench.
 
@@ -64,15 +53,15 @@ def export(
     from gdnbench.exchange.export import export as write
     from gdnbench.exchange.schema import parse_definition, read_text
 
-    catalog, named = load_catalog(), terms(kernels, kernel)
-    chosen = op_meant(catalog, op, named, quiet=quiet)
+    catalog, named = load_catalog(), options.terms(kernels, kernel)
+    chosen = options.op_meant(catalog, op, named, quiet=quiet)
     if chosen not in catalog.ops:
         raise UsageError(f"there is no op {chosen}", f"there are {', '.join(catalog.ops)}")
     data = write(
         catalog,
         chosen,
         ",".join(named),
-        _weights(catalog.ops[chosen], sizes(shape), suite),
+        _weights(catalog.ops[chosen], options.sizes(shape), suite),
         to.expanduser(),
         parse_definition(read_text(definition), str(definition)) if definition else None,
         binding,
@@ -110,10 +99,10 @@ def import_files(
         typer.Argument(metavar="FILE", help="Definitions, Solutions, workloads, or the folder of a data set."),
     ],
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder of kernels to write to, as `kernels/` is.")],
-    op: OpOption = "",
+    op: options.OpOption = "",
     name: Annotated[str, typer.Option(help="The kernel's name, for a single Solution.")] = "",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Make ops and kernels of files of flashinfer-bench; none of their code is run.
 

@@ -8,34 +8,22 @@ from typing import Annotated
 import typer
 
 from gdnbench.origin import PROFILES, RESULTS
-from gdnbench.verbs.options import (
-    CsvOption,
-    JsonOption,
-    KernelArgument,
-    KernelsOption,
-    OpOption,
-    ProfilesOption,
-    QuietOption,
-    ResultsOption,
-    one_term,
-    sizes,
-)
+from gdnbench.verbs import options
 
 
 def explain(
-    kernels: KernelArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
+    kernels: options.KernelArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOption = "",
     gpu: Annotated[str, typer.Option(help="auto, or a model (h200, b200), which need not be here.")] = "auto",
     shape: Annotated[list[str] | None, typer.Option("--shape", metavar="B=N", help="One batch size.")] = None,
     file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="A report of ncu's: .ncu-rep or .csv.")
     ] = None,
-    profiles: ProfilesOption = PROFILES,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    profiles: options.ProfilesOption = PROFILES,
+    results: options.ResultsOption = RESULTS,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Say what takes a kernel's time, and what to try next. Needs no GPU.
 
@@ -51,11 +39,11 @@ def explain(
     from gdnbench.report.explain import explained_answer
     from gdnbench.verbs.progress import watch
 
-    label = one_term(kernels, kernel, "gdnbench explain decode-v4")
+    label = options.one_term(kernels, kernel, "gdnbench explain decode-v4")
     catalog = load_catalog()
-    question = Question(label, resolve_op(catalog, op, [label]), sizes(shape), gpu, file, profiles, results)
+    question = Question(label, resolve_op(catalog, op, [label]), options.sizes(shape), gpu, file, profiles, results)
     with watch(quiet=quiet) as observer:
         evidence = gather(catalog, question, observer)
     of_launches = [rank(launch) for launch in evidence.launches]
     answer = explained_answer(evidence, rank(evidence), of_launches, results, profiles)
-    print_answer(answer, json=json, csv=csv)
+    print_answer(answer, json=json)

@@ -22,19 +22,7 @@ from gdnbench.render.codec import VERDICT_STYLES, status_cell
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import plus_minus, time_unit
-from gdnbench.verbs.options import (
-    CsvOption,
-    JsonOption,
-    KernelArgument,
-    KernelsOption,
-    OpOption,
-    ProfileOption,
-    ResultsOption,
-    ShapesOption,
-    joined,
-    one_term,
-    sizes,
-)
+from gdnbench.verbs import options
 from gdnbench.wording import first_line, plural
 
 if TYPE_CHECKING:
@@ -46,21 +34,21 @@ SHOWN = 30
 
 
 def history(
-    kernels: KernelArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
+    kernels: options.KernelArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOption = "",
     gpu: Annotated[
         str, typer.Option(help="A GPU model (h200) or cpu; by default that of the latest run with the kernel.")
     ] = "",
-    shape: ShapesOption = None,
-    profile: ProfileOption = None,
+    shape: options.ShapesOption = None,
+    profile: options.ProfileOption = None,
     margin: Annotated[float, typer.Option(help="Relative change of the time that counts as none.")] = 0.01,
-    results: ResultsOption = RESULTS,
+    results: options.ResultsOption = RESULTS,
     every: Annotated[
         bool, typer.Option("--all", help="Rows for all runs, not the newest 30 alone, as --json and --csv have.")
     ] = False,
-    json: JsonOption = False,
-    csv: CsvOption = False,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
 ) -> None:
     """Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.
 
@@ -85,7 +73,7 @@ def history(
     from gdnbench.render.console import message_console
 
     check_margin(margin)
-    name = one_term(kernels, kernel, "gdnbench history decode-v4")
+    name = options.one_term(kernels, kernel, "gdnbench history decode-v4")
     catalog = load_catalog()
     if op:
         find_op(catalog, op)
@@ -94,7 +82,7 @@ def history(
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
     requested = in_profiles(
-        parse_workloads(found_op, sizes(shape)), parse_profiles(found_op, joined(profile), stored=True)
+        parse_workloads(found_op, options.sizes(shape)), parse_profiles(found_op, options.joined(profile), stored=True)
     )
     runs = with_axes_of([run for run in stored if run.op == op], found_op)
     model = choose_gpu(runs, label, gpu)

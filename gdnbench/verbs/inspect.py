@@ -6,31 +6,21 @@ from typing import Annotated
 
 import typer
 
+from gdnbench.errors import UsageError
 from gdnbench.process.events import NoteMade
-from gdnbench.verbs.options import (
-    CsvOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    OpOrDecodeOption,
-    QuietOption,
-    ShapesOption,
-    joined,
-    op_meant,
-    sizes,
-    terms,
-)
+from gdnbench.verbs import options
 
 
 def inspect(
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
+    ctx: typer.Context,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
     arch: Annotated[
         list[str] | None,
         typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
     ] = None,
-    op: OpOrDecodeOption = "",
-    shape: ShapesOption = None,
+    op: options.OpOrDecodeOption = "",
+    shape: options.ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what changed from another kernel, or git:REV for this one there.")
     ] = "",
@@ -51,9 +41,9 @@ def inspect(
         list[str] | None,
         typer.Option(metavar="RULE,…", help="Exit 1 where one holds: spills,regs>64,smem>48K,occupancy<50."),
     ] = None,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Show what the compiler made of kernels, for any architecture. Needs no GPU.
 
@@ -85,21 +75,20 @@ def inspect(
         parse_rules,
     )
     from gdnbench.machine.gpus import list_gpus
-    from gdnbench.report.budget import DEFAULT_BUDGET
     from gdnbench.report.inspect import print_changed, print_inspected
-    from gdnbench.report.outline import print_for_model, print_loops
+    from gdnbench.report.outline import DEFAULT_BUDGET, print_for_model, print_loops
     from gdnbench.report.schedule import print_schedule_pairs, print_schedules
     from gdnbench.verbs.progress import watch
 
-    _check_form(sass, schedule, loops, for_model, diff, csv, budget)
-    rules = parse_rules(joined(fail_on))
+    _check_form(ctx)
+    rules = parse_rules(options.joined(fail_on))
     gpus = list_gpus()
-    wanted = joined(arch)
+    wanted = options.joined(arch)
     archs = choose_archs(wanted, gpus)
     catalog = load_catalog()
-    names = terms(kernels, kernel)
-    op = op_meant(catalog, op, [*names, *([] if is_revision(diff) else [diff])], quiet=quiet)
-    workloads = parse_near_default(find_op(catalog, op), sizes(shape))
+    names = options.terms(kernels, kernel)
+    op = options.op_meant(catalog, op, [*names, *([] if is_revision(diff) else [diff])], quiet=quiet)
+    workloads = parse_near_default(find_op(catalog, op), options.sizes(shape))
     subjects, notes = choose_subjects(catalog, op, names, workloads)
     compared = find_counterparts(subjects, catalog, op, diff) if diff else ()
     if not wanted:
@@ -114,13 +103,13 @@ def inspect(
     if diff:
         pairs = [BuildPair(before, after) for before, after in zip(rest, own, strict=True)]
         if schedule:
-            print_schedule_pairs(pairs, broken, json=json, csv=csv)
+            print_schedule_pairs(pairs, broken, json=json)
         else:
             print_changed(pairs, broken, sass=sass, json=json, csv=csv)
     elif loops:
-        print_loops(own, broken, json=json, csv=csv)
+        print_loops(own, broken, json=json)
     elif schedule:
-        print_schedules(own, broken, json=json, csv=csv)
+        print_schedules(own, broken, json=json)
     elif for_model:
         print_for_model(own, broken, DEFAULT_BUDGET if budget is None else budget, json=json)
     else:
@@ -128,24 +117,10 @@ def inspect(
     raise typer.Exit(exit_code(found, broken))
 
 
-def _check_form(
-    sass: bool, schedule: bool, loops: bool, for_model: bool, diff: str, csv: bool, budget: int | None
-) -> None:
+def _check_form(ctx: typer.Context) -> None:
     """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
-    from gdnbench.errors import UsageError
-
-    if budget is not None and not for_model:
-        raise UsageError("--budget is of --for-model", "add --sass --for-model, or leave it out")
-    others = {"--schedule": schedule, "--loops": loops, "--diff": bool(diff), "--csv": csv}
-    for option in (option for option, given in others.items() if given and for_model):
-        hint = "leave one of them out; --for-model goes with --sass and --json"
-        raise UsageError(f"--for-model and {option} are two forms", hint)
-    if for_model and not sass:
+    options.check_mode(ctx, "for_model", ("budget",), ("schedule", "loops", "diff", "csv"))
+    options.check_mode(ctx, "loops", (), ("sass", "schedule", "diff", "csv"))
+    options.check_mode(ctx, "schedule", (), ("sass", "csv"))
+    if ctx.params["for_model"] and not ctx.params["sass"]:
         raise UsageError("--for-model is a form of --sass", "add --sass")
-    if sass and schedule:
-        raise UsageError("--sass and --schedule are two listings", "ask for one; --schedule shows the code, too")
-    others = {"--sass": sass, "--schedule": schedule, "--diff": bool(diff)}
-    for option in (option for option, given in others.items() if given and loops):
-        raise UsageError(
-            f"--loops and {option} are two forms", "leave one of them out; --loops goes with --json, --csv"
-        )

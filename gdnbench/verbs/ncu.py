@@ -8,20 +8,8 @@ from typing import Annotated
 import typer
 
 from gdnbench.origin import PROFILES
+from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_kernels
-from gdnbench.verbs.options import (
-    CsvOption,
-    GpuOption,
-    JsonOption,
-    KernelLimitOption,
-    KernelsOption,
-    OpOption,
-    ProfilesOption,
-    QuietOption,
-    ShapesOption,
-    sizes,
-    some_terms,
-)
 
 
 def ncu(
@@ -34,10 +22,10 @@ def ncu(
             show_default=False,
         ),
     ] = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
     diff: Annotated[
         str, typer.Option(metavar="OTHER", help="Show what moved from KERNEL to this one, a kernel or a file.")
     ] = "",
@@ -47,17 +35,14 @@ def ncu(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
     path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
-    profiles: ProfilesOption = PROFILES,
-    limit: KernelLimitOption = 300.0,
+    profiles: options.ProfilesOption = PROFILES,
+    limit: options.KernelLimitOption = 300.0,
     for_model: Annotated[
         bool, typer.Option("--for-model", help="Print it for a language model: what bounds it and what it does most.")
     ] = False,
-    budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", min=1, help="What --for-model may take; 2000 if not given.")
-    ] = None,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Put the hardware counters of kernels side by side, with Nsight Compute.
 
@@ -65,30 +50,29 @@ def ncu(
     section, the clocks as they are, the caches flushed before each replay. The reports
     stay in profiles/ncu, with their metrics as CSV beside them.
 
-    --for-model tells a profile to a language model within a budget of tokens: what
+    --for-model tells a profile to a language model in less than 4 KB of JSON: what
     bounds the kernel, where its cycles go, bytes by level, pipes, stalls, occupancy
     and launch, the largest first; with --diff, what changed.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import resolve_op
+    from gdnbench.errors import UsageError
     from gdnbench.profile.ncu.functions import check_read, compare_functions, functions_of
     from gdnbench.profile.ncu.report import NcuRequest, find_pair, find_sources, named_kernels, open_sources
     from gdnbench.render.output import print_answer
-    from gdnbench.report.budget import DEFAULT_BUDGET
     from gdnbench.report.ncu import differences_answer, functions_answer
-    from gdnbench.report.ncu_for_model import differences_view, functions_view
+    from gdnbench.report.ncu_for_model import model_answer, model_difference_answer
     from gdnbench.verbs.progress import watch
 
-    _check_form(for_model, csv, budget)
-    most = DEFAULT_BUDGET if budget is None else budget
-
-    names = some_terms(kernels, kernel, "gdnbench ncu decode-v4")
+    if for_model and csv:
+        raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")
+    names = options.some_terms(kernels, kernel, "gdnbench ncu decode-v4")
     catalog = load_catalog()
     profiled = [*named_kernels(names, stored=stored), *named_kernels([diff], stored=False)]
     wanted = NcuRequest(
         catalog=catalog,
         op=resolve_op(catalog, op, profiled) if profiled else op,
-        axes=sizes(shape),
+        axes=options.sizes(shape),
         gpu=gpu,
         ncu=path,
         profiles=profiles,
@@ -103,24 +87,9 @@ def ncu(
     functions = [function for column in columns for function in column]
     if diff:
         differences = compare_functions(columns[0], columns[1])
-        answer = (
-            differences_view(differences, catalog.code_state, most)
-            if for_model
-            else differences_answer(differences, catalog.code_state)
-        )
-    elif for_model:
-        answer = functions_view(functions, catalog.code_state, most)
+        answer_of_differences = model_difference_answer if for_model else differences_answer
+        answer = answer_of_differences(differences, catalog.code_state)
     else:
-        answer = functions_answer(functions, catalog.code_state)
+        answer = (model_answer if for_model else functions_answer)(functions, catalog.code_state)
     print_answer(answer, json=json, csv=csv)
     check_read(functions)
-
-
-def _check_form(for_model: bool, csv: bool, budget: int | None) -> None:
-    """Refuses options that ask for two forms at once, or for a part of a form that is not asked for."""
-    from gdnbench.errors import UsageError
-
-    if budget is not None and not for_model:
-        raise UsageError("--budget is of --for-model", "add --for-model, or leave it out")
-    if for_model and csv:
-        raise UsageError("--for-model and --csv are two forms", "leave one of them out; --for-model goes with --json")

@@ -33,7 +33,7 @@ from gdnbench.verbs.progress import watch
 
 _LOCAL = {"stored": "--import", "ready": "--ready"}
 """By parameter, the options that read files of this machine."""
-_STAY = {"on", "results", "profiles", "plot", "resume", "inputs"}
+_STAY = {"on", "results", "profiles", "resume", "inputs"}
 """Parameters that this machine understands; what is left of them travels in another form."""
 
 
@@ -103,17 +103,15 @@ def _forwarded(named: NamedTarget, ctx: Any, typed: Sequence[TypedOption]) -> Fo
     params, verb = ctx.params, ctx.info_name
     results: Path = params.get("results") or RESULTS
     profiles: Path = params.get("profiles") or PROFILES
-    plot: Path | None = params.get("plot")
     resumed: str = params.get("resume") or ""
     unfinished = _unfinished(results, resumed) if resumed else None
     if unfinished is not None:
         results, resumed = unfinished.parent, run_id(unfinished)
-    own = [f"--plot={plot.name}"] if plot else []
-    own += ["--resume", resumed] if resumed else []
+    own = ["--resume", resumed] if resumed else []
     inputs: Path | None = params.get("inputs")
     own += [f"--inputs={Path('..', INPUTS, '' if is_folder(inputs) else inputs.name)}"] if inputs else []
     words = [verb, *own, *forwarded_args(typed, _STAY)]
-    homes = OriginFolders(results, profiles, {plot.name: plot} if plot else {})
+    homes = OriginFolders(results, profiles)
     job = make_job(named, words, homes, gpu=params["gpu"], resume=resumed, inputs=str(inputs or ""))
     files = _inputs_files(inputs) if inputs else ()
     return Forwarded(named, job, homes, unfinished, files, _kernels_named(params))

@@ -182,14 +182,15 @@ def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -
 def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection[str] = ()) -> None:
     """Raises UsageError for an option that does not go with a flag, or goes with it alone.
 
-    `mode` is the flag's parameter and spelling, `own` the parameters that mean something with it alone, `others` those
+    `mode` is the flag's parameter, `own` the parameters that mean something with it alone, `others` those
     that mean something without it alone.
     """
+    flag = f"--{mode.replace('_', '-')}"
     for param, spelling in _typed(ctx):
         if ctx.params[mode] and param in others:
-            raise UsageError(f"--{mode} does not go with {spelling}", f"leave {spelling} out")
+            raise UsageError(f"{flag} does not go with {spelling}", f"leave {spelling} out")
         if not ctx.params[mode] and param in own:
-            raise UsageError(f"{spelling} is of --{mode}", f"add --{mode}, or leave {spelling} out")
+            raise UsageError(f"{spelling} is of {flag}", f"add {flag}, or leave {spelling} out")
 
 
 def _typed(ctx: Context) -> Iterator[tuple[str, str]]:

@@ -55,10 +55,7 @@ def run_to_exit_code(command: Callable[[], object]) -> int:
 
 
 def _unforeseen(error: BaseException) -> ExitCode:
-    """Prints an error that is no message: of what is not installed, or was cut off, or of gdnbench itself."""
-    if path := _cut_module(error):
-        _print_error(MachineError(f"Python cannot read its compiled module {path}", f"remove it: rm '{path}'"))
-        return ExitCode.ENVIRONMENT
+    """Prints an error that is no message: of what is not installed, or of gdnbench itself."""
     if isinstance(error, ModuleNotFoundError) and not (error.name or "gdnbench").startswith("gdnbench"):
         _print_error(MachineError(f"the module {error.name} is not installed", "pip install gdnbench installs it"))
         return ExitCode.ENVIRONMENT
@@ -78,7 +75,7 @@ def ended_by_none() -> Iterator[None]:
     """Makes a failure like any other of what Typer takes for the user's wish to end.
 
     SystemExit comes of what a declaration or a library calls, and would end the verb well before it has printed
-    anything; EOFError, as of a compiled module that was cut off, would be "Aborted." and the exit code of a regression.
+    anything; EOFError would be "Aborted." and the exit code of a regression.
     """
     try:
         yield
@@ -88,14 +85,6 @@ def ended_by_none() -> Iterator[None]:
         if isinstance(stop.__context__, BrokenPipeError):  # Rich exits with 1 for it
             raise
         raise _UnforeseenError(stop) from stop
-
-
-def _cut_module(error: BaseException) -> str:
-    """Returns the compiled module that Python failed to read, if it was that."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_name == "_compile_bytecode" and "importlib" in frame.f_code.co_filename:
-            return str(frame.f_locals.get("bytecode_path", ""))
-    return ""
 
 
 def _run(command: Callable[[], object]) -> int:

@@ -280,7 +280,7 @@ def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> E
 _WHOLE = ("part", "resume", "dry_run", "inputs")
 """Of commands that are not split: of a part, of a run that was begun, of files, or such as measure nothing."""
 
-_OF_ALL = {"on", "part", "seed", "json", "csv", "plot", "emit_dispatch"}
+_OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch"}
 """Parameters that a part has of its own, or that are of the run that is made of all."""
 
 

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gdnbench.origin import PROFILES
+from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_kernels
-from gdnbench.verbs.options import (
-    CsvOption,
-    GpuOption,
-    JsonOption,
-    KernelLimitOption,
-    KernelsOption,
-    OpOption,
-    ProfilesOption,
-    QuietOption,
-    ShapesOption,
-    joined,
-    sizes,
-    some_terms,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +28,10 @@ def proton(
             show_default=False,
         ),
     ] = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
     launch: Annotated[
         str,
         typer.Option(
@@ -59,11 +46,10 @@ def proton(
         typer.Option("--import", help="Show stored .npz or .json files; needs no GPU."),
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
-    profiles: ProfilesOption = PROFILES,
-    limit: KernelLimitOption = 120.0,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    profiles: options.ProfilesOption = PROFILES,
+    limit: options.KernelLimitOption = 120.0,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.
 
@@ -86,10 +72,10 @@ def proton(
     from gdnbench.report.proton import stamps_answer, trace_answer
     from gdnbench.verbs.progress import watch
 
-    names = some_terms(kernels, kernel, "gdnbench proton decode-triton")
+    names = options.some_terms(kernels, kernel, "gdnbench proton decode-triton")
     catalog = load_catalog()
     files = [Path(name) for name in names] if stored else []
-    cases = [] if stored else _cases(catalog, op, names, sizes(shape), gpu)
+    cases = [] if stored else _cases(catalog, op, names, options.sizes(shape), gpu)
     request = ScopeRequest(catalog, gpu, profiles, launch, launches, seed, limit)
     by_stamps = all([file.suffix == ".npz" for file in files] or map(request.is_cuda, cases))
     if not by_stamps and (launch or len(files or cases) > 1):
@@ -104,7 +90,7 @@ def proton(
         answer = stamps_answer({file: read_stamps(file) for file in files}, catalog.code_state, profiles)
     else:
         answer = trace_answer(load_profile(files[0]), catalog.code_state)
-    print_answer(answer, json=json, csv=csv)
+    print_answer(answer, json=json)
 
 
 def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str) -> list[Case]:
@@ -112,5 +98,5 @@ def _cases(catalog: Catalog, op: str, names: Sequence[str], axes: str, gpu: str)
     from gdnbench.profile.process import choose_case
 
     op = resolve_op(catalog, op, names)
-    variants = select_variants(catalog, op, joined(names))
+    variants = select_variants(catalog, op, options.joined(names))
     return [choose_case(catalog, op, variant.label, axes=axes, gpu=gpu) for variant in variants]

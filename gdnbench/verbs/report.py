@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gdnbench.errors import UsageError
-from gdnbench.origin import PROFILES, RESULTS, is_folder
+from gdnbench.origin import RESULTS
 from gdnbench.verbs.complete import complete_runs
 from gdnbench.verbs.options import ResultsOption
 
@@ -23,14 +22,16 @@ def report(
         ),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
-    profiles: Annotated[Path, typer.Option(help="Where profilers wrote what they read.")] = PROFILES,
     results: ResultsOption = RESULTS,
 ) -> None:
     """Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network."""
-    from gdnbench.verbs.html.report import check_output, choose_sources, print_written, write_report
+    from gdnbench.render.output import print_answer
+    from gdnbench.render.table import Answer, Note
+    from gdnbench.verbs.html.report import check_output, choose_sources, write_report
 
-    if profiles != PROFILES and not is_folder(profiles):
-        raise UsageError(f"there is no folder {profiles}", "leave --profiles out for a report without counters")
     check_output(output)
     folders, published = choose_sources(results, runs or [])
-    print_written(write_report(folders, published, output, profiles=profiles))
+    write_report(folders, published, output)
+    line = Note(f"{output}  ({output.stat().st_size / 1e6:.2f} MB)", whole=True)
+    opened = ["python3", "-m", "webbrowser", output.absolute().as_uri()]
+    print_answer(Answer(text=lambda _: [line], next=opened))

@@ -9,74 +9,48 @@ from typing import Annotated
 import typer
 
 from gdnbench.origin import RESULTS
+from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_stopped
-from gdnbench.verbs.options import (
-    BaselineOption,
-    CardsOption,
-    CsvOption,
-    DryRunOption,
-    InputsOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    MarginOption,
-    OpOrDecodeOption,
-    PartOption,
-    ProfileOption,
-    QuietOption,
-    ResultsOption,
-    ShapesOption,
-    StepLimitOption,
-    SuiteOption,
-    YesOption,
-    confirm_builds,
-    joined,
-    op_meant,
-    print_outlook,
-    refuse_beside,
-    sizes,
-    terms,
-)
 
 _BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
 
 def run(
     ctx: typer.Context,
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOrDecodeOption = "",
-    gpu: CardsOption = "auto",
-    shape: ShapesOption = None,
-    suite: SuiteOption = "",
-    part: PartOption = "",
-    baseline: BaselineOption = "",
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOrDecodeOption = "",
+    gpu: options.CardsOption = "auto",
+    shape: options.ShapesOption = None,
+    suite: options.SuiteOption = "",
+    part: options.PartOption = "",
+    baseline: options.BaselineOption = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
     ] = None,
-    margin: MarginOption = 0.005,
+    margin: options.MarginOption = 0.005,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    step_limit: StepLimitOption = 30.0,
+    step_limit: options.StepLimitOption = 30.0,
     timer: Annotated[
         list[str] | None,
         typer.Option(metavar="TIMER,…", help="nvbench, and beside it cupti (the default), graph, both or none."),
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
-    profile: ProfileOption = None,
-    inputs: InputsOption = None,
+    profile: options.ProfileOption = None,
+    inputs: options.InputsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
     ] = "",
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    dry_run: options.DryRunOption = False,
+    yes: options.YesOption = False,
+    results: options.ResultsOption = RESULTS,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Verify and measure kernels, interleaved, and compare them with the baseline.
 
@@ -106,7 +80,7 @@ def run(
 
     catalog = load_catalog()
     if resume:
-        refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
+        options.refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
         open_session = partial(resume_session, catalog, results, resume, inputs=inputs)
     else:
         gpus = list_gpus()
@@ -122,29 +96,29 @@ def run(
             margin=margin,
             step_limit_s=step_limit,
             plain=plain,
-            timers=joined(timer),
+            timers=options.joined(timer),
         )
-        names = terms(kernels, kernel)
+        names = options.terms(kernels, kernel)
         request = make_request(
             catalog,
-            op_meant(catalog, op, [*names, baseline], quiet=quiet),
-            joined(names) or "all",
-            axes=sizes(shape),
+            options.op_meant(catalog, op, [*names, baseline], quiet=quiet),
+            options.joined(names) or "all",
+            axes=options.sizes(shape),
             baseline=baseline,
             label=label,
             settings=settings,
             suite=suite,
             part=parse_part(part),
-            profiles=joined(profile),
+            profiles=options.joined(profile),
             inputs=inputs,
         )
         plan = make_plan(catalog, request, found)
         outlook = foresee(catalog, plan)
         if dry_run:
-            print_outlook(outlook, sys.argv[1:], json=json, csv=csv, cards=max(1, len(cards)))
+            options.print_outlook(outlook, sys.argv[1:], json=json, csv=csv, cards=max(1, len(cards)))
             return
         refuse_impossible(catalog, plan)
-        confirm_builds(outlook, yes=yes)
+        options.confirm_builds(outlook, yes=yes)
         if len(cards) > 1:
             from gdnbench.verbs.parallel import run_cards
 

@@ -181,7 +181,7 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     Args:
         folders: of the parts.
         results: the folder that holds runs.
-        params: how it is printed, as `run` and `sweep` are told: `json`, `csv`, `emit_dispatch`, `plot`.
+        params: how it is printed, as `run` and `sweep` are told: `json`, `csv`, `emit_dispatch`.
         command: the command line of the whole run; by default that of a part, without what makes it one.
 
     Raises:
@@ -191,7 +191,6 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
     from gdnbench.analyse.merge import merge_parts
     from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.report.charts.plot import draw_sweep
     from gdnbench.store.info import read_info
     from gdnbench.store.measurements import read_measurements
     from gdnbench.verbs.run_tables import print_run
@@ -201,8 +200,6 @@ def print_merged(folders: Sequence[Path], results: Path, *, params: Mapping[str,
     info, rows = read_info(folder), read_measurements(folder)
     if info.swept:
         print_sweep(folder, json=params["json"], csv=params["csv"], dispatch=bool(params.get("emit_dispatch")))
-        if plot := params.get("plot"):
-            draw_sweep(folder, plot)
         code = exit_code_of_sweep(rows, info.swept, interrupted=False)
     else:
         print_run(folder, json=params["json"], csv=params["csv"])

@@ -6,45 +6,29 @@ from typing import Annotated
 
 import typer
 
+from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_kernels
-from gdnbench.verbs.options import (
-    GpuOption,
-    InputsOption,
-    JsonOption,
-    KernelArgument,
-    KernelsOption,
-    MarginOption,
-    OpOption,
-    ProfileOption,
-    QuietOption,
-    ShapesOption,
-    SuiteOption,
-    check_mode,
-    joined,
-    one_term,
-    sizes,
-)
 
 
 def score(
     ctx: typer.Context,
-    kernels: KernelArgument = None,
-    kernel: KernelsOption = None,
+    kernels: options.KernelArgument = None,
+    kernel: options.KernelsOption = None,
     against: Annotated[
         str,
         typer.Option(
             metavar="KERNEL", help="What to compare with; the op's baseline.", autocompletion=complete_kernels
         ),
     ] = "",
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
-    suite: SuiteOption = "",
-    margin: MarginOption = 0.005,
+    op: options.OpOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
+    suite: options.SuiteOption = "",
+    margin: options.MarginOption = 0.005,
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 6s, 1m.")] = "6s",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    profile: ProfileOption = None,
-    inputs: InputsOption = None,
+    profile: options.ProfileOption = None,
+    inputs: options.InputsOption = None,
     step_limit: Annotated[
         float, typer.Option(help="Seconds that a step of the kernel may take; compiling it 10 times that.")
     ] = 10.0,
@@ -56,8 +40,8 @@ def score(
     turns: Annotated[
         int, typer.Option(min=0, metavar="N", help="With --watch: stop after so many scores; 0 for none.")
     ] = 0,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Build, check and measure one kernel against one other until the verdict is clear.
 
@@ -68,9 +52,7 @@ def score(
     none, as with run. `--json` is under 4 KB.
 
     With --watch, one line for each save of the sources, or with --json a document. A
-    save in the middle of a score begins it anew. In a terminal, keys show the
-    difference of the machine code from the turn before, open the source where an error
-    or a late load is (in $VISUAL or $EDITOR), explain, list all turns, and stop.
+    save in the middle of a score begins it anew. Ctrl-C stops, and lists all turns.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -80,19 +62,19 @@ def score(
     from gdnbench.verbs.progress import watch as progress
     from gdnbench.verbs.score_lines import print_score
 
-    check_mode(ctx, "watch", ("turns",))
-    name = one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
+    options.check_mode(ctx, "watch", ("turns",))
+    name = options.one_term(kernels, kernel, "gdnbench score decode-v9 --against decode-v8")
     request = ScoreRequest(
         kernel=name,
         op=op,
         against=against,
-        axes=sizes(shape),
+        axes=options.sizes(shape),
         suite=suite,
         margin=margin,
         budget_s=parse_duration(budget),
         step_limit_s=step_limit,
         seed=seed,
-        profiles=joined(profile),
+        profiles=options.joined(profile),
         inputs=inputs,
     )
     found = select_gpu(gpu, list_gpus())

@@ -16,8 +16,7 @@ from gdnbench.model.status import Status
 from gdnbench.render.output import print_answer, print_block
 from gdnbench.render.table import Answer, Block, Column, Table
 from gdnbench.render.units import factor, percent, time_text
-from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, WorkloadScore
-from gdnbench.score.turns import Turn
+from gdnbench.score.plan import AnyVerdict, Code, NoVerdict, Score, Turn, WorkloadScore
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.wording import plural
 

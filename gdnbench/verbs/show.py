@@ -9,30 +9,21 @@ from typing import Annotated
 import typer
 
 from gdnbench.origin import RESULTS
-from gdnbench.verbs.complete import complete_charts, complete_kernels
-from gdnbench.verbs.options import (
-    CsvOption,
-    JsonOption,
-    ResultsOption,
-    RunsArgument,
-    ShapesOption,
-    SuiteOption,
-    check_mode,
-    joined,
-    sizes,
-)
+from gdnbench.verbs import options
+from gdnbench.verbs.complete import CHARTS, complete_charts, complete_kernels
 
 _NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
+_NO_CHART = ("suite", "over", "json", "csv", "contest")
 
 
 def show(
     ctx: typer.Context,
-    runs: RunsArgument = None,
-    results: ResultsOption = RESULTS,
+    runs: options.RunsArgument = None,
+    results: options.ResultsOption = RESULTS,
     emit_dispatch: Annotated[
         bool, typer.Option("--emit-dispatch", help="Of a sweep: print the best of each workload as a declaration.")
     ] = False,
-    suite: SuiteOption = "",
+    suite: options.SuiteOption = "",
     over: Annotated[
         list[str] | None,
         typer.Option(metavar="KERNEL,…", help="With a suite: compare with the fastest of these at each workload."),
@@ -54,13 +45,13 @@ def show(
         str,
         typer.Option(
             metavar="CHART",
-            help="Draw this instead: time, sol, samples, rounds or sweep.",
+            help="Draw this instead: time, or of a sweep its points, sweep.",
             autocompletion=complete_charts,
         ),
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Of a chart: a PNG, SVG or PDF file, not the terminal."),
+        typer.Option("--output", "-o", metavar="FILE", help="Of a sweep's chart: a PNG or SVG file, not the terminal."),
     ] = None,
     kernel: Annotated[
         list[str] | None,
@@ -72,9 +63,9 @@ def show(
             autocompletion=complete_kernels,
         ),
     ] = None,
-    shape: ShapesOption = None,
-    json: JsonOption = False,
-    csv: CsvOption = False,
+    shape: options.ShapesOption = None,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
 ) -> None:
     """Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.
 
@@ -96,9 +87,8 @@ def show(
     measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
     also the score of both together.
 
-    With `--chart`: time is time against batch size or tokens; sol, the share of the
-    bound; samples, how the samples lie; rounds, times over the rounds, which
-    shows drift; sweep, its points.
+    With `--chart`: time is time against batch size or tokens; sweep, a sweep's points.
+    `gdnbench report` has more charts.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -110,15 +100,15 @@ def show(
     from gdnbench.verbs.show_step import print_step
     from gdnbench.verbs.show_sweep import print_sweep
 
-    check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CONTEST, "suite", "over", "json", "csv", "contest"))
-    check_mode(ctx, "contest", (), _NO_CONTEST)
+    options.check_mode(ctx, "chart", ("output", "kernel", "shape"), (*_NO_CHART, *_NO_CONTEST))
+    options.check_mode(ctx, "contest", (), _NO_CONTEST)
     if chart:
-        _draw(runs or [""], results, chart, joined(kernel), sizes(shape), output)
+        _draw(runs or [""], results, chart, options.joined(kernel), options.sizes(shape), output)
         return
     if contest:
         from gdnbench.verbs.show_contest import print_contest
 
-        print_contest(runs or [""], results, suite, joined(over), json=json, csv=csv)
+        print_contest(runs or [""], results, suite, options.joined(over), json=json, csv=csv)
         return
     folders = [find_run(results, run) for run in runs or [""]]
     if len(folders) > 1:
@@ -147,29 +137,39 @@ def show(
         print_sweep(folder, json=json, csv=csv, dispatch=emit_dispatch)
     else:
         chosen = load_catalog().ops[read_info(folder).op].suite(suite) if suite else None
-        over_labels = tuple(filter(None, joined(over).split(",")))
+        over_labels = tuple(filter(None, options.joined(over).split(",")))
         print_run(folder, json=json, csv=csv, suite=chosen, over=over_labels, profile=profile)
     if errors:
         print_errors(read_info(folder))
 
 
 def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: str, output: Path | None) -> None:
-    from gdnbench.errors import UsageError
+    from contextlib import nullcontext
+
+    from gdnbench.errors import UnknownNameError, UsageError
     from gdnbench.render.console import data_console, message_console
-    from gdnbench.report.charts.plot import check_chart, check_choice, check_picture, draw_chart, print_chart
     from gdnbench.report.charts.selection import named_workloads
+    from gdnbench.report.charts.sweep import check_picture, draw_sweep, print_sweep_charts, swept
+    from gdnbench.report.charts.times import print_times
     from gdnbench.store.find import find_run, has_times
 
-    check_chart(chart)
+    if chart not in CHARTS:
+        raise UnknownNameError(f"there is no chart {chart}", f"the charts are {' and '.join(CHARTS)}")
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
+    if chart == "time" and output:
+        raise UsageError("a picture is of a sweep", "gdnbench report draws the times")
     if output:
-        check_picture(output, option="-o")
+        check_picture(output)
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
     workloads = named_workloads(folder, axes)
-    check_choice(chart, kernels, workloads)
+    if chart == "time":
+        print_times(data_console(), folder, kernels, workloads)
+        return
+    if kernels or workloads is not None:
+        raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
     if output:
-        draw_chart(output, chart, folder, kernels, workloads)
+        draw_sweep(folder, output)
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
     else:
-        print_chart(data_console(), chart, folder, kernels, workloads)
+        print_sweep_charts(data_console(), swept(folder), nullcontext())

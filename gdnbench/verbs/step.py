@@ -9,28 +9,15 @@ from typing import Annotated
 import typer
 
 from gdnbench.origin import RESULTS
-from gdnbench.verbs.options import (
-    CsvOption,
-    GpuOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    OpOption,
-    QuietOption,
-    ResultsOption,
-    ShapesOption,
-    joined,
-    sizes,
-    terms,
-)
+from gdnbench.verbs import options
 
 
 def step(
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
     layers: Annotated[int, typer.Option(help="Layers of the chain, each with tensors of its own.")] = 36,
     between: Annotated[
         float, typer.Option(metavar="MIB", help="Read so much between two layers, standing for the weights.")
@@ -49,10 +36,10 @@ def step(
     processes: Annotated[int | None, typer.Option(help="Processes that share the rounds; 3 by default.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    results: options.ResultsOption = RESULTS,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Measure what a layer costs in a chain of them, by every way of launching it.
 
@@ -84,7 +71,7 @@ def step(
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_step import print_step
 
-    names = terms(kernels, kernel)
+    names = options.terms(kernels, kernel)
     if launches == bool(names):
         raise UsageError("name kernels, or ask for --launches", "as in `gdnbench step decode-v9`")
     settings = StepSettings.chosen(
@@ -92,7 +79,7 @@ def step(
     )
     ways, conditions = parse_names(Way, path, "--path"), parse_names(L2, l2, "--l2")
     catalog = load_catalog()
-    subjects = requested_cases(catalog, op, joined(names), sizes(shape)) if names else ()
+    subjects = requested_cases(catalog, op, options.joined(names), options.sizes(shape)) if names else ()
     card = select_gpu(gpu, list_gpus())
     if card is None:
         raise MachineError("a step is measured on a GPU, and there is none here", "see `gdnbench doctor`")

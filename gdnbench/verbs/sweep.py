@@ -3,69 +3,43 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gdnbench.origin import RESULTS
-from gdnbench.verbs.options import (
-    BaselineOption,
-    CsvOption,
-    DryRunOption,
-    GpuOption,
-    InputsOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    MarginOption,
-    OpOrDecodeOption,
-    PartOption,
-    ProfileOption,
-    QuietOption,
-    ResultsOption,
-    ShapesOption,
-    StepLimitOption,
-    YesOption,
-    confirm_builds,
-    joined,
-    op_meant,
-    print_outlook,
-    sizes,
-    terms,
-)
+from gdnbench.verbs import options
 
 
 def sweep(
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
     param: Annotated[
         list[str] | None,
         typer.Option("--param", "-p", metavar="NAME[=V,V…]", help="A param and the values to try; repeatable."),
     ] = None,
-    op: OpOrDecodeOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
-    profile: ProfileOption = None,
-    inputs: InputsOption = None,
-    part: PartOption = "",
+    op: options.OpOrDecodeOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
+    profile: options.ProfileOption = None,
+    inputs: options.InputsOption = None,
+    part: options.PartOption = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
-    margin: MarginOption = 0.005,
-    baseline: BaselineOption = "",
+    margin: options.MarginOption = 0.005,
+    baseline: options.BaselineOption = "",
     seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
-    step_limit: StepLimitOption = 30.0,
+    step_limit: options.StepLimitOption = 30.0,
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
-    plot: Annotated[Path | None, typer.Option(help="Also draw it into a PNG or SVG file.")] = None,
     emit_dispatch: Annotated[
         bool, typer.Option("--emit-dispatch", help="Print the best of each workload as a declaration.")
     ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    dry_run: options.DryRunOption = False,
+    yes: options.YesOption = False,
+    results: options.ResultsOption = RESULTS,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Race every combination of params and say which are best.
 
@@ -81,44 +55,39 @@ def sweep(
     from gdnbench.measure.plan import choose_sweep_settings, foresee, make_plan, make_sweep_request, refuse_impossible
     from gdnbench.measure.start import begin_session
     from gdnbench.model.case import parse_part
-    from gdnbench.report.charts.plot import check_picture, draw_sweep
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
 
-    if plot:
-        check_picture(plot)
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
     settings = choose_sweep_settings(
         device_of(chosen), budget=budget, samples=samples, seed=seed, margin=margin, step_limit_s=step_limit
     )
-    names = terms(kernels, kernel)
+    names = options.terms(kernels, kernel)
     request = make_sweep_request(
         catalog,
-        op_meant(catalog, op, [*names, baseline], quiet=quiet),
+        options.op_meant(catalog, op, [*names, baseline], quiet=quiet),
         names,
         param or [],
-        axes=sizes(shape),
+        axes=options.sizes(shape),
         settings=settings,
         gpu=chosen,
         baseline=baseline,
         label=label,
         part=parse_part(part),
-        profiles=joined(profile),
+        profiles=options.joined(profile),
         inputs=inputs,
     )
     plan = make_plan(catalog, request, chosen)
     outlook = foresee(catalog, plan)
     if dry_run:
-        print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
+        options.print_outlook(outlook, sys.argv[1:], json=json, csv=csv)
         return
     refuse_impossible(catalog, plan)
-    confirm_builds(outlook, yes=yes)
+    options.confirm_builds(outlook, yes=yes)
     with watch(quiet=quiet) as observer:
         finished = begin_session(catalog, plan, results, observer).run()
     print_sweep(finished.path, json=json, csv=csv, dispatch=emit_dispatch)
-    if plot:
-        draw_sweep(finished.path, plot)
     rows = finished.analysis.measurements
     code = exit_code_of_sweep(rows, finished.info.swept, interrupted=finished.interrupted)
     refuse_nothing_measured(code, rows)

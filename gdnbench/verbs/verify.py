@@ -14,26 +14,7 @@ from gdnbench.origin import RESULTS
 from gdnbench.render.console import data_console
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Note, check_rows
-from gdnbench.verbs.options import (
-    CsvOption,
-    GpuOption,
-    InputsOption,
-    JsonOption,
-    KernelsArgument,
-    KernelsOption,
-    OpOrDecodeOption,
-    ProfileOption,
-    QuietOption,
-    ResultsOption,
-    ShapesOption,
-    StepLimitOption,
-    check_mode,
-    joined,
-    one_term,
-    op_meant,
-    sizes,
-    terms,
-)
+from gdnbench.verbs import options
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -48,11 +29,11 @@ _NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
 
 def verify(
     ctx: typer.Context,
-    kernels: KernelsArgument = None,
-    kernel: KernelsOption = None,
-    op: OpOrDecodeOption = "",
-    gpu: GpuOption = "auto",
-    shape: ShapesOption = None,
+    kernels: options.KernelsArgument = None,
+    kernel: options.KernelsOption = None,
+    op: options.OpOrDecodeOption = "",
+    gpu: options.GpuOption = "auto",
+    shape: options.ShapesOption = None,
     suite: Annotated[
         str,
         typer.Option(
@@ -60,10 +41,10 @@ def verify(
             help="The workloads of a suite: contest; by default the op's for verifying, or with --ready contest.",
         ),
     ] = "",
-    profile: ProfileOption = None,
-    inputs: InputsOption = None,
+    profile: options.ProfileOption = None,
+    inputs: options.InputsOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
-    step_limit: StepLimitOption = 30.0,
+    step_limit: options.StepLimitOption = 30.0,
     sanitize: Annotated[
         bool,
         typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
@@ -80,10 +61,10 @@ def verify(
         list[str] | None,
         typer.Option(metavar="RULE,…", help="With --ready: what no build may do, as inspect has it; spills."),
     ] = None,
-    results: ResultsOption = RESULTS,
-    json: JsonOption = False,
-    csv: CsvOption = False,
-    quiet: QuietOption = False,
+    results: options.ResultsOption = RESULTS,
+    json: options.JsonOption = False,
+    csv: options.CsvOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Hold kernels against a float64 oracle.
 
@@ -106,9 +87,9 @@ def verify(
     nothing itself. Exits with 0 if all pass; else with the code of the gravest failure,
     or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
     """
-    check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
+    options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
     if ready:
-        name = one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
+        name = options.one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
         raise typer.Exit(_check_ready(name, ctx.params))
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.machine.gpus import list_gpus, select_gpu
@@ -120,16 +101,16 @@ def verify(
     sanitizer = need_sanitizer_on(gpu) if sanitize else None
     catalog = load_catalog()
     chosen = select_gpu(gpu, list_gpus())
-    names = terms(kernels, kernel)
-    op = op_meant(catalog, op, names, quiet=quiet)
+    names = options.terms(kernels, kernel)
+    op = options.op_meant(catalog, op, names, quiet=quiet)
     with watch(quiet=quiet) as observer:
         verdicts = verify_variants(
             catalog,
             op,
-            joined(names) or "all",
-            axes=sizes(shape),
+            options.joined(names) or "all",
+            axes=options.sizes(shape),
             suite=suite,
-            profiles=joined(profile),
+            profiles=options.joined(profile),
             inputs=inputs,
             seed=seed,
             step_limit_s=step_limit,
@@ -152,11 +133,11 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
     from gdnbench.ready.run import check_kernel
     from gdnbench.verbs.progress import watch
 
-    rules = parse_rules(joined(params["fail_on"]) or "spills")
+    rules = parse_rules(options.joined(params["fail_on"]) or "spills")
     chosen = select_gpu(params["gpu"], list_gpus())
     with watch(quiet=params["quiet"]) as observer:
-        terms = ReadyOptions(
-            archs=joined(params["arch"]),
+        wanted = ReadyOptions(
+            archs=options.joined(params["arch"]),
             rules=rules,
             suite=params["suite"],
             gpu=chosen,
@@ -165,7 +146,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
             results=Path(params["results"]),
             observer=observer,
         )
-        readiness = check_kernel(load_catalog(), params["op"], name, terms)
+        readiness = check_kernel(load_catalog(), params["op"], name, wanted)
     answer = Answer(
         text=lambda _: _ready_text(readiness),
         document=lambda: _ready_document(readiness),

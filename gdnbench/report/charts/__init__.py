@@ -1,7 +1,7 @@
-"""Charts of stored runs, each defined once: for the report's page, for picture files, and for the terminal.
+"""Charts of stored runs, each defined once: for the report's page and for the terminal.
 
-Altair writes Vega-Lite, and vl-convert draws it. What a page must carry to draw its charts itself, with plotly 7.1.0
-and vl-convert-python 1.9.0 (Vega 6.2, Vega-Lite 6.4):
+Altair writes Vega-Lite, and the page draws it by Vega's own code, which vl-convert has. What a page must carry to draw
+its charts itself, with plotly 7.1.0 and vl-convert-python 1.9.0 (Vega 6.2, Vega-Lite 6.4):
 
 | | inlined | gzip |
 |---|---|---|

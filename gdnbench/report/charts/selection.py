@@ -7,21 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
-from gdnbench.render.units import MICROSECONDS, TimeUnit, half_text, relative_half_width
+from gdnbench.render.units import half_text, time_text
 from gdnbench.store.info import RunInfo, read_info
 from gdnbench.store.measurements import read_by_clock, read_measurements
-from gdnbench.store.samples import read_rounds
 from gdnbench.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from gdnbench.stats import FloatArray
-
 
 FASTEST = 5
 COLOURS = 9  # slots, as many as a theme has colours
@@ -38,68 +32,23 @@ class KernelChoice:
     slot: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChartView:
-    """Some kernels (`labels`) of a run at some of its workloads.
+def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
+    """Reads the times of some kernels of a run at some of its workloads: kernel times (CUPTI) where it has any.
 
-    `rows` has every measurement with a time; `rounds` the round times in microseconds by case id, NaN for a missing
-    round.
+    `kernels` has names and globs separated by commas; by default the baseline, the floors and the fastest. `workloads`
+    defaults to the first line that has several. Raises RunFormatError if the run cannot be read, UnknownNameError for a
+    kernel or workload that it has no time of.
     """
-
-    folder: Path
-    info: RunInfo
-    rows: tuple[Measurement, ...]
-    rounds: dict[str, FloatArray]
-    labels: tuple[str, ...]
-    workloads: tuple[Workload, ...]
-
-    @property
-    def title(self) -> str:
-        """Title: the device and the run."""
-        gpu = (self.info.machine.get("gpu") or {}).get("name", self.info.gpu)
-        return f"{gpu}, {self.info.run_id}"
-
-    @property
-    def slots(self) -> list[str]:
-        """The shown kernels without floors, each in its slot, as on the report's page."""
-        choices = choices_of(self.rows, self.info.baseline)
-        return slots_of([choice for choice in choices if choice.label in self.labels])
-
-    def at(self, workload: Workload) -> list[Measurement]:
-        """Returns the shown kernels that have a time at a workload, fastest first."""
-        return timed(row for row in self.measured(workload) if row.case.label in self.labels)
-
-    def measured(self, workload: Workload) -> list[Measurement]:
-        """Returns every kernel that has a time at a workload."""
-        return [row for row in self.rows if row.case.workload == workload]
-
-
-def open_view(
-    folder: Path,
-    kernels: str = "",
-    workloads: Sequence[Workload] | None = None,
-    *,
-    every: bool = False,
-    empty: bool = True,
-    by_kernel: bool = False,
-) -> ChartView:
-    """Reads a run and chooses what to show of it.
-
-    `kernels` has names and globs separated by commas; by default the baseline, the floors, the empty one only with
-    `empty`, and the fastest. `workloads` defaults to the first one, or with `every` to all of the first line that has
-    several. With `by_kernel` the times are kernel times (CUPTI) if the run has any. Raises RunFormatError if the run
-    cannot be read, UnknownNameError for a kernel or workload that it has no time of.
-    """
-    info, measured, rounds = read_info(folder), read_by_clock(folder), read_rounds(folder)
+    info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
-    rows = (by_clock.get("cupti") if by_kernel else None) or by_clock.get(None, [])
+    rows = by_clock.get("cupti") or by_clock.get(None, [])
     known = list(dict.fromkeys(row.case.workload for row in rows))
     if not known:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = _workloads(info, known, workloads, every=every)
+    chosen = _workloads(info, known, workloads)
     here = [row for row in rows if row.case.workload in chosen]
-    labels = _named(info, here, kernels) if kernels else _default_labels(here, empty=empty)
-    return ChartView(folder=folder, info=info, rows=tuple(rows), rounds=rounds, labels=labels, workloads=chosen)
+    labels = _named(info, here, kernels) if kernels else _default_labels(here)
+    return [row for row in here if row.case.label in labels]
 
 
 def _is_shown(row: Measurement) -> bool:
@@ -145,17 +94,24 @@ def time_us(row: Measurement) -> float:
     return row.timing.time_us if row.timing else math.nan
 
 
-def time_parts(time_us: float, low_us: float, high_us: float, unit: TimeUnit = MICROSECONDS) -> tuple[str, str]:
-    """Returns a time and its interval's relative half width, `4.348` and `±0.08%`; empty if unknown."""
-    if math.isnan(time_us):
-        return "", ""
-    return unit.text(time_us), half_text(relative_half_width(time_us, low_us, high_us))
-
-
 def interval_text(row: Measurement) -> str:
-    """Returns time and half width in one text, `4.348 ±0.08%`."""
+    """Returns time and half width in one text, `4.348 ±0.08%`; empty without a time."""
     timing = row.timing
-    return " ".join(time_parts(timing.time_us, timing.time_lo_us, timing.time_hi_us)) if timing else ""
+    return f"{time_text(timing.time_us)} {half_text(timing.relative_half_width)}" if timing else ""
+
+
+def in_order(workloads: Iterable[Workload]) -> tuple[Workload, ...]:
+    """Returns each workload once, by series, within one by size along the x axis."""
+    return tuple(sorted(set(workloads), key=_by_series))
+
+
+def _by_series(workload: Workload) -> tuple[tuple[int, ...], Workload]:
+    return tuple(size for name, size in workload.axes.items() if name != workload.spec.x), workload
+
+
+def workload_slug(workload: Workload) -> str:
+    """Returns a workload as part of an id, `b1-qk4-v8`."""
+    return workload.slug.lower().replace("_", "-")
 
 
 def choices_of(rows: Sequence[Measurement], baseline: str) -> tuple[KernelChoice, ...]:
@@ -205,16 +161,14 @@ def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[s
     return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
 
 
-def _workloads(
-    info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None, *, every: bool
-) -> tuple[Workload, ...]:
+def _workloads(info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None) -> Sequence[Workload]:
     if wanted is None:
-        return _first_line(known) if every else (known[0],)
+        return _first_line(known)
     for workload in wanted:
         if workload not in known:
             there = ", ".join(map(str, known))
             raise UnknownNameError(f"{info.run_id} has no times at {workload}", f"there are {there}")
-    return tuple(wanted)
+    return wanted
 
 
 def _first_line(known: Sequence[Workload]) -> tuple[Workload, ...]:
@@ -238,11 +192,9 @@ def _named(info: RunInfo, rows: Sequence[Measurement], kernels: str) -> tuple[st
     return tuple(chosen)
 
 
-def _default_labels(rows: Sequence[Measurement], *, empty: bool) -> tuple[str, ...]:
+def _default_labels(rows: Sequence[Measurement]) -> tuple[str, ...]:
     """Returns the baseline, the floors, and the fastest by geometric mean over all workloads."""
-    bounds = [row for row in rows if row.role in (Role.BASELINE, Role.FLOOR)]
-    left_out = {row.case.label for row in bounds if row.is_empty_floor and not empty}
-    chosen = [row.case.label for row in bounds]
+    chosen = [row.case.label for row in rows if row.role in {Role.BASELINE, Role.FLOOR}]
     logs: dict[str, list[float]] = {}
     for row in rows:
         if row.case.label not in chosen:
@@ -250,4 +202,4 @@ def _default_labels(rows: Sequence[Measurement], *, empty: bool) -> tuple[str, .
     most = max(map(len, logs.values()), default=0)
     whole = [label for label, times in logs.items() if len(times) == most]
     fastest = sorted(whole, key=lambda label: sum(logs[label]))[:FASTEST]
-    return tuple(dict.fromkeys(label for label in [*chosen, *fastest] if label not in left_out))
+    return tuple(dict.fromkeys([*chosen, *fastest]))

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
+from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.theme import LIGHT, Datum, Theme, expr
+from gdnbench.store.info import read_info
+from gdnbench.store.tables import read_sweep
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,11 +46,46 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
     return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
 
 
-def draw_sweep_panels(sweep: Sweep, title: str) -> alt.ConcatChart:
-    """Draws a panel per kernel and workload."""
-    return theme.picture(
-        [_panel(sweep, plateau) for plateau in sweep.plateaus], f"% slower than the best point, {title}"
-    )
+SUFFIXES = (".png", ".svg")
+NEEDED = ("altair", "vl_convert")
+_SCALE = 2  # pixels of a PNG per pixel of the chart
+
+
+def check_picture(path: Path) -> None:
+    """Refuses an undrawable picture.
+
+    Raises UsageError for an unknown format, a missing folder, or anything but a regular file; MachineError for a folder
+    or file that cannot be written, or without the drawing libraries.
+    """
+    check_output_file(path, "-o", SUFFIXES, "sweep.png")
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
+
+
+def draw_sweep(folder: Path, path: Path) -> None:
+    """Draws a panel per kernel and workload of a stored sweep into a file; raises as `swept`, and MachineError."""
+    import vl_convert
+
+    sweep, info = swept(folder), read_info(folder)
+    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
+    with theme.unchecked():
+        panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
+        title = f"% slower than the best point, {gpu}, {info.run_id}"
+        spec = theme.picture(panels, title).to_dict(validate=False)
+    if path.suffix.lower() == ".svg":
+        content = vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE).encode()
+    else:
+        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VEGA_LITE, scale=_SCALE)
+    write_output_file(path, content)
+
+
+def swept(folder: Path) -> Sweep:
+    """Reads a sweep; raises UsageError for a run that has no swept times."""
+    sweep = read_sweep(folder)
+    if sweep is None or not sweep.plateaus:
+        hint = "`gdnbench sweep` makes them: see `gdnbench sweep -h`"
+        raise UsageError(f"{folder.name} has no swept times to draw", hint)
+    return sweep
 
 
 def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.text import Text
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
@@ -17,19 +19,17 @@ from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.report.charts import theme
-from gdnbench.report.charts.layout import log_ticks, spread
-from gdnbench.report.charts.selection import ChartView, interval_text, time_us
-from gdnbench.report.charts.theme import EN_SPACE, LIGHT, Datum, Theme, expr
+from gdnbench.report.charts.selection import chosen_rows, interval_text, time_us
+from gdnbench.report.charts.theme import Datum, Theme, expr
+from gdnbench.store.info import read_info
 
 if TYPE_CHECKING:
     import altair as alt
 
-EVERY_WORKLOAD, EMPTY_FLOOR, KERNEL_TIMES = True, True, True
 ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
 FOOT = 22  # pixels below the lowest floor, for its name
-_WIDTH, _HEIGHT = 460, 420  # pixels of a panel of a picture
-_ROOM = 1.15  # factor by which a picture's y axis exceeds the slowest and the fastest
-_APART, _AWAY = 15, 20  # pixels between names, and from the axes to them
+_STEPS = (1, 2, 3, 5)  # multiples of each power of 10 that a logarithmic axis labels
+_ROOM = 1.15  # factor by which the ticks of the y axis exceed the slowest and the fastest
 _TERMINAL_LINES = 20
 
 
@@ -56,7 +56,7 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
 
     scale = alt.Scale(type="log", nice=False, padding=FOOT)
     axis = alt.Axis(title=f"{kind}, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
-    layers = _layers(points, ABSOLUTE, titles, scale, axis, colours, floors_named=True)
+    layers = _layers(points, ABSOLUTE, titles, scale, axis, colours)
     return theme.layered(*layers, data=points)
 
 
@@ -67,20 +67,19 @@ def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme
     moving = above_floor(points)
     scale = alt.Scale(zero=False, nice=False, padding=FOOT)
     axis = alt.Axis(title="time / time of the copying floor", format=".2~f", labelOverlap="greedy")
-    layers = _layers(moving, RELATIVE, titles, scale, axis, colours, floors_named=True)
+    layers = _layers(moving, RELATIVE, titles, scale, axis, colours)
     return theme.layered(*layers, data=moving)
 
 
-def draw(view: ChartView) -> alt.ConcatChart:
-    """Draws a panel per line of workloads, with the name and last time of each kernel at its right."""
-    panels = [_panel(of, rows) for of, rows in _by_line(view).items()]
-    return theme.picture(panels, view.title).add_params(*theme.slot_params(view.slots, view.info.baseline))
-
-
-def show(view: ChartView, console: Console) -> None:
-    """Prints a chart per line of workloads."""
-    for of, rows in _by_line(view).items():
-        title = f"{kind_of(rows)} in µs by {_spec(rows).x_words}, {of}; both axes logarithmic"
+def print_times(console: Console, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> None:
+    """Prints a chart per line of workloads; raises as `chosen_rows`, and ChartError if it cannot be drawn."""
+    chosen, info = chosen_rows(folder, kernels, workloads), read_info(folder)
+    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
+    console.print(Text(f"{gpu}, {info.run_id}", style="dim"), soft_wrap=True)
+    for of in dict.fromkeys(row.case.workload.line for row in chosen):
+        rows = sorted((row for row in chosen if row.case.workload.line == of), key=lambda row: row.case.workload.x)
+        spec = rows[0].case.workload.spec
+        title = f"{kind_of(rows)} in µs by {spec.x_words}, {of}; both axes logarithmic"
         with TerminalChart(console, title, _TERMINAL_LINES) as chart:
             for label, line in _lines(rows).items():
                 chart.line(
@@ -88,10 +87,24 @@ def show(view: ChartView, console: Console) -> None:
                     name=label,
                     values={math.log2(row.case.workload.x): f"{time_us(row):.3f}" for row in line},
                 )
-            places = {math.log2(row.case.workload.x): row.case.workload.x_value for row in _along_x(rows)}
-            chart.x_axis(places, name=_spec(rows).x)
-            low, high = _limits(rows)
-            chart.y_axis({math.log10(tick): f"{tick:g}" for tick in log_ticks(low, high)})
+            chart.x_axis({math.log2(row.case.workload.x): row.case.workload.x_value for row in rows}, name=spec.x)
+            times = list(map(time_us, rows))
+            ticks = log_ticks(min(times) / _ROOM, max(times) * _ROOM)
+            chart.y_axis({math.log10(tick): f"{tick:g}" for tick in ticks})
+
+
+def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+    """Returns the rows by label, slowest at the end first."""
+    lines: dict[str, list[Measurement]] = {}
+    for row in rows:
+        lines.setdefault(row.case.label, []).append(row)
+    return dict(sorted(lines.items(), key=lambda line: -time_us(line[1][-1])))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Returns the round numbers that a logarithmic axis labels."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0**decade for decade in decades for step in _STEPS if low <= step * 10.0**decade <= high]
 
 
 def _point(row: Measurement, copy_us: float) -> Datum:
@@ -128,8 +141,6 @@ def _layers(
     scale: alt.Scale,
     axis: alt.Axis,
     colours: Theme,
-    *,
-    floors_named: bool,
 ) -> list[alt.Chart]:
     import altair as alt
 
@@ -151,12 +162,10 @@ def _layers(
     kernels = base.transform_filter("!datum.floor").transform_filter(theme.SHOWN)
     known = kernels.transform_filter(f"isValid(datum.{low}) && isValid(datum.{high})")
     named = floors.transform_filter(f"datum.x === {places[0]}").encode(text=alt.Text(field="kernel", type="nominal"))
-    first = named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted)
     return [
         floors.mark_line(strokeDash=[5, 4], stroke=colours.floor),
-        floors.mark_point(opacity=0 if floors_named else 1, size=120 if floors_named else 30, color=colours.floor)
-        .encode(tooltip=tooltip),
-        *([first] if floors_named else []),
+        floors.mark_point(opacity=0, size=120, color=colours.floor).encode(tooltip=tooltip),
+        named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted),
         kernels.mark_line(stroke=colour, strokeWidth=expr(theme.WIDTH), opacity=faded),
         known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field=high)),
         kernels.mark_point(
@@ -164,93 +173,3 @@ def _layers(
             opacity=faded,
         ).encode(tooltip=tooltip),
     ]  # fmt: skip
-
-
-def _panel(of: str, rows: Sequence[Measurement]) -> alt.LayerChart:
-    import altair as alt
-
-    points = time_points(rows)
-    low, high = _limits(rows)
-    scale = alt.Scale(type="log", domain=[low, high], nice=False)
-    axis = alt.Axis(title=f"{kind_of(rows)}, µs (log)", format="~g", values=log_ticks(low, high))
-    layers = _layers(points, ABSOLUTE, _spec(rows), scale, axis, LIGHT, floors_named=False)
-    largest = _along_x(rows)[-1].case.workload
-    return theme.layered(*layers, *_end_names(rows, scale, axis), data=points).properties(
-        width=_WIDTH,
-        height=_height(rows),
-        title=theme.panel_title(
-            f"{kind_of(rows)} by {_spec(rows).x_words}, {of}",
-            f"dashed: floors; at the right: µs at {largest.x_term}",
-        ),
-    )
-
-
-def _end_names(rows: Sequence[Measurement], scale: alt.Scale, axis: alt.Axis) -> list[alt.Chart]:
-    """Draws name and time at each line's end, to tell apart lines that hide each other; leaders lead to moved names."""
-    import altair as alt
-
-    low, high = _limits(rows)
-    ends, largest = {label: line[-1] for label, line in _lines(rows).items()}, _along_x(rows)[-1].case.workload.x
-    where = {
-        label: "" if row.case.workload.x == largest else f" at {row.case.workload.x_term}"
-        for label, row in ends.items()
-    }
-    places = [math.log(time_us(row) / low) / math.log(high / low) for row in ends.values()]
-    data = [
-        {
-            "kernel": label,
-            "floor": not row.role.does_the_work,
-            "x": row.case.workload.x,
-            "time": time_us(row),
-            "name_at": low * (high / low) ** place,
-            "name": f"{label}{EN_SPACE}{time_us(row):.3f}" + where[label],
-        }
-        for (label, row), place in zip(ends.items(), spread(places, _APART / _height(rows), 0.0, 1.0), strict=True)
-    ]
-    colour = expr(f"datum.floor ? '{LIGHT.muted}' : ({LIGHT.kernel_colour})")
-    base = alt.Chart(theme.inline(data))
-    leader = base.mark_rule(stroke=colour, strokeWidth=0.6).encode(
-        x=alt.X(field="x", type="quantitative"),
-        x2=alt.value(_WIDTH + _AWAY - 4),
-        y=alt.Y(field="time", type="quantitative", scale=scale, axis=axis),
-        y2=alt.Y2(field="name_at"),
-    )
-    name = base.mark_text(align="left", baseline="middle", fill=colour).encode(
-        x=alt.value(_WIDTH + _AWAY),
-        y=alt.Y(field="name_at", type="quantitative", scale=scale, axis=axis),
-        text=alt.Text(field="name", type="nominal"),
-    )
-    return [leader, name]
-
-
-def _height(rows: Sequence[Measurement]) -> float:
-    return max(_HEIGHT, _APART * len({row.case.label for row in rows}))
-
-
-def _spec(rows: Sequence[Measurement]) -> WorkloadSpec:
-    return rows[0].case.workload.spec
-
-
-def _by_line(view: ChartView) -> dict[str, list[Measurement]]:
-    found: dict[str, list[Measurement]] = {}
-    for workload in view.workloads:
-        here = [row for row in view.measured(workload) if row.case.label in view.labels]
-        found.setdefault(workload.line, []).extend(here)
-    return {line: rows for line, rows in found.items() if rows}
-
-
-def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
-    """Returns the rows by label, slowest at the end first, each along the x axis."""
-    lines: dict[str, list[Measurement]] = {}
-    for row in _along_x(rows):
-        lines.setdefault(row.case.label, []).append(row)
-    return dict(sorted(lines.items(), key=lambda line: -time_us(line[1][-1])))
-
-
-def _along_x(rows: Sequence[Measurement]) -> list[Measurement]:
-    return sorted(rows, key=lambda row: row.case.workload.x)
-
-
-def _limits(rows: Sequence[Measurement]) -> tuple[float, float]:
-    times = [time_us(row) for row in rows]
-    return min(times) / _ROOM, max(times) * _ROOM

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gdnbench.model.measurement import Measurement, Versus
@@ -83,44 +83,10 @@ class HtmlSection:
     parts: tuple[HtmlPart, ...] = ()
     failures: tuple[FailureGroup, ...] = ()
 
-
-@dataclass(frozen=True, kw_only=True)
-class ProvenanceFact:
-    """One line of the provenance, with a value per run."""
-
-    name: str
-    values: tuple[str, ...]
-
     @property
-    def differs(self) -> bool:
-        """Whether the runs disagree."""
-        return len(set(self.values)) > 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class HtmlPage:
-    """The whole report; `leads` has each run's description, by the id of its section."""
-
-    title: str
-    subtitle: str
-    summary: HtmlTable
-    warnings: tuple[str, ...]
-    sections: tuple[HtmlSection, ...]
-    run_ids: tuple[str, ...]
-    leads: tuple[tuple[str, str], ...]
-    provenance: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
-    details: tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
-    version: str
-    words: tuple[tuple[str, str], ...] = field(default=())
-
-    @property
-    def charts(self) -> tuple[HtmlChart, ...]:
-        """Every chart, in order."""
-        return tuple(
-            chart
-            for section in self.sections
-            for chart in (*section.charts, *(chart for part in section.parts for chart in part.charts))
-        )
+    def all_charts(self) -> list[HtmlChart]:
+        """Its charts and those of its parts, in order."""
+        return [*self.charts, *(chart for part in self.parts for chart in part.charts)]
 
 
 def workload_columns(spec: WorkloadSpec, of: Callable[[R], Workload]) -> tuple[Column[R], Column[R]]:

@@ -18,8 +18,8 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind
-from gdnbench.verbs.html.beside import Profiled, across_section, counters_section, published_section
-from gdnbench.verbs.html.content import HtmlPage, HtmlSection, ProvenanceFact, control_cell
+from gdnbench.verbs.html.beside import across_section, published_section
+from gdnbench.verbs.html.content import HtmlSection, control_cell
 from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section
@@ -70,24 +70,24 @@ _SWEEP = (
 )
 
 
-def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource], profiled: Profiled) -> HtmlPage:
-    """Returns everything that the page shows, ready for layout."""
+def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> dict[str, Any]:
+    """Returns everything that the page shows, by the names of the template's variables."""
     sections = [_section(run, f"run-{number}") for number, run in enumerate(runs, start=1)]
     figures = [published_section(source, f"published-{number}") for number, source in enumerate(published, start=1)]
-    more = [across_section(runs), *figures, counters_section(profiled)]
-    return HtmlPage(
-        title=f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
-        subtitle=_subtitle(runs),
-        summary=summary_table(runs),
-        warnings=(*(warning for run in runs for warning in _warnings(run)), *profiled.warnings),
-        sections=(*sections, *(section for section in more if section)),
-        run_ids=tuple(run.info.run_id for run in runs),
-        leads=tuple((f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)),
-        provenance=provenance_of(runs),
-        details=details_of(runs),
-        version=__version__,
-        words=words_for(tuple(runs)),
-    )
+    more = [across_section(runs), *figures]
+    return {
+        "title": f"{' and '.join(dict.fromkeys(run.info.op for run in runs))} on {_devices(runs)}",
+        "subtitle": _subtitle(runs),
+        "summary": summary_table(runs),
+        "warnings": [warning for run in runs for warning in _warnings(run)],
+        "sections": [*sections, *(section for section in more if section)],
+        "run_ids": [run.info.run_id for run in runs],
+        "leads": [(f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)],
+        "provenance": _provenance(runs),
+        "details": _details(runs),
+        "version": __version__,
+        "words": _words(runs),
+    }
 
 
 def _section(run: ReportedRun, prefix: str) -> HtmlSection:
@@ -223,7 +223,7 @@ def _run(line: _SummaryLine) -> HtmlCell:
     return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
 
 
-def words_for(runs: tuple[ReportedRun, ...]) -> tuple[tuple[str, str], ...]:
+def _words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
     """Returns the legend, with the margin and confidence of these runs."""
     margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
@@ -253,20 +253,21 @@ _HOST = {"os": "system", "cpu": "CPU", "cores": "CPU cores"}
 LONGEST = 160  # characters of a value: some variables hold a list of every driver ever released
 
 
-Groups = tuple[tuple[str, tuple[ProvenanceFact, ...]], ...]
+Facts = list[tuple[str, tuple[str, ...]]]
+"""Lines of the provenance: a name, and a value per run."""
 
 
-def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
+def _provenance(runs: Sequence[ReportedRun]) -> list[tuple[str, Facts]]:
     """Returns the provenance that readers look for first, in groups, without what no run knows."""
     machines = [run.info.machine for run in runs]
     return _known(
         {
-            "Run": (
-                ProvenanceFact(name="started, UTC", values=tuple(run.info.timestamp for run in runs)),
-                ProvenanceFact(name="command", values=tuple(run.info.command for run in runs)),
-                ProvenanceFact(name="complete", values=tuple(_text(run.info.complete) for run in runs)),
-                ProvenanceFact(name="median SM clock, MHz", values=tuple(map(_clock, runs))),
-            ),
+            "Run": [
+                ("started, UTC", tuple(run.info.timestamp for run in runs)),
+                ("command", tuple(run.info.command for run in runs)),
+                ("complete", tuple(_text(run.info.complete) for run in runs)),
+                ("median SM clock, MHz", tuple(map(_clock, runs))),
+            ],
             "Settings": _facts([run.info.settings for run in runs], _SETTINGS),
             "GPU": _facts([machine.get("gpu") or {} for machine in machines], _GPU),
             "Versions": _facts([machine.get("versions") or {} for machine in machines]),
@@ -276,7 +277,7 @@ def provenance_of(runs: Sequence[ReportedRun]) -> Groups:
     )
 
 
-def details_of(runs: Sequence[ReportedRun]) -> Groups:
+def _details(runs: Sequence[ReportedRun]) -> list[tuple[str, Facts]]:
     """Returns the rest of the provenance: hashes and variables."""
     return _known(
         {
@@ -286,20 +287,15 @@ def details_of(runs: Sequence[ReportedRun]) -> Groups:
     )
 
 
-def _known(groups: Mapping[str, tuple[ProvenanceFact, ...]]) -> Groups:
-    return tuple((name, facts) for name, facts in groups.items() if facts)
+def _known(groups: Mapping[str, Facts]) -> list[tuple[str, Facts]]:
+    return [(name, facts) for name, facts in groups.items() if facts]
 
 
-def _facts(
-    documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None
-) -> tuple[ProvenanceFact, ...]:
+def _facts(documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> Facts:
     """Returns a fact per key of any document, in the order of `names` if given."""
     keys = names or {key: key for document in documents for key in document}
-    found = (
-        ProvenanceFact(name=title, values=tuple(_text(document.get(key), key) for document in documents))
-        for key, title in keys.items()
-    )
-    return tuple(fact for fact in found if any(fact.values))
+    found = [(title, tuple(_text(document.get(key), key) for document in documents)) for key, title in keys.items()]
+    return [(title, values) for title, values in found if any(values)]
 
 
 def _text(value: Any, key: str = "") -> str:

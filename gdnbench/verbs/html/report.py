@@ -1,4 +1,4 @@
-"""The report as one HTML file: the choice of runs, what is read of each, rendering, and the message about the file."""
+"""The report as one HTML file: the choice of runs, what is read of each, and rendering."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from gdnbench.analyse.figure import FigureSource
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, Sweep
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.render.console import check_output_file, data_console, message_console, write_output_file
-from gdnbench.report.charts.layout import in_order
-from gdnbench.report.charts.selection import timed
+from gdnbench.render.console import check_output_file, write_output_file
+from gdnbench.report.charts.selection import in_order, timed
 from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
 from gdnbench.stats import FloatArray
 from gdnbench.store.files import is_stored
@@ -30,7 +26,6 @@ from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
 from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.tables import BuildRow, read_builds, read_sweep
-from gdnbench.verbs.html.content import HtmlPage
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -39,15 +34,6 @@ if TYPE_CHECKING:
 
 NEEDED = ("jinja2", "altair", "vl_convert")
 SUFFIXES = (".html", ".htm")
-
-
-@dataclass(frozen=True)
-class WrittenReport:
-    """A report on disk; `warnings` names profiles that could not be read, and are not in it."""
-
-    path: Path
-    size_bytes: int
-    warnings: tuple[str, ...] = ()
 
 
 def check_output(path: Path) -> None:
@@ -62,23 +48,18 @@ def check_output(path: Path) -> None:
         raise MachineError(f"a report needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
 
 
-def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path, *, profiles: Path) -> WrittenReport:
+def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path) -> None:
     """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file.
 
     Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
     unchanged.
     """
-    from gdnbench.verbs.html.beside import find_profiled
+    from gdnbench.analyse.sources import load_published
     from gdnbench.verbs.html.page import page_of
 
-    stored = [read_stored(folder) for folder in runs]
-    figures = [load_figures(folder) for folder in published]
-    profiled = find_profiled(profiles, stored)
     with unchecked():
-        page = page_of(stored, figures, profiled)
-    text = render(page).encode()
-    write_output_file(output, text)
-    return WrittenReport(output, len(text), tuple(profiled.warnings))
+        page = page_of([read_stored(folder) for folder in runs], [load_published(folder) for folder in published])
+    write_output_file(output, render(page).encode())
 
 
 def find_figures(results: Path, wanted: str) -> Path | None:
@@ -91,13 +72,6 @@ def find_figures(results: Path, wanted: str) -> Path | None:
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
         return Path(wanted)
     return find_published(results, wanted) if wanted.startswith(f"{PUBLISHED_FOLDER}/") else None
-
-
-def load_figures(folder: Path) -> FigureSource:
-    """Reads published figures; raises RunFormatError if they cannot be read."""
-    from gdnbench.analyse.sources import load_published
-
-    return load_published(folder)
 
 
 def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
@@ -116,30 +90,25 @@ def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], li
     return list(unique.values()), list(published.values())
 
 
-def print_written(written: WrittenReport) -> None:
-    """Prints the file, its size, and how to open it; and warnings on profiles left out."""
-    for warning in written.warnings:
-        message_console().print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-    console = data_console()
-    console.print(Text(f"{written.path}  ({written.size_bytes / 1e6:.2f} MB)"), soft_wrap=True)
-    console.print(Text(f"next: python3 -m webbrowser {written.path.absolute().as_uri()}"), soft_wrap=True)
-
-
 SCRIPTS = ("charts.js", "pickers.js", "tables.js")
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 _OPENING = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def render(page: HtmlPage) -> str:
+def render(page: Mapping[str, Any]) -> str:
     """Renders the file's text."""
     from markupsafe import Markup
 
-    template = _environment().get_template("page.html.j2")
-    return template.render(
-        page=page,
-        style=Markup(_colours() + _asset("report.css")),
-        scripts=[Markup(text) for text in (_vega() if page.charts else "", *map(_asset, SCRIPTS)) if text],
-        specs={chart.id: Markup(inline_json(chart.spec)) for chart in page.charts},
+    charts = [chart for section in page["sections"] for chart in section.all_charts]
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup(_colours() + _asset("report.css")),
+            scripts=[Markup(text) for text in (_vega() if charts else "", *map(_asset, SCRIPTS)) if text],
+            specs={chart.id: Markup(inline_json(chart.spec)) for chart in charts},
+        )
     )
 
 
@@ -201,12 +170,7 @@ class ReportedRun:
     def device(self) -> str:
         """Common name of the device."""
         gpu = self.info.machine.get("gpu") or {}
-        return str(gpu.get("name") or (self.info.gpu if self.on_gpu else "the CPU"))
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether GPU times were measured."""
-        return self.info.on_gpu
+        return str(gpu.get("name") or (self.info.gpu if self.info.on_gpu else "the CPU"))
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -290,7 +254,7 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
 def lead_line(stored: ReportedRun) -> str:
     """Returns what was measured, where and how."""
     info, settings = stored.info, stored.info.settings
-    timer = "NVBench, cold L2" if stored.on_gpu else "warm calls on the CPU"
+    timer = "NVBench, cold L2" if stored.info.on_gpu else "warm calls on the CPU"
     rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
     further = ", more for the points in front" if stored.sweep else ""
     return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"

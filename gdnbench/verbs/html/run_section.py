@@ -11,9 +11,8 @@ from gdnbench.model.workload import Workload, label_slug
 from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind, traffic
-from gdnbench.report.charts import samples, sol, times
-from gdnbench.report.charts.layout import workload_slug
-from gdnbench.report.charts.selection import choices_of, slots_of, timed
+from gdnbench.report.charts import shares, times
+from gdnbench.report.charts.selection import choices_of, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
 from gdnbench.stats import FloatArray
 from gdnbench.store.tables import BuildRow
@@ -32,7 +31,7 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     picker = f"{prefix}-kernels"
     choices = choices_of(stored.rows, info.baseline)
     shown = slots_of([choice for choice in choices if choice.chosen])
-    quantiles = samples.read_quantiles(stored.folder)
+    quantiles = shares.read_quantiles(stored.folder)
     leading = stored.leading(stored.rows)
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
@@ -46,7 +45,7 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
         choices=choices if following else (),
         charts=tuple(charts),
         lines=() if quantiles or not any(row.timing for row in stored.rows) else (NO_SAMPLES,),
-        table=None if stored.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
+        table=None if stored.info.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
         parts=parts,
     )
 
@@ -103,8 +102,8 @@ def _part(
     ordered = timed(rows)
     bars = _bars(timed(stored.leading(ordered)), f"{name}-sol", workload)
     height = max(SAMPLES_LEAST, bars.height if bars else 0)
-    points = samples.curve_points(ordered, quantiles)
-    chart = samples.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    points = shares.curve_points(ordered, quantiles)
+    chart = shares.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
     curves = HtmlChart(
         id=f"{name}-samples",
         title="All samples",
@@ -131,17 +130,17 @@ def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
 
 
 def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
-    bars = sol.page_bars(rows)
+    bars = shares.page_bars(rows)
     if not bars:
         return None
-    height = sol.BAR * len(bars) + sol.AROUND
+    height = shares.BAR * len(bars) + shares.AROUND
     return HtmlChart(
         id=name,
         title="Share of the bound",
         note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel, "
         f"{'by kernel times' if rows[0].clock else 'launch on both sides'}. "
         "The sign is the verdict against the baseline, the contrasting bar.",
-        spec=page_spec(sol.sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
+        spec=page_spec(shares.sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
         height=height,
     )
 

@@ -11,7 +11,7 @@ from gdnbench.render.codec import GLYPHS
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import half_text, params_text, percent
-from gdnbench.report.charts.layout import workload_slug
+from gdnbench.report.charts.selection import workload_slug
 from gdnbench.report.charts.sweep import sweep_chart, varied
 from gdnbench.report.charts.theme import PAGE, page_spec
 from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_cell, failures_of, workload_columns
