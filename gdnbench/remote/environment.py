@@ -62,7 +62,7 @@ def put_files(host: Host, folder: str, name: str, files: Mapping[str, Path]) -> 
         raise MachineError(message, f"look at {folder} there")
 
 
-EXTRAS = ("cupti", "fla")
+EXTRAS = ("fla",)
 """What an environment there has beside gdnbench's own requirements."""
 
 _PROBE = f"""
