@@ -28,18 +28,12 @@ _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 @dataclass(frozen=True)
 class CompiledCode:
-    """One compiled kernel.
-
-    Attributes:
-        symbol: the kernel's mangled name in the cubin.
-        dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch.
-        log: output of ptxas and, where NVRTC ran it, of NVRTC.
-    """
+    """One compiled kernel."""
 
     cubin: bytes
-    symbol: str
-    dynamic_shared_bytes: int = 0
-    log: str = ""
+    symbol: str  # the kernel's mangled name in the cubin
+    dynamic_shared_bytes: int = 0  # shared memory per block that the compiler leaves to the launch
+    log: str = ""  # output of ptxas and, where NVRTC ran it, of NVRTC
 
 
 def fingerprint(*, stamped: bool) -> dict[str, Any]:

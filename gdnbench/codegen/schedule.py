@@ -204,33 +204,23 @@ class SharedScoreboard:
 
 @dataclass(frozen=True)
 class ScheduleSummary:
-    """What a kernel's fall-through path comes to.
+    """What a kernel's fall-through path comes to."""
 
-    Attributes:
-        early_loads, late_loads: global loads that issue before one is waited for, and after.
-        dependent_loads: longest chain of dependent global loads; 1 if all loads issue before one is waited for, None if
-            loops both load and wait.
-        arrivals: instructions that wait for a global load or an mbarrier, until the last store.
-        stores: global stores behind the first of `arrivals`; all of them if there is none.
-        first: steps until the first global load, it included; none without a load.
-        middle: steps from the first of `arrivals` until the last store, both included.
-        end: cycle at which the last instruction issues; None if there is none.
-        shared: scoreboards that stand for several loads.
-        calls: functions called on the path, whose code is not on it.
-        loops: branches on the path that go back; what is between counts once.
-    """
-
+    # early_loads, late_loads: global loads that issue before one is waited for, and after
     early_loads: tuple[IssuedInstruction, ...]
     late_loads: tuple[IssuedInstruction, ...]
+    # Longest chain of dependent global loads; 1 if all loads issue before one is waited for, None if loops both load
+    # and wait
     dependent_loads: int | None
+    # Instructions that wait for a global load or an mbarrier, until the last store
     arrivals: tuple[IssuedInstruction, ...]
-    stores: tuple[IssuedInstruction, ...]
-    first: tuple[IssuedInstruction, ...]
-    middle: tuple[IssuedInstruction, ...]
-    end: int | None
-    shared: tuple[SharedScoreboard, ...]
-    calls: int
-    loops: int
+    stores: tuple[IssuedInstruction, ...]  # global stores behind the first of `arrivals`; all of them if there is none
+    first: tuple[IssuedInstruction, ...]  # steps until the first global load, it included; none without a load
+    middle: tuple[IssuedInstruction, ...]  # steps from the first of `arrivals` until the last store, both included
+    end: int | None  # cycle at which the last instruction issues; None if there is none
+    shared: tuple[SharedScoreboard, ...]  # scoreboards that stand for several loads
+    calls: int  # functions called on the path, whose code is not on it
+    loops: int  # branches on the path that go back; what is between counts once
 
     @property
     def to_first_store(self) -> int | None:

@@ -35,16 +35,7 @@ Basis = Literal["counters", "times", "code"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """The rules' input: of a kernel, or of one of its several launches.
-
-    Attributes:
-        compiled: the build, if there is no profile.
-        milestones: issue cycles of its loads, for the current code; None if it was not built.
-        profile_code: whether the counters are of the current code.
-        warnings: stored profiles that could not be read.
-        entry_name: the entry of the launch; empty for a whole kernel.
-        launches: the evidence of each of several launches, the longest first; counters and code are in these only.
-    """
+    """The rules' input: of a kernel, or of one of its several launches."""
 
     catalog: Catalog = field(repr=False)
     entry: CatalogEntry = field(repr=False)
@@ -52,12 +43,14 @@ class Evidence:
     workload: Workload
     profile: LaunchProfile | None = None
     profile_path: Path | None = None
-    compiled: CompiledKernel | None = field(default=None, repr=False)
+    compiled: CompiledKernel | None = field(default=None, repr=False)  # the build, if there is no profile
+    # Issue cycles of its loads, for the current code; None if it was not built
     milestones: ScheduleSummary | None = field(default=None, repr=False)
     measured: RunTimes | None = None
-    profile_code: CodeState = CodeState.UNKNOWN
-    warnings: tuple[str, ...] = ()
-    entry_name: str = ""
+    profile_code: CodeState = CodeState.UNKNOWN  # whether the counters are of the current code
+    warnings: tuple[str, ...] = ()  # stored profiles that could not be read
+    entry_name: str = ""  # the entry of the launch; empty for a whole kernel
+    # The evidence of each of several launches, the longest first; counters and code are in these only
     launches: tuple[Evidence, ...] = field(default=(), repr=False)
     launch_times: LaunchTimes | None = None
 

@@ -191,22 +191,16 @@ _READERS = 4  # each waits for cuobjdump twice, 10 ms or more
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a kernel compiled at a workload for an architecture.
-
-    Attributes:
-        dynamic_shared_bytes: per block, requested at the launch.
-        occupancy: of one SM.
-        gpu_size: the GPU for which waves are counted; None if unknown.
-    """
+    """A launch of a kernel compiled at a workload for an architecture."""
 
     subject: Subject
     build: Build
     resources: Resources
     threads: int
-    dynamic_shared_bytes: int
+    dynamic_shared_bytes: int  # per block, requested at the launch
     grid: tuple[int, ...]
-    occupancy: Occupancy
-    gpu_size: GpuSize | None
+    occupancy: Occupancy  # of one SM
+    gpu_size: GpuSize | None  # the GPU for which waves are counted; None if unknown
     mix: InstructionMix
     sass: str
 

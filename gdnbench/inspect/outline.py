@@ -58,22 +58,14 @@ _MEMORY_WORDS = ("load", "store", "copy", "atomic", "shared matrix move")
 
 @dataclass(frozen=True)
 class OutlinedInstruction:
-    """One instruction.
-
-    Attributes:
-        number: from 1, by which waits name it; 0 if nothing waits for it and it does not access memory.
-        awaits: the instructions that it may wait for, and until when each.
-        accesses: whether it reads or writes memory other than the constants.
-        computes: whether it is arithmetic that waits for nothing and that nothing waits for.
-        line: of the source; None if unknown.
-    """
+    """One instruction."""
 
     instruction: Instruction
-    number: int
-    awaits: tuple[tuple[OutlinedInstruction, Hold], ...]
-    accesses: bool
-    computes: bool
-    line: SourceLine | None
+    number: int  # from 1, by which waits name it; 0 if nothing waits for it and it does not access memory
+    awaits: tuple[tuple[OutlinedInstruction, Hold], ...]  # the instructions that it may wait for, and until when each
+    accesses: bool  # whether it reads or writes memory other than the constants
+    computes: bool  # whether it is arithmetic that waits for nothing and that nothing waits for
+    line: SourceLine | None  # of the source; None if unknown
 
 
 @dataclass(frozen=True)
@@ -207,19 +199,12 @@ def _address(one: Instruction) -> int:
 
 @dataclass(frozen=True)
 class OutermostLoop:
-    """A loop that lies in no other.
+    """A loop that lies in no other."""
 
-    Attributes:
-        line: the source line of the branch back, its `for` or `while`; None if unknown.
-        trip: its blocks, and the instructions of its shortest and its longest trip.
-        within: number of loops in it.
-        families: instructions by family, those of inner loops counted once.
-    """
-
-    line: SourceLine | None
-    trip: Loop
-    within: int
-    families: Mapping[str, int]
+    line: SourceLine | None  # the source line of the branch back, its `for` or `while`; None if unknown
+    trip: Loop  # its blocks, and the instructions of its shortest and its longest trip
+    within: int  # number of loops in it
+    families: Mapping[str, int]  # instructions by family, those of inner loops counted once
 
     @property
     def instructions(self) -> int:

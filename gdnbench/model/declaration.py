@@ -293,15 +293,13 @@ class RoundoffGate:
 
     So the limit follows the inputs: the remainder of large terms that cancel is compared with those terms, a small
     element among large ones with itself, and one wrong element among millions is found.
-
-    Attributes:
-        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a
-            sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
-            of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
-            probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
     """
 
     tensor: str
+    # 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a sum of n
+    # terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and of mean zero,
+    # one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to probabilistic rounding
+    # error analysis, SIAM J. Sci. Comput. 41, 2019).
     limit: float = 8.0
     arithmetic: Dtype = "fp32"  # the floating-point type of intermediate results, whose roundoff counts
 

@@ -23,15 +23,10 @@ Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """A measured time and what derives from it; a value that was not measured or does not apply is NaN.
+    """A measured time and what derives from it; a value that was not measured or does not apply is NaN."""
 
-    Attributes:
-        timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
-            `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
-        bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
-            peak, whichever takes longer; empty where neither is known.
-    """
-
+    # `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end; `graph`, a
+    # launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU
     timer: Timer
     samples: int  # timed launches over all rounds; for `graph`, timed replays
     rounds: int  # without the burn-in
@@ -48,6 +43,8 @@ class Timing:
     sm_mhz: float = float("nan")  # median SM clock during the samples
     bandwidth_gbs: float = float("nan")  # the least traffic over the time
     tflops: float = float("nan")  # the op's floating-point operations over the time
+    # What bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's peak,
+    # whichever takes longer; empty where neither is known
     bound: Bound = ""
     sol: float = float("nan")  # the bound's time over this time, with its interval
     sol_lo: float = float("nan")

@@ -38,19 +38,13 @@ NO_LINE = SourceLine("", 0)
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of an instruction.
+    """An operand of an instruction."""
 
-    Attributes:
-        text: a register, label, symbol or number, without a predicate's negation.
-        offset: bytes or elements that are added to what `text` names.
-        parts: of a vector in braces, or of an address with several parts in brackets.
-    """
-
-    text: str
-    offset: int = 0
+    text: str  # a register, label, symbol or number, without a predicate's negation
+    offset: int = 0  # bytes or elements that are added to what `text` names
     is_address: bool = False
     is_negated: bool = False
-    parts: tuple[Operand, ...] = ()
+    parts: tuple[Operand, ...] = ()  # of a vector in braces, or of an address with several parts in brackets
 
 
 @dataclass(frozen=True)

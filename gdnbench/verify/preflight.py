@@ -112,26 +112,19 @@ INTERPRETERS: Mapping[type[Kernel], str] = {
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of a verification.
+    """The results of a verification."""
 
-    Attributes:
-        seed: of the first kind of inputs; each further kind has the next number.
-        interpreted: the interpreter that ran a case, by case id, without a GPU.
-        compiled: ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted.
-        sanitized: ids of the cases that also ran under compute-sanitizer.
-        able: by label, a workload that a kernel can do which refuses another.
-        captured: paths of captured inputs, by profile.
-    """
-
-    seed: int
+    seed: int  # of the first kind of inputs; each further kind has the next number
     device: str
     cases: tuple[Case, ...]
     checked: PreflightVerdicts
-    interpreted: Mapping[str, str]
+    interpreted: Mapping[str, str]  # the interpreter that ran a case, by case id, without a GPU
+    # Ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted
     compiled: frozenset[str] = frozenset()
-    sanitized: frozenset[str] = frozenset()
+    sanitized: frozenset[str] = frozenset()  # ids of the cases that also ran under compute-sanitizer
+    # By label, a workload that a kernel can do which refuses another
     able: Mapping[str, Workload] = field(default_factory=dict)
-    captured: Mapping[str, str] = field(default_factory=dict)
+    captured: Mapping[str, str] = field(default_factory=dict)  # paths of captured inputs, by profile
 
     @property
     def exit_code(self) -> ExitCode:
