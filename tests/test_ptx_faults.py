@@ -589,11 +589,7 @@ FLAG = (
     "__syncthreads(); s[i] = a[i]; __syncwarp();",
     "if (i == 0) {{ {before} flag = 1; }} else if (i >= 32) {{ while (!flag); {after} b[i] = s[i - 32]; }}",
 )
-COUNTS = (
-    "__shared__ int n[8]; if (i < 8) n[i] = 0; {before}",
-    "atomicAdd(n + i % 8, 1); {after}",
-    "b[i] = n[i % 8];",
-)
+COUNTS = ("__shared__ int n[8]; if (i < 8) n[i] = 0; {before}", "atomicAdd(n + i % 8, 1); {after}", "b[i] = n[i % 8];")
 FENCE, SYNC = "__threadfence_block();", "__syncthreads();"
 
 

@@ -407,14 +407,11 @@ FINE = {
     "a later product that is pending": {
         "wait": "float g[8]; for (int n = 0; n < 8; ++n) g[n] = f[n]; FENCE;"
         + SLOTS["act"].replace("f[", "g[")
-        + " COMMIT; WAIT(1);",
+        + " COMMIT; WAIT(1);"
     },
-    "a register of A that is loaded again": {
-        "begin": LOOP + " r[0] = x[n * 128 + i]; FENCE;",
-        "wait": "WAIT(0); }",
-    },
+    "a register of A that is loaded again": {"begin": LOOP + " r[0] = x[n * 128 + i]; FENCE;", "wait": "WAIT(0); }"},
     "shared memory that is overwritten after all have waited": {
-        "after": "__syncthreads(); s[i] = make_uint4(i, i, i, i); " + SLOTS["after"],
+        "after": "__syncthreads(); s[i] = make_uint4(i, i, i, i); " + SLOTS["after"]
     },
     "copies that are waited for and shown": {"fill": COPY + ' asm volatile("cp.async.wait_all;" ::: "memory");'},
     "warps that come one after the other": {"begin": "for (int n = 0; n < i / 32; ++n) __nanosleep(1);\nFENCE;"},
@@ -423,10 +420,7 @@ FINE = {
         "fill": "if (i < 128) " + SLOTS["fill"],
         "after": "if (i < 128) " + SLOTS["after"],
     },
-    "one warpgroup of two": {
-        "threads": 256,
-        "fill": "if (i >= 128) return; " + SLOTS["fill"],
-    },
+    "one warpgroup of two": {"threads": 256, "fill": "if (i >= 128) return; " + SLOTS["fill"]},
 }
 
 

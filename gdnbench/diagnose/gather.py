@@ -138,10 +138,7 @@ def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:
 
 
 def _with_launches(
-    known: Evidence,
-    subjects: Sequence[Subject],
-    built: Sequence[BuildOutcome],
-    counters: StoredProfiles | None,
+    known: Evidence, subjects: Sequence[Subject], built: Sequence[BuildOutcome], counters: StoredProfiles | None
 ) -> Evidence:
     """Adds the evidence of each launch, the longest first; in call order if no times are known."""
     outcomes = {outcome.subject.launch: outcome for outcome in built}

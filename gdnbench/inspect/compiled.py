@@ -291,10 +291,7 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
 
 
 def build_subjects(
-    subjects: Sequence[Subject],
-    archs: Sequence[str],
-    gpu_size_of: Callable[[str], GpuSize | None],
-    observer: Observer,
+    subjects: Sequence[Subject], archs: Sequence[str], gpu_size_of: Callable[[str], GpuSize | None], observer: Observer
 ) -> tuple[BuildOutcome, ...]:
     """Builds each subject for each architecture; raises GdnbenchError only for failures that are not the kernel's."""
     wanted = [(subject, arch) for subject in subjects for arch in archs]

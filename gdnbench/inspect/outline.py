@@ -173,12 +173,7 @@ def _block(
         (name for name, loop in loops.items() if at in loop.blocks), key=lambda name: -len(loops[name].blocks)
     )
     return OutlinedBlock(
-        _name(at),
-        _roles(at, code),
-        code,
-        max(known, default=None),
-        tuple(around),
-        tuple(map(_name, block.successors)),
+        _name(at), _roles(at, code), code, max(known, default=None), tuple(around), tuple(map(_name, block.successors))
     )
 
 

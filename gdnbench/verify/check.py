@@ -204,10 +204,7 @@ def verify_kernel(
 
 
 def compare_launches(
-    run: Launcher,
-    workspace: Workspace,
-    synchronize: Callable[[], None],
-    in_place: Mapping[str, str] = NOTHING_IN_PLACE,
+    run: Launcher, workspace: Workspace, synchronize: Callable[[], None], in_place: Mapping[str, str] = NOTHING_IN_PLACE
 ) -> str:
     """Launches twice on the same inputs and describes which outputs differ in their bits; empty if none do.
 

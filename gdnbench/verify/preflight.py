@@ -103,10 +103,7 @@ def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> No
 
 
 INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads run the same code
-INTERPRETERS: Mapping[type[Kernel], str] = {
-    TritonKernel: "Triton's interpreter",
-    CudaKernel: "the interpreter of PTX",
-}
+INTERPRETERS: Mapping[type[Kernel], str] = {TritonKernel: "Triton's interpreter", CudaKernel: "the interpreter of PTX"}
 """The interpreters that run kernels without a GPU."""
 
 
