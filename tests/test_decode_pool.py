@@ -21,15 +21,9 @@ OF_SLOTS = (
     "another slot is cleared",
 )
 MISTAKES = (
-    *OF_SLOTS,
-    "no epsilon in a norm",
-    "keys are not normalised",
-    "queries and keys exchanged",
-    "values of the next head",
-    "key heads in turn",
-    "the last state in bf16",
-    "one element a thousandth off",
-)
+    *OF_SLOTS, "no epsilon in a norm", "keys are not normalised", "queries and keys exchanged",
+    "values of the next head", "key heads in turn", "the last state in bf16", "one element a thousandth off",
+)  # fmt: skip
 MISTAKES_IN_BF16 = (
     *OF_SLOTS,
     "keys are not normalised",
@@ -162,13 +156,9 @@ def test_the_least_that_must_move_are_the_batchs_states_and_not_the_pool():
 
 
 KERNELS = (
-    "decode-pool-v1",
-    "decode-pool-v1:MOST_LANES=16:WARPS=8",
-    "decode-pool-v2",
-    "decode-pool-v2:TILE=32:MOST_WARPS=2",
-    "decode-pool-floor-copy:EACH=4",
-    "decode-pool-reference",
-)
+    "decode-pool-v1", "decode-pool-v1:MOST_LANES=16:WARPS=8", "decode-pool-v2", "decode-pool-v2:TILE=32:MOST_WARPS=2",
+    "decode-pool-floor-copy:EACH=4", "decode-pool-reference",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

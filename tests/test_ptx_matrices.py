@@ -230,33 +230,27 @@ ALL = "for (int n = i; n < 128; n += blockDim.x) s[n] = x[n];"
 KEEP = "for (int n = 0; n < 4; ++n) z[n * blockDim.x + i] = v[n];"
 FAULTS = {
     "rows that nobody wrote": (
-        {"before": "if (i < 16) ((uint4*)s)[i] = ((const uint4*)x)[i]; __syncwarp();", "act": LOADS, "after": KEEP},
-        {},
+        {"before": "if (i < 16) ((uint4*)s)[i] = ((const uint4*)x)[i]; __syncwarp();", "act": LOADS, "after": KEEP}, {},
         ("UNINITIALISED", 0, "thread 16 of block 0 reads 16 bytes of shared memory that nobody has written"),
     ),
     "a load without a barrier after stores": (
-        {"before": ALL + " __syncwarp();", "act": LOADS, "after": KEEP},
-        {"threads": 64},
+        {"before": ALL + " __syncwarp();", "act": LOADS, "after": KEEP}, {"threads": 64},
         ("RACE", 0, "reads shared memory where thread 32 writes"),
     ),
     "a load without a barrier of the warp": (
-        {"before": ALL, "act": LOADS, "after": KEEP},
-        {},
+        {"before": ALL, "act": LOADS, "after": KEEP}, {},
         ("RACE", 0, "thread 0 of block 0 reads shared memory where thread 1 writes"),
     ),
     "a store over what others load": (
         {"before": ALL + " __syncthreads();", "act": LOADS, "after": "s[(i + 32) % 64] = v[0] + v[1] + i;" + KEEP},
-        {"threads": 64},
-        ("RACE", 1, "writes shared memory where thread"),
+        {"threads": 64}, ("RACE", 1, "writes shared memory where thread"),
     ),
     "stored tiles that are read without a barrier": (
-        {"before": "", "act": STORES, "after": "v[0] = s[(i * 4 + 4) % 128]; z[i] = v[0];"},
-        {},
+        {"before": "", "act": STORES, "after": "v[0] = s[(i * 4 + 4) % 128]; z[i] = v[0];"}, {},
         ("RACE", 1, "reads shared memory where thread 1 writes at kernel.cu"),
     ),
     "two lanes that store one row": (
-        {"before": "row = at(s) + i / 2 * 16;", "act": STORES, "after": "__syncwarp(); z[i] = s[i];"},
-        {},
+        {"before": "row = at(s) + i / 2 * 16;", "act": STORES, "after": "__syncwarp(); z[i] = s[i];"}, {},
         ("RACE", 0, "writes shared memory where thread"),
     ),
     "a copy that is not waited for": (
@@ -269,18 +263,15 @@ FAULTS = {
         ("RACE", 0, "without waiting for the copy there"),
     ),
     "a row that is not aligned": (
-        {"before": ALL + " __syncwarp(); if (i == 5) row += 8;", "act": LOADS, "after": KEEP},
-        {},
+        {"before": ALL + " __syncwarp(); if (i == 5) row += 8;", "act": LOADS, "after": KEEP}, {},
         ("MISALIGNED", 0, "thread 5 of block 0 reads 16 bytes at an address that is no multiple of 16"),
     ),
     "a stored row that is not aligned": (
-        {"before": "if (i == 9) row += 4;", "act": STORES, "after": "__syncwarp();" + KEEP},
-        {},
+        {"before": "if (i == 9) row += 4;", "act": STORES, "after": "__syncwarp();" + KEEP}, {},
         ("MISALIGNED", 0, "thread 9 of block 0 writes 16 bytes"),
     ),
     "a row past the end": (
-        {"before": ALL + " __syncwarp(); row += 16;", "act": LOADS, "after": KEEP},
-        {},
+        {"before": ALL + " __syncwarp(); row += 16;", "act": LOADS, "after": KEEP}, {},
         ("OUT_OF_BOUNDS", 0, "thread 31 of block 0 reads 16 bytes at byte 512 of shared memory, which has 512"),
     ),
     "half of a warp": (
@@ -293,16 +284,14 @@ FAULTS = {
         ("BARRIER", 0, "waits for lanes of its warp that never come here"),
     ),
     "half of a warp, while the others go on to their end": (
-        {"before": ALL + " __syncwarp(); if (i < 16)", "act": LOADS, "after": KEEP},
-        {},
+        {"before": ALL + " __syncwarp(); if (i < 16)", "act": LOADS, "after": KEEP}, {},
         ("INACTIVE_LANE", 0, "lane 16 never comes to `ldmatrix`, which needs all lanes of the warp"),
     ),
     "lanes that have ended": (
-        {"before": ALL + " __syncwarp(); if (i >= 24) return;", "act": LOADS, "after": KEEP},
-        {},
+        {"before": ALL + " __syncwarp(); if (i >= 24) return;", "act": LOADS, "after": KEEP}, {},
         ("INACTIVE_LANE", 0, "lane 24 never comes to `ldmatrix`"),
     ),
-}
+}  # fmt: skip
 
 
 def used(parts, **launch):

@@ -318,15 +318,11 @@ FAULTS = {
         "act", "a register that was accessed since the last `wgmma.fence`", begin="FENCE; " + ADD
     ),
     "sums that are changed between products without a fence": race(
-        "after",
-        "a register that was accessed since the last `wgmma.fence`",
-        wait=f"WAIT(0); {DOUBLE}",
+        "after", "a register that was accessed since the last `wgmma.fence`", wait=f"WAIT(0); {DOUBLE}",
         after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
     "sums that are read before the next product without a fence": race(
-        "after",
-        "a register that was accessed since the last `wgmma.fence`",
-        wait="WAIT(0); z[i] = f[0];",
+        "after", "a register that was accessed since the last `wgmma.fence`", wait="WAIT(0); z[i] = f[0];",
         after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
     "sums that are not waited for": race(
@@ -342,10 +338,8 @@ FAULTS = {
         "commit", "takes a sum of the `wgmma`", commit=product(8) + " COMMIT;"
     ),
     "a register of A that is loaded again too early": race(
-        "begin",
-        "writes a register of A of the `wgmma`",
-        begin="#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;",
-        commit="COMMIT; }",
+        "begin", "writes a register of A of the `wgmma`",
+        begin="#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;", commit="COMMIT; }",
     ),
     "shared memory that is not shown": race(
         "act", f"is written at kernel.cu:{LINE['fill']}, with no `fence.proxy.async` between", show=""
@@ -361,8 +355,7 @@ FAULTS = {
         "UNINITIALISED", "act", "reads 16 bytes of shared memory", fill="if (i != 9) " + SLOTS["fill"]
     ),
     "shared memory that is overwritten while it is read": race(
-        "wait",
-        f"shared memory is overwritten while the `wgmma` at kernel.cu:{LINE['act']} reads it",
+        "wait", f"shared memory is overwritten while the `wgmma` at kernel.cu:{LINE['act']} reads it",
         wait="__syncthreads(); s[i] = make_uint4(i, i, i, i); WAIT(0);",
     ),
     "shared memory that is overwritten by who has waited first": race(
@@ -375,13 +368,10 @@ FAULTS = {
         "INACTIVE_LANE", "act", "which needs all 128", begin="if (i < 64) { FENCE;", wait="WAIT(0); }"
     ),
     "half of a warpgroup, while the others wait": wrong(
-        "BARRIER",
-        "act",
-        "thread 0 of block 0 waits for threads of its warpgroup that never come here",
-        begin="if (i < 64) { FENCE;",
-        wait="WAIT(0); } __syncthreads();",
+        "BARRIER", "act", "thread 0 of block 0 waits for threads of its warpgroup that never come here",
+        begin="if (i < 64) { FENCE;", wait="WAIT(0); } __syncthreads();",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
