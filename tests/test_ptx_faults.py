@@ -517,15 +517,6 @@ def test_barriers_of_two_numbers_count_apart():
     np.testing.assert_array_equal(b, [0] * 32 + [23] * 32)
 
 
-def test_blocks_in_parts_give_what_blocks_at_once_do():
-    source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
-    one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)
-    a = np.arange(512, dtype=np.float32)
-    assert run(source, a, one, blocks=(4, 2, 2)) == run(source, a, other, blocks=(4, 2, 2), lanes=96)
-    np.testing.assert_array_equal(one, 2 * a)
-    np.testing.assert_array_equal(other, 2 * a)
-
-
 ASSERTS = {
     "holds": ("assert(i < 64); b[i] = a[i];", ""),
     "holds, with a text": ('assert(i < 64 && "few, or (many)"); b[i] = a[i];', ""),
