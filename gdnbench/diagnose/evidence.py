@@ -168,14 +168,8 @@ HALF_OCCUPANCY_PCT = 50.0
 """At up to half of an SM's warps, as many again would fit if a block needed less."""
 
 DEPENDENCY_STALLS = (
-    "long_scoreboard",
-    "short_scoreboard",
-    "wait",
-    "imc_miss",
-    "no_instruction",
-    "branch_resolving",
-    "dispatch_stall",
-)
+    "long_scoreboard", "short_scoreboard", "wait", "imc_miss", "no_instruction", "branch_resolving", "dispatch_stall",
+)  # fmt: skip
 
 _UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
 

@@ -295,22 +295,9 @@ MOST_FINDINGS = 3
 """A fourth cause is rarely the next thing to try."""
 
 RULES: tuple[CauseRule, ...] = (
-    too_few_warps,
-    many_launches,
-    latency,
-    idle_sms,
-    uneven_sms,
-    limited_occupancy,
-    bandwidth,
-    compute,
-    launch_bound,
-    spilling,
-    uncoalesced,
-    bank_conflicts,
-    barriers,
-    narrow_loads,
-    lowered_clock,
-)
+    too_few_warps, many_launches, latency, idle_sms, uneven_sms, limited_occupancy, bandwidth, compute, launch_bound,
+    spilling, uncoalesced, bank_conflicts, barriers, narrow_loads, lowered_clock,
+)  # fmt: skip
 """Every rule; on a tie of shares, the earlier one ranks first."""
 
 
