@@ -229,10 +229,7 @@ class Builder:
         self.worker.request(json.dumps(request))
 
     def collect(self) -> Result | None:
-        """Returns the job's result, or None while it goes on; call it once there is a message or the time is over.
-
-        A process that failed is closed.
-        """
+        """Returns the job's result, or None while it goes on; to call at a message or the deadline."""
         try:
             reply = self.worker.receive(self.deadline)
         except TimeoutError:

@@ -189,13 +189,10 @@ _PRODUCTS_AT_MOST = re.compile(r"\b(gsb\d),\s*(0x[0-9a-f]+)")
 
 @dataclass(frozen=True, order=True)
 class Hold:
-    """An instruction, at index `place` of the code, that may be outstanding.
-
-    `reads` tells whether it is waited for until its operands are read, rather than until its result is there.
-    """
+    """An instruction, at index `place` of the code, that may be outstanding."""
 
     place: int
-    reads: bool
+    reads: bool  # waited for until its operands are read, not until its result is there
 
 
 _State = Mapping[str, frozenset[Hold]]  # by the scoreboard that is held

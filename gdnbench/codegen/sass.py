@@ -254,10 +254,7 @@ def _scoreboard(field: int) -> int | None:
 
 
 def read_controls(sass: str, count: int) -> list[Control]:
-    """Returns the control fields of the instructions of a disassembly, in order.
-
-    Raises MachineError unless it has the encodings of `count` instructions.
-    """
+    """Returns the control fields of a disassembly's instructions, in order; MachineError unless it has all `count`."""
     halves = _HALF.findall(sass)
     if len(halves) != 2 * count:
         said = f"cuobjdump printed {len(halves)} words for {count} instructions; two each are needed for a schedule"
@@ -267,14 +264,11 @@ def read_controls(sass: str, count: int) -> list[Control]:
 
 @dataclass(frozen=True)
 class OutstandingInstruction:
-    """An instruction that holds a scoreboard since `cycle`, at which it issues if nothing is waited for.
-
-    `reads` tells whether it holds that until its operands are read, not until its result is there.
-    """
+    """An instruction that holds a scoreboard since `cycle`, at which it issues if nothing is waited for."""
 
     instruction: Instruction
     cycle: int
-    reads: bool
+    reads: bool  # held until its operands are read, not until its result is there
 
 
 @dataclass(frozen=True)

@@ -129,14 +129,11 @@ class EncodedInstruction:
 
 @dataclass(frozen=True)
 class IssuedInstruction(EncodedInstruction):
-    """An instruction on the path; `cycle` is when it issues if nothing is waited for, from the first instruction.
-
-    `repeats` tells whether it stands in a loop, whose body the path passes once.
-    """
+    """An instruction on the path; `cycle` is when it issues if nothing is waited for, from the first instruction."""
 
     cycle: int
     waits: tuple[ScoreboardWait, ...]
-    repeats: bool
+    repeats: bool  # stands in a loop, whose body the path passes once
 
     @property
     def arrivals(self) -> tuple[Instruction, ...]:
@@ -147,13 +144,10 @@ class IssuedInstruction(EncodedInstruction):
 
 @dataclass(frozen=True)
 class InstructionSchedule:
-    """A kernel's code with its encodings, without padding; the instructions on the path are `IssuedInstruction`s.
-
-    `loops` counts branches back on the path, whose bodies are passed once, so their cycles count once.
-    """
+    """A kernel's code with its encodings, without padding; the instructions on the path are `IssuedInstruction`s."""
 
     code: tuple[EncodedInstruction, ...]
-    loops: int
+    loops: int  # branches back on the path; the cycles of their bodies count once
 
     @property
     def path(self) -> tuple[IssuedInstruction, ...]:

@@ -61,10 +61,7 @@ class Evidence:
 
     @property
     def times(self) -> RunTimes | None:
-        """The times that rules read: those of other code only if there are no counters of the current code.
-
-        None for one launch of several: a run times the whole call.
-        """
+        """The times that rules read, of other code only without counters of this; None for one launch of several."""
         if self.entry_name:
             return None
         has_counters = self.profile is not None and self.profile_code is not CodeState.CHANGED
@@ -176,16 +173,13 @@ _UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
 
 @dataclass(frozen=True)
 class EvidenceLine:
-    """One line of evidence: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu, and its value.
-
-    `unit` is `%` or `µs`, empty for a count; `note` says what the value means for this kernel.
-    """
+    """One line of evidence: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu, and its value."""
 
     counter: str
     title: str
     value: int | float
-    unit: str = ""
-    note: str = ""
+    unit: str = ""  # `%` or `µs`, empty for a count
+    note: str = ""  # what the value means for this kernel
 
 
 @dataclass(frozen=True)
@@ -198,14 +192,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of the kernel's time, from the rule of the name `rule`.
-
-    `share`, of the kernel's time that the cause explains, is 0 to 1; findings are ranked by it.
-    """
+    """A cause of the kernel's time, from the rule of the name `rule`."""
 
     rule: str
     title: str
-    share: float
+    share: float  # of the kernel's time that the cause explains, 0 to 1; findings are ranked by it
     basis: Basis
     facts: tuple[EvidenceLine, ...]
     meaning: str

@@ -186,10 +186,7 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
 def _counters(
     question: Question, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
 ) -> StoredProfiles | None:
-    """Returns the launches of the kernel in the named file, else in the newest stored profile; of any code if need be.
-
-    Raises UsageError if the named file has none.
-    """
+    """The kernel's launches in the named file (UsageError if none), else in the newest profile, of any code."""
     path = question.file
     if path is None:
         return find_profiles(question.profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)

@@ -40,16 +40,13 @@ _READY = frozenset({"selected", "not_selected"})
 
 @dataclass(frozen=True)
 class LaunchGeometry:
-    """The grid of a launch on a GPU: `threads` per block, `registers` per thread, `blocks_per_sm` resident at once.
-
-    `limited_by` is what limits resident blocks: `registers`, `shared memory`, `warps`, `blocks`, or several.
-    """
+    """The grid of a launch on a GPU: `threads` per block, `registers` per thread, `blocks_per_sm` resident at once."""
 
     blocks: int
     threads: int
     sms: int
     blocks_per_sm: int
-    limited_by: str
+    limited_by: str  # `registers`, `shared memory`, `warps`, `blocks`, or several
     registers: int
 
     @property
@@ -233,15 +230,12 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """The time of each launch in microseconds by entry, complete, and the file it is from.
-
-    `code` says whether the times are of the kernel's current code.
-    """
+    """The time of each launch in microseconds by entry, complete, and the file it is from."""
 
     times_us: Mapping[str, float]
     clock: Literal["cupti", "ncu"]
     path: Path
-    code: CodeState = CodeState.UNKNOWN
+    code: CodeState = CodeState.UNKNOWN  # whether the times are of the kernel's current code
 
     @property
     def total_us(self) -> float:

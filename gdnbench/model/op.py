@@ -64,10 +64,7 @@ class Suite:
         return tuple(self.weights)
 
     def as_stored(self, stored: Iterable[Workload]) -> Suite:
-        """The suite with a run's own workloads in it, at each profile that the run has.
-
-        Workloads stored before an axis was added are at that axis's default.
-        """
+        """The suite with a run's own workloads, at each of its profiles; axes added since are at their defaults."""
         complete = self.workloads[0].spec.completed
         known = {complete(workload): workload for workload in stored}
         profiles = dict.fromkeys(workload.profile for workload in known)

@@ -73,10 +73,7 @@ class WorkloadSpec:
         return Workload(self, axes, lists, name, "" if profile in self.profiles[:1] else profile)
 
     def completed(self, workload: Workload) -> Workload:
-        """A workload that was stored when the op had fewer axes, with the defaults of the newer ones.
-
-        A workload with an axis that this op lacks is returned unchanged.
-        """
+        """A workload stored when the op had fewer axes, with defaults of the newer; unchanged if its are others."""
         if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
             return workload
         return self.workload(workload.sizes, workload.name, workload.profile)

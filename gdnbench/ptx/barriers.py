@@ -175,10 +175,7 @@ class ClusterBarriers:
         return np.asarray(times < self._came[(phases - 1) & 1, lanes]) & (phases > 0)
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> Mask:
-        """Returns whether accesses of `others` in steps `times` precede what lanes do now.
-
-        Others are numbered in this part of the grid, and may lie outside of it.
-        """
+        """Returns whether accesses of `others`, of any part of the grid, in steps `times` precede what lanes do now."""
         inside = (others >= 0) & (others < len(self._cluster))
         others = np.where(inside, others, 0)
         known = self.known[lanes]

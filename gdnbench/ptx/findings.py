@@ -60,10 +60,7 @@ class Traffic:
 
 
 def describe_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
-    """Describes an access outside a piece of memory of `room` bytes.
-
-    `verb` is `reads`, `writes` or `updates`; `place` is the first byte accessed, negative before the memory.
-    """
+    """Describes an access outside memory of `room` bytes; `verb` is `reads`, say, and `place` may be negative."""
     where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
     return f"{verb} {nbytes} bytes {where} {name}, which has {room}"
 

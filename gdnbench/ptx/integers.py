@@ -125,10 +125,7 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
 
 
 def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    """Executes `fns`: the n-th set bit from `base` up, for a negative n down, or all ones if there is none.
-
-    For n = 0 it is `base`, if that bit is set.
-    """
+    """Executes `fns`: the n-th set bit from `base` up, or down for n < 0, `base` itself for n = 0; else all ones."""
     mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
     left, bit = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
     for distance in range(32):

@@ -216,10 +216,7 @@ class Machine:
         return self.program.instructions[self.step]
 
     def run(self, execute: Execute, limit: int) -> None:
-        """Runs all lanes to their end; raises NotInterpretedError at an unknown instruction.
-
-        After `limit` instructions, each counted once for a group of lanes, the kernel counts as endless.
-        """
+        """Runs all lanes to their end; after `limit` instructions, counted once for a group, it counts as endless."""
         turn = 0
         while True:
             running = self.state == LaneState.RUNS

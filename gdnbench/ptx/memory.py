@@ -112,10 +112,7 @@ class Memory:
         return values, pending
 
     def end_reads(self, pending: PendingRead, done: Mask) -> PendingRead | None:
-        """Ends a read for the lanes that `done`, shape (n,), marks; returns the rest of it, or None if there is none.
-
-        Reports memory that was overwritten while it was being read.
-        """
+        """Ends a read for the lanes that `done` marks, and returns its rest; reports memory overwritten meanwhile."""
         shadow, mine = self.shared.shadow, pending.of(done)
         assert shadow is not None
         now = self.shared.view(mine.access.size)[mine.elements]

@@ -318,10 +318,7 @@ class Ordering:
         np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
 
     def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> Mask:
-        """Returns whether the asynchronous proxy sees mbarriers that lanes use for their copies.
-
-        `makers` are the numbers in the grid of the lanes that initialised them, in steps `times`.
-        """
+        """Returns whether the asynchronous proxy sees mbarriers that `makers` of the grid made in steps `times`."""
         own = np.maximum(self.init_fence[lanes], self.init_fence[makers - self._first_lane])
         return np.asarray((times < own) | self.is_fenced(lanes, makers, times))
 

@@ -49,15 +49,12 @@ class Operand:
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction: `ld.global.f32` has the name `ld` and the modifiers `("global", "f32")`.
-
-    Destinations stand first among `operands`; `guard` is the predicate that it runs under, or None for always.
-    """
+    """One instruction: `ld.global.f32` has the name `ld` and the modifiers `("global", "f32")`."""
 
     name: str
     modifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    guard: Operand | None
+    operands: tuple[Operand, ...]  # destinations first
+    guard: Operand | None  # the predicate that it runs under, or None for always
     at: SourceLine
 
     @property
@@ -77,10 +74,7 @@ class PtxInstruction:
 
     @cached_property
     def is_strong(self) -> bool:
-        """Whether it is volatile, or orders other accesses, as accesses to flags do.
-
-        Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
-        """
+        """Whether it is volatile, or orders other accesses, as to flags; instructions of mbarriers do not count."""
         words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
         return self.name != "mbarrier" and self.has(*words)
 

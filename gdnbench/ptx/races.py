@@ -56,16 +56,13 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Touch:
-    """Granules, shape (n, k), that lanes, shape (n,), access by the instruction of number `step`.
-
-    A strong access is volatile, or orders others.
-    """
+    """Granules, shape (n, k), that lanes, shape (n,), access by the instruction of number `step`."""
 
     ordering: Ordering
     lanes: IntArray
     granules: IntArray
     step: int
-    is_strong: bool = False
+    is_strong: bool = False  # volatile, or orders others
 
     @property
     def who(self) -> IntArray:
@@ -166,10 +163,7 @@ class Shadow:
         return conflict
 
     def copy(self, touch: Touch, transactions: IntArray | None) -> Conflict | None:
-        """Records an asynchronous copy into granules; returns its race with earlier accesses, or None.
-
-        `transactions` has the shape (n,) for bulk copies, and is None for `cp.async`.
-        """
+        """Records an asynchronous copy; returns its race, or None. `transactions`, (n,), are None for `cp.async`."""
         every = np.ones(touch.granules.shape, dtype=bool)
         conflict = self._against_all(touch, every, every)
         if transactions is None:

@@ -310,10 +310,7 @@ def _publish(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `cp.async.bulk.tensor` into the block's shared memory: one box a lane, whose bytes an mbarrier awaits.
-
-    Raises NotInterpretedError for another form, or a map of another kind.
-    """
+    """Executes `cp.async.bulk.tensor` into shared memory: one box a lane, whose bytes an mbarrier awaits."""
     words, (target, source, barrier, *more) = instruction.modifiers, instruction.operands
     spaces = {"shared__cta", "shared__cluster"}.intersection(words[4:5])
     known = ("async", "bulk", "tensor", "2d", *spaces, "global", "mbarrier__complete_tx__bytes")
@@ -362,10 +359,7 @@ def _copy_pieces(
 
 
 def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Yields positions of bulk copies that are made together: of one size, and of each block no more than one.
-
-    Those of one block are made one after the other, so that overlaps are found.
-    """
+    """Yields positions of bulk copies to make together: of one size, one a block, so that overlaps are found."""
     order = np.argsort(blocks, kind="stable")
     first = np.searchsorted(blocks[order], blocks[order])
     _, group = np.unique(np.stack([np.arange(len(order)) - first, sizes[order]]), axis=1, return_inverse=True)

@@ -199,10 +199,7 @@ def _right(machine: Machine, product: _Product) -> Array:
 
 
 def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_transposed: bool) -> Array:
-    """Reads a matrix by its descriptors; shape (groups, size, 16 or 32), if transposed (groups, 16, size).
-
-    Each warp reads all of it, a lane every 32nd piece.
-    """
+    """Reads a matrix by descriptors: (groups, size, 16 or 32), transposed (groups, 16, size); each warp all of it."""
     instruction, lanes = machine.instruction, machine.lanes
     words = machine.spread(place, "u64").reshape(-1, GROUP)
     if (words != words[:, :1]).any():

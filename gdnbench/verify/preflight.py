@@ -222,10 +222,7 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
 def interpreting(
     catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts
 ) -> list[Callable[[threading.Event], None]]:
-    """Returns callables that interpret the task's kernels, those of each language in a worker of its own.
-
-    Kernels without an interpreter are skipped; verdicts are added to `checked`.
-    """
+    """Returns callables that interpret kernels, a worker for each language, and add verdicts to `checked`."""
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
         environment = worker_environment(None, interpret=True)
