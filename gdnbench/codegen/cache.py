@@ -63,14 +63,10 @@ def load_build(key: str) -> Build | None:
         return None
     if not intact:
         return None
-    _mark_used(stored)
-    return replace(build, cubin=str(path))
-
-
-def _mark_used(stored: Path) -> None:
     with contextlib.suppress(OSError):  # a read-only cache can still be read
         if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
             os.utime(stored)
+    return replace(build, cubin=str(path))
 
 
 def store_cubin(cubin: bytes, kernel: str, arch: str) -> Path:

@@ -39,16 +39,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Loop:
-    """A natural loop, by the indices of its blocks, those of inner loops included.
+    """A natural loop, by the indices of its blocks, those of inner loops included."""
 
-    It is entered through `header`, to which `latches` go back; `shortest` and `longest` are the instructions of its
-    shortest and longest iteration, with an inner loop passed once.
-    """
-
-    header: int
+    header: int  # through which it is entered
     blocks: frozenset[int]
-    latches: tuple[int, ...]
-    shortest: int
+    latches: tuple[int, ...]  # which go back to the header
+    shortest: int  # instructions of an iteration, with an inner loop passed once
     longest: int
 
 

@@ -68,17 +68,13 @@ from gdnbench.store.tables import read_launches
 
 @dataclass(frozen=True)
 class Question:
-    """The kernel to explain, `label` with params after colons, at the workload `axes`, by default the op's or file's.
-
-    `gpu` is as `--gpu` takes it; the GPU may be absent, as nothing is launched. `file` is a report to read instead of
-    stored profiles.
-    """
+    """The kernel to explain, `label` with params after colons, at the workload `axes`, else the op's or file's."""
 
     label: str
     op: str
     axes: str
-    gpu: str
-    file: Path | None
+    gpu: str  # as `--gpu` takes it; it may be absent, as nothing is launched
+    file: Path | None  # a report to read instead of stored profiles
     profiles: Path
     results: Path
 

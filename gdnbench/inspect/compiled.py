@@ -32,7 +32,7 @@ _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b20
 
 @dataclass(frozen=True)
 class Subject:
-    """One launch of a kernel that gdnbench compiles, at one workload; `launch` is its entry, empty for a single launch."""
+    """One launch of a kernel that gdnbench compiles, at a workload; `launch` is its entry, empty for a single one."""
 
     name: str  # in commands: its label, or its origin, `git:HEAD~1`
     entry: CatalogEntry

@@ -70,32 +70,24 @@ class OutlinedInstruction:
 
 @dataclass(frozen=True)
 class OutlinedBlock:
-    """A basic block, named by its position in the code (`BB0`), and the loops around it, outermost first.
-
-    `roles` are of `entry`, `barrier`, `call`, `return` and `exit`. `live` is the largest number of live registers per
-    thread; None if unknown. `successors` are names of the blocks that may follow.
-    """
+    """A basic block, named by its position in the code (`BB0`), and the loops around it, outermost first."""
 
     name: str
-    roles: tuple[str, ...]
+    roles: tuple[str, ...]  # of `entry`, `barrier`, `call`, `return` and `exit`
     code: tuple[OutlinedInstruction, ...]
-    live: int | None
+    live: int | None  # the most live registers of a thread; None if unknown
     loops: tuple[str, ...]
-    successors: tuple[str, ...]
+    successors: tuple[str, ...]  # names of the blocks that may follow
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A kernel's machine code: blocks in the order of their addresses, and loops by name (`L1`).
-
-    `targets` has block names by start address. `main_file` is the name of the source file with the most lines, empty if
-    the cubin has no line table.
-    """
+    """A kernel's machine code: blocks in the order of their addresses, and loops by name (`L1`)."""
 
     blocks: tuple[OutlinedBlock, ...]
     loops: Mapping[str, Loop]
-    targets: Mapping[int, str]
-    main_file: str
+    targets: Mapping[int, str]  # block names by start address
+    main_file: str  # of the most lines; empty if the cubin has no line table
 
     @property
     def instructions(self) -> int:
@@ -143,7 +135,7 @@ def _instructions(
             numbers[place],
             (),
             _touches_memory(one.instruction),
-            _computes(one) and not numbers[place] and not one.control.waits,
+            family_of(one.instruction) in _ARITHMETIC and not numbers[place] and not one.control.waits,
             lines.get(_address(one.instruction)),
         )
         for place, one in enumerate(code)
@@ -158,10 +150,6 @@ def _touches_memory(one: Instruction) -> bool:
     """Whether an instruction reads or writes memory other than the constants."""
     family = family_of(one)
     return any(word in family for word in _MEMORY_WORDS) and not family.startswith("constant")
-
-
-def _computes(one: EncodedInstruction) -> bool:
-    return family_of(one.instruction) in _ARITHMETIC
 
 
 def _block(

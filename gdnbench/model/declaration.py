@@ -185,17 +185,13 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """Properties of an element type, and its name in torch and in Triton's signatures.
-
-    `significand_bits` counts the implicit bit and is 0 where nothing is rounded. The smallest subnormal is 2 to the
-    power `smallest_exponent`.
-    """
+    """Properties of an element type, and its name in torch and in Triton's signatures."""
 
     nbytes: int
     torch: str
     triton: str
-    significand_bits: int = 0
-    smallest_exponent: int = 0
+    significand_bits: int = 0  # with the implicit bit; 0 where nothing is rounded
+    smallest_exponent: int = 0  # the smallest subnormal is 2 to this power
 
 
 # IEEE 754-2019 for fp16 to fp64; bf16 is fp32's upper half; e4m3 and e2m1 are of the OCP formats (OFP8 1.0, MX 1.0).

@@ -75,16 +75,12 @@ class Versus:
 
 @dataclass(frozen=True)
 class InputsEffect:
-    """The difference of a kernel's time between the extremes of its op's profiles.
-
-    `ratio` is the time at profile `worst` over that at `best`, from paired rounds; `low` and `high` are the ends of its
-    confidence interval, corrected for the number of kernels at the workload.
-    """
+    """The difference of a kernel's time between the extremes of its op's profiles."""
 
     worst: str
     best: str
-    ratio: float
-    low: float
+    ratio: float  # time at profile `worst` over that at `best`, of paired rounds
+    low: float  # this and `high`: ends of its interval, corrected for the number of kernels at the workload
     high: float
 
     @property
@@ -152,19 +148,15 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One point of the grid at one workload.
-
-    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured, with an
-    interval that is corrected for the number of points and looks.
-    """
+    """One point of the grid at one workload."""
 
     kernel: str
     label: str
     params: Params
     workload: Workload
     place: Place
-    slower_by: float
-    slower_lo: float
+    slower_by: float  # time over the fastest point's, less 1, from common rounds
+    slower_lo: float  # the interval is corrected for the number of points and looks
     slower_hi: float  # infinite if unknown
     rounds: int
 

@@ -37,17 +37,13 @@ class LocatedFault:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the loads or stores of one line request from the memory system.
-
-    `requests` counts executions by warps, `sectors` the sectors of 32 bytes that these touch, and `least_sectors` those
-    that the same bytes would take side by side. `verb` is `loads` or `stores`.
-    """
+    """What the loads or stores of one line request from the memory system."""
 
     at: SourceLine
-    verb: str
-    requests: int
-    sectors: int
-    least_sectors: int
+    verb: str  # `loads` or `stores`
+    requests: int  # executions by warps
+    sectors: int  # of 32 bytes, that these touch
+    least_sectors: int  # that the same bytes would take side by side
 
     @property
     def is_scattered(self) -> bool:

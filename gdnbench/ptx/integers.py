@@ -110,10 +110,6 @@ def _highest_bit(value: Array) -> Array:
     return number
 
 
-def _leading_zeros(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    return (8 * WIDTHS[kind] - 1 - _highest_bit(operands[0])).astype(np.uint32)
-
-
 def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Executes `bfind`: the highest bit that is not the sign, or all ones if there is none."""
     value = operands[0]
@@ -204,7 +200,7 @@ INTEGER: dict[str, Operation] = {
     "lop3": _lookup,
     "prmt": _permute_bytes,
     "popc": lambda _i, _k, x: np.bitwise_count(x[0]).astype(np.uint32),
-    "clz": _leading_zeros,
+    "clz": lambda _i, kind, x: (8 * WIDTHS[kind] - 1 - _highest_bit(x[0])).astype(np.uint32),
     "bfind": _find_bit,
     "fns": _find_nth_bit,
     "brev": _reverse_bits,

@@ -85,34 +85,26 @@ class PtxInstruction:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable in memory, by a name that is unique in the program.
-
-    `space` is `global`, `const`, `shared`, `local` or `param`; dynamic shared memory has 0 for `nbytes`; `content` is
-    empty if nothing is initialised.
-    """
+    """A variable in memory, by a name that is unique in the program."""
 
     name: str
-    space: str
+    space: str  # `global`, `const`, `shared`, `local` or `param`
     alignment: int
-    nbytes: int
-    content: bytes = b""
+    nbytes: int  # 0 for dynamic shared memory
+    content: bytes = b""  # empty if nothing is initialised
 
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel, whose clusters have `cluster` blocks.
-
-    `registers` has types by name, `labels` the number of the instruction that each stands before, and `tables` the
-    labels of each table of branch targets.
-    """
+    """One kernel, whose clusters have `cluster` blocks."""
 
     entry: str
     parameters: tuple[Variable, ...]
-    registers: Mapping[str, str]
+    registers: Mapping[str, str]  # types by name
     variables: Mapping[str, Variable]
     instructions: tuple[PtxInstruction, ...]
-    labels: Mapping[str, int]
-    tables: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, int]  # number of the instruction that each stands before
+    tables: Mapping[str, tuple[str, ...]]  # labels of each table of branch targets
     cluster: int = 1
 
     def has_strong_accesses(self, *spaces: str) -> bool:

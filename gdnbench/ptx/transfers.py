@@ -215,19 +215,15 @@ _PUBLISHES = ("cp_fenceproxy", "global", "shared__cta", "tensormap__generic", "r
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,).
+    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,)."""
 
-    Of each matrix `first` is its address and `stride` the bytes from one row to the next; `box` has its rows and bytes
-    of each, and `swizzled` pieces are exchanged by the swizzle, 1 for none.
-    """
-
-    first: IntArray
-    stride: IntArray
+    first: IntArray  # address of the matrix
+    stride: IntArray  # bytes from one row to the next
     row_bytes: IntArray
     rows: IntArray
-    box: tuple[int, int]
+    box: tuple[int, int]  # its rows and bytes of each
     element: int
-    swizzled: int
+    swizzled: int  # pieces that the swizzle exchanges, 1 for none
 
     @classmethod
     def read(cls, words: Array) -> _Boxes | None:

@@ -42,16 +42,12 @@ _ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
 
 @dataclass(frozen=True)
 class Descriptors:
-    """The descriptors of warpgroups, which agree in all but the addresses.
+    """The descriptors of warpgroups, which agree in all but the addresses."""
 
-    `start` and the dimension byte offsets `leading` and `stride` have shape (groups,), in bytes; `row_pieces` is the
-    pieces of a row, 1 without a swizzle.
-    """
-
-    start: IntArray
+    start: IntArray  # shape (groups,), in bytes, as the dimension byte offsets
     leading: IntArray
     stride: IntArray
-    row_pieces: int
+    row_pieces: int  # pieces of a row, 1 without a swizzle
 
     @classmethod
     def read(cls, words: Array) -> Descriptors | None:
