@@ -8,7 +8,6 @@ from verified_kernels import gate_statuses
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.workload import Shape
-from gdnbench.verify.gates import roundoff_error
 
 CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["decode-pool"]
@@ -65,11 +64,7 @@ def computed(t, scale, beta_limit, mistake=""):
 
 
 def worst(outputs, t, scalars):
-    expected, sizes = NUMERICS.oracle(t, scalars), NUMERICS.roundoff(t, scalars)
-    return max(
-        float(roundoff_error(gate, outputs[gate.tensor], expected[gate.tensor], sizes[gate.tensor]).max() / gate.limit)
-        for gate in OP.gates
-    )
+    return drafts.worst(outputs, NUMERICS.oracle(t, scalars), NUMERICS.roundoff(t, scalars), OP)
 
 
 @pytest.mark.parametrize("scenario", OP.scenarios)

@@ -25,19 +25,12 @@ SWIZZLES = {8: 1, 4: 2, 2: 3, 1: 0}
 
 @dataclass(frozen=True)
 class Matrix:
-    """How a matrix lies in shared memory, by elements of 16 bits, or pairs of 8 bits.
+    """How a matrix lies in shared memory, by elements of 16 bits, or pairs of 8 bits."""
 
-    Attributes:
-        size: columns of B, or rows of A.
-        inner: elements to sum over.
-        pieces: of a row; 1 for no swizzle.
-        trans: whether the columns of B, or rows of A, lie side by side.
-    """
-
-    size: int
-    inner: int
-    pieces: int = 8
-    trans: bool = False
+    size: int  # columns of B, or rows of A
+    inner: int  # elements to sum over
+    pieces: int = 8  # of a row; 1 for no swizzle
+    trans: bool = False  # whether the columns of B, or rows of A, lie side by side
 
     @property
     def nbytes(self):

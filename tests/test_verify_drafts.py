@@ -157,10 +157,10 @@ def judged(scenario, **shape):
     return NUMERICS.oracle(t, scalars, found), NUMERICS.roundoff(t, scalars, found)
 
 
-def worst(outputs, expected, sizes):
+def worst(outputs, expected, sizes, op=OP):
     return max(
         float(roundoff_error(gate, outputs[gate.tensor], expected[gate.tensor], sizes[gate.tensor]).max() / gate.limit)
-        for gate in OP.gates
+        for gate in op.gates
     )
 
 
