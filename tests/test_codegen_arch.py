@@ -50,10 +50,6 @@ def test_what_a_block_may_use_of_shared_memory():
     assert kib == [163, 99, 227, 227]  # "maximum amount of shared memory per thread block" of the guide
 
 
-def test_an_architecture_has_the_limits_of_its_capability():
-    assert limits_of("sm_90a") == limits_of("sm_90")
-
-
 @pytest.mark.parametrize("arch", ["sm_75", "sm_9", "hopper", ""])
 def test_what_is_not_known_is_refused_and_what_is_is_said(arch):
     with pytest.raises(UsageError) as caught:

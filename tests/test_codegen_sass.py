@@ -26,15 +26,6 @@ V4 = (DATA / "decode_v4_sm_100.sass").read_text()
 V6 = (DATA / "decode_v6_sm_90.sass").read_text()
 
 
-def test_widest_of_a_whole_kernel():
-    assert "LDG.E.U16" in V4
-    assert widest_load_bits(V4) == 128
-
-
-def test_a_kernel_that_only_stores():
-    assert widest_load_bits("\n".join(line for line in V4.splitlines() if "LDG" not in line)) == 0
-
-
 @pytest.mark.parametrize(
     ("line", "bits"),
     [
@@ -125,10 +116,6 @@ def test_the_families_add_up(sass):
     assert sum(mix.families.values()) == sum(mix.opcodes.values()) == mix.instructions
     assert mix.code_bytes == 16 * (mix.instructions + sass.count("NOP"))
     assert "other" not in mix.families
-
-
-def test_no_code_has_no_mix():
-    assert read_mix("").instructions == 0
 
 
 def test_spills_are_counted_in_bytes():

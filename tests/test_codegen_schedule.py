@@ -62,13 +62,6 @@ def test_a_wait_is_for_all_who_have_held_the_scoreboard_since_the_last_wait():
     assert _awaited(third) == [(0, ["R9, SR_TID.X"]), (3, [])]
 
 
-def test_reading_operands_is_no_arrival():
-    found = _milestones(load(4, 5, read=1), use(1), load(5, 5), use(5), STORE, EXIT)
-    assert count_waits(_way(load(4, 5, read=1), use(1))) == {"LDG operands": 1}
-    assert _cycles(found.arrivals) == [3]
-    assert (len(found.early_loads), found.late_loads) == (2, ())
-
-
 def test_an_instruction_that_waits_counts_once_for_each_thing():
     lines = (
         does("SHFL.BFLY PT, R4, R5, 0x1, 0x1f", write=0),
@@ -85,11 +78,6 @@ def test_a_kernel_without_loads_has_no_milestones_but_its_stores():
     assert (found.early_loads, found.late_loads, found.arrivals, found.first, found.middle) == ((), (), (), (), ())
     assert _cycles(found.stores) == [4]
     assert (found.to_first_store, found.to_last_store, found.end) == (None, None, 5)
-
-
-def test_no_code_has_no_schedule():
-    found = summarize(read_schedule(""))
-    assert (found.end, found.stores, found.loops) == (None, (), 0)
 
 
 def test_loads_behind_a_wait_for_one_are_another_trip():
@@ -134,18 +122,6 @@ def test_a_wait_for_an_mbarrier_is_one_for_memory():
     assert _cycles(found.arrivals) == [2]
     assert _cycles(found.stores) == [3, 4]
     assert count_waits(found.middle) == {"SYNCS": 1}
-
-
-def test_other_uses_of_an_mbarrier_are_no_arrival():
-    arrive = does("SYNCS.ARRIVE.TRANS64 RZ, [UR7], R0", write=0)
-    assert _milestones(arrive, use(0), EXIT).arrivals == ()
-
-
-def test_copies_to_shared_memory_arrive_with_their_barrier():
-    copy = does("LDGSTS.E.BYPASS.128 [R13], desc[UR4][R6.64]", read=3)
-    found = _milestones(copy, does("LDGDEPBAR", write=0), use(3), "DEPBAR.LE SB0, 0x0", STORE, EXIT)
-    assert _cycles(found.arrivals) == [3]
-    assert count_waits(found.middle) == {"LDGDEPBAR": 1}
 
 
 def test_a_depbar_may_leave_the_last_ones_under_way():

@@ -4,11 +4,7 @@ from decode_workloads import decode_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdnbench.analyse.figure import (
-    WorkloadKeys,
-    differing_parts,
-    workload_value,
-)
+from gdnbench.analyse.figure import WorkloadKeys, differing_parts, workload_value
 from gdnbench.catalog.catalog import op_named
 
 AXES = op_named("decode").workloads

@@ -133,12 +133,6 @@ def test_what_is_not_one_question_is_refused(runs, more, told):
     assert refused.value.hint
 
 
-def test_a_run_without_kernel_times_is_joined_by_stream_times_alone(runs):
-    joint = join_runs(runs((0, {}), (1, {"clocks": ()})))
-    assert not joint.clocks
-    assert len(joint.measurements) == len(CASES_US)
-
-
 def test_a_damaged_run_says_which(runs, command_line):
     folders = runs((0, {}), (1, {}))
     shutil.copy(folders[0] / "run.json", folders[1] / "rounds.csv")

@@ -6,7 +6,6 @@ import pytest
 from committed import RESULTS, results_until
 from compare_data import DEFAULT, MAIN, plant
 
-from gdnbench.analyse.figure import SourceKind
 from gdnbench.analyse.sources import load_sources
 from gdnbench.errors import RunFormatError, UsageError
 
@@ -43,11 +42,6 @@ def test_beside_another_source_it_is_the_latest_that_timed_what_the_other_did(tm
     assert one.name == "20261124-173739-h200-decode-try-10"
 
 
-def test_published_figures_by_name_and_folder():
-    for text in ("published/b200", str(RESULTS / "published" / "b200")):
-        assert load_source(text, RESULTS).kind is SourceKind.PUBLISHED
-
-
 def test_a_run_of_before_an_axis_was_added_is_at_its_default():
     """`layer` has had its axis BETA only since the first of them."""
     before, after = load_sources(["20261124-172753", "20261125-094047"], RESULTS)
@@ -73,48 +67,28 @@ def test_a_run_that_was_stopped_says_so(copy):
     assert "stopped before its end" in load_source(str(copy), RESULTS).warnings[-1]
 
 
-def cut_rows(folder):
-    path = folder / "measurements.csv"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:6]))
-
-
-def cut_bytes(folder):
-    path = folder / "rounds.csv"
-    path.write_bytes(path.read_bytes()[:4000])
-
-
-def rename_column(folder):
-    path = folder / "rounds.csv"
-    path.write_text(path.read_text().replace("time_us", "time_ns", 1))
-
-
-def spoil_number(folder):
-    path = folder / "rounds.csv"
-    path.write_text(path.read_text().replace("nvbench,2,", "nvbench,two,", 1))
-
-
-def other_version(folder):
-    path = folder / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 9}))
-
-
-def lose_rounds(folder):
-    (folder / "rounds.csv").unlink()
+def other_version(text):
+    return json.dumps({**json.loads(text), "schema": 9})
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("name", "damaged", "told"),
     [
-        (cut_rows, "cut off"),
-        (cut_bytes, "cut off"),
-        (rename_column, "lacks the column time_us"),
-        (spoil_number, "line 3, round: Expected `int`"),
-        (other_version, "schema version 9"),
-        (lose_rounds, "rounds.csv is missing"),
+        ("measurements.csv", lambda text: "".join(text.splitlines(keepends=True)[:6]), "cut off"),
+        ("rounds.csv", lambda text: text[:4000], "cut off"),
+        ("rounds.csv", lambda text: text.replace("time_us", "time_ns", 1), "lacks the column time_us"),
+        ("rounds.csv", lambda text: text.replace("nvbench,2,", "nvbench,two,", 1), "line 3, round: Expected `int`"),
+        ("run.json", other_version, "schema version 9"),
     ],
 )
-def test_a_damaged_run_is_told(copy, damage, told):
-    damage(copy)
+def test_a_damaged_run_is_told(copy, name, damaged, told):
+    (copy / name).write_text(damaged((copy / name).read_text()))
     with pytest.raises(RunFormatError, match=told) as raised:
         load_source(str(copy), RESULTS)
     assert raised.value.hint
+
+
+def test_a_run_without_its_rounds_is_told(copy):
+    (copy / "rounds.csv").unlink()
+    with pytest.raises(RunFormatError, match=r"rounds\.csv is missing"):
+        load_source(str(copy), RESULTS)

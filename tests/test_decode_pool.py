@@ -8,7 +8,6 @@ from verified_kernels import gate_statuses
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.launch.numerics import load_numerics
 from gdnbench.model.workload import Shape
-from gdnbench.verify.gates import roundoff_error
 
 CATALOG = load_catalog(default_roots()[:1])
 OP = CATALOG.ops["decode-pool"]
@@ -21,15 +20,9 @@ OF_SLOTS = (
     "another slot is cleared",
 )
 MISTAKES = (
-    *OF_SLOTS,
-    "no epsilon in a norm",
-    "keys are not normalised",
-    "queries and keys exchanged",
-    "values of the next head",
-    "key heads in turn",
-    "the last state in bf16",
-    "one element a thousandth off",
-)
+    *OF_SLOTS, "no epsilon in a norm", "keys are not normalised", "queries and keys exchanged",
+    "values of the next head", "key heads in turn", "the last state in bf16", "one element a thousandth off",
+)  # fmt: skip
 MISTAKES_IN_BF16 = (
     *OF_SLOTS,
     "keys are not normalised",
@@ -71,11 +64,7 @@ def computed(t, scale, beta_limit, mistake=""):
 
 
 def worst(outputs, t, scalars):
-    expected, sizes = NUMERICS.oracle(t, scalars), NUMERICS.roundoff(t, scalars)
-    return max(
-        float(roundoff_error(gate, outputs[gate.tensor], expected[gate.tensor], sizes[gate.tensor]).max() / gate.limit)
-        for gate in OP.gates
-    )
+    return drafts.worst(outputs, NUMERICS.oracle(t, scalars), NUMERICS.roundoff(t, scalars), OP)
 
 
 @pytest.mark.parametrize("scenario", OP.scenarios)
@@ -162,13 +151,9 @@ def test_the_least_that_must_move_are_the_batchs_states_and_not_the_pool():
 
 
 KERNELS = (
-    "decode-pool-v1",
-    "decode-pool-v1:MOST_LANES=16:WARPS=8",
-    "decode-pool-v2",
-    "decode-pool-v2:TILE=32:MOST_WARPS=2",
-    "decode-pool-floor-copy:EACH=4",
-    "decode-pool-reference",
-)
+    "decode-pool-v1", "decode-pool-v1:MOST_LANES=16:WARPS=8", "decode-pool-v2", "decode-pool-v2:TILE=32:MOST_WARPS=2",
+    "decode-pool-floor-copy:EACH=4", "decode-pool-reference",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -129,31 +129,14 @@ def computed(t, mistake="", sums=whole):
 
 
 MISTAKES = (
-    "the table's row before",
-    "the table's next row",
-    "the table begins with each tile",
-    "the table ends with a tile",
-    "the table's first row after its last in a tile",
-    "the table is of a power of two of rows",
-    "an image's last row is the next one's first",
-    "no table",
-    "the table is scaled, too",
-    "A and B are exchanged",
-    "no scale of A",
-    "no scale of B",
-    "no scales",
-    "the scale of A twice",
-    "the last product is missing",
-    "subnormal numbers are zero",
-    "bits are read as e5m2",
-    "the product is rounded to bf16",
-    "the product is rounded to fp16",
-    "C is cut off to bf16",
-    "one element is an ulp off",
-    "the last row is missing",
-    "the last column is missing",
-    "a tile's last row is the one before",
-)
+    "the table's row before", "the table's next row", "the table begins with each tile", "the table ends with a tile",
+    "the table's first row after its last in a tile", "the table is of a power of two of rows",
+    "an image's last row is the next one's first", "no table", "the table is scaled, too", "A and B are exchanged",
+    "no scale of A", "no scale of B", "no scales", "the scale of A twice", "the last product is missing",
+    "subnormal numbers are zero", "bits are read as e5m2", "the product is rounded to bf16",
+    "the product is rounded to fp16", "C is cut off to bf16", "one element is an ulp off", "the last row is missing",
+    "the last column is missing", "a tile's last row is the one before",
+)  # fmt: skip
 
 
 def worst(C, expected, size):
@@ -291,14 +274,10 @@ KERNELS = {
     FEW: ("fp8-gemm-pos-reference", "fp8-gemm-pos-unfused"),
     BOTH: ("fp8-gemm-pos-triton", "fp8-gemm-pos-tma"),
     ONE: (
-        "fp8-gemm-pos-triton:BM=64:BN=256:BK=32",
-        "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
-        "fp8-gemm-pos-tma-wide",
-        "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4",
-        "fp8-gemm-pos-v1",
-        "fp8-gemm-pos-v2",
+        "fp8-gemm-pos-triton:BM=64:BN=256:BK=32", "fp8-gemm-pos-tma:KEEP=0:PROMOTE=1:BM=256:BN=64",
+        "fp8-gemm-pos-tma-wide", "fp8-gemm-pos-floor-copy:EACH=8:WARPS=4", "fp8-gemm-pos-v1", "fp8-gemm-pos-v2",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [(shape, kernel) for shape in KERNELS for kernel in KERNELS[shape]])
@@ -324,26 +303,19 @@ def test_stages_are_filled_again_when_all_have_read_them(request, kernel):
 
 BROKEN = {
     "the kept tile of the table is never renewed": (
-        "tma:BM=64:BN=64:PROGRAMS=4",
-        ("place != kept_for:", "place != kept_for and kept_for < 0:"),
-        "C fp32 roundoff",
+        "tma:BM=64:BN=64:PROGRAMS=4", ("place != kept_for:", "place != kept_for and kept_for < 0:"), "C fp32 roundoff",
     ),
     "a tile of rows is made twice": (
-        "tma:BM=64:BN=64:PROGRAMS=4",
-        ("return period * PERIOD + place, place", "return period * PERIOD, place"),
+        "tma:BM=64:BN=64:PROGRAMS=4", ("return period * PERIOD + place, place", "return period * PERIOD, place"),
         "C written",
     ),
     "a stage is filled while products read it": (
-        "v1:BLOCKS=1",
-        ("if (count >= STAGES) wait(", "if (count >= 1000) wait("),
-        "memory and barriers",
+        "v1:BLOCKS=1", ("if (count >= STAGES) wait(", "if (count >= 1000) wait("), "memory and barriers",
     ),
     "copies of lanes are not shown to products": (
-        "v1:BLOCKS=1",
-        ("multiply_rows<true>", "multiply_rows<false>"),
-        "memory and barriers",
+        "v1:BLOCKS=1", ("multiply_rows<true>", "multiply_rows<false>"), "memory and barriers",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", BROKEN)

@@ -20,55 +20,26 @@ OLMO = {"HQ": 2, "HV": 2, "K": 96, "V": 192, "BETA": 2}
 """Sizes of OLMo-Hybrid's heads, whose beta is at most 2."""
 EPS = 1e-6
 CONVOLUTION = (
-    "taps are reversed",
-    "the newest input is missing",
-    "the newest input twice",
-    "SiLU before the convolution",
-    "no SiLU",
-    "the next sequence's inputs",
-    "inputs are not shifted",
-    "inputs are shifted the other way",
-    "inputs of padding are shifted",
-    "padding counts from the end of the pool",
-    "the convolved value is kept",
-)
+    "taps are reversed", "the newest input is missing", "the newest input twice", "SiLU before the convolution",
+    "no SiLU", "the next sequence's inputs", "inputs are not shifted", "inputs are shifted the other way",
+    "inputs of padding are shifted", "padding counts from the end of the pool", "the convolved value is kept",
+)  # fmt: skip
 RECURRENCE = (
-    "queries and keys exchanged",
-    "keys are not normalised",
-    "normalised before SiLU",
-    "no epsilon in a norm",
-    "epsilon beside the norm",
-    "key heads in turn",
-    "values of the next head",
-    "padding writes its output",
-    "softplus without its bias",
-    "gates exchanged",
-)
+    "queries and keys exchanged", "keys are not normalised", "normalised before SiLU", "no epsilon in a norm",
+    "epsilon beside the norm", "key heads in turn", "values of the next head", "padding writes its output",
+    "softplus without its bias", "gates exchanged",
+)  # fmt: skip
 PROLOGUE = (*CONVOLUTION, *(each for each in RECURRENCE if each != "key heads in turn"))
 EPILOGUE = (
-    "the gate before the norm",
-    "the weight is forgotten",
-    "one plus the weight",
-    "the sum instead of the mean",
-    "epsilon beside the root",
-    "no epsilon",
-    "sigmoid instead of SiLU",
-    "the mean over all heads",
+    "the gate before the norm", "the weight is forgotten", "one plus the weight", "the sum instead of the mean",
+    "epsilon beside the root", "no epsilon", "sigmoid instead of SiLU", "the mean over all heads",
     "the mean is taken off",
-)
+)  # fmt: skip
 LAYER = (
-    *CONVOLUTION,
-    *RECURRENCE,
-    *EPILOGUE,
-    "the state in bf16",
-    "padding updates slot 0",
-    "the next sequence's state",
-    "the state before the update is read",
-    "no decay",
-    "no scale",
-    "another slot is cleared",
+    *CONVOLUTION, *RECURRENCE, *EPILOGUE, "the state in bf16", "padding updates slot 0", "the next sequence's state",
+    "the state before the update is read", "no decay", "no scale", "another slot is cleared",
     "one element of the state a hundredth off",
-)
+)  # fmt: skip
 
 
 def numerics_of(op):

@@ -55,9 +55,6 @@ def test_the_page_shows_the_example_that_is_tested(rule):
     assert re.search(r"False\s+alarm:", section[1])
 
 
-# T1: accesses beyond a tensor
-
-
 def test_a_block_that_divides_every_workload_needs_no_mask(bench):
     source = """
 @triton.jit
@@ -178,9 +175,6 @@ def rows(x, y, total, N: tl.constexpr):
     assert codes(bench.triton(source)) == []
 
 
-# T4: offsets in 32 bits
-
-
 @pytest.mark.parametrize(
     ("offset", "found"),
     [
@@ -209,9 +203,6 @@ def rows(x, y, N: tl.constexpr):
     tl.store(y + tl.program_id(0), (noise % 7).to(tl.float32))
 """
     assert codes(bench.triton(source)) == []
-
-
-# Sources that are meant to be awkward
 
 
 @pytest.mark.parametrize(

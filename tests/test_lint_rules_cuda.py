@@ -23,9 +23,6 @@ def lint(tmp_path):
     return call
 
 
-# C5
-
-
 @pytest.mark.parametrize(
     ("body", "lines"),
     [
@@ -59,9 +56,6 @@ def test_constants_of_the_file_and_of_its_headers_are_known(tmp_path):
     [finding] = bench.cuda(source).findings
     assert (finding.place.line, finding.place.column) == (6, 5)
     assert f"{19_999_999 * 512:,}" in finding.message
-
-
-# The source as a whole
 
 
 WIDE = "int row = blockIdx.x; y[row * AXIS_N] = 1.f;"

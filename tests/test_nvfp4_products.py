@@ -343,11 +343,7 @@ AT, FEW = {GEMM: "M=37 N=16 K=512 L=2 tiled", GEMV: "M=6 K=1792 L=2"}, "M=5 N=16
 AT |= {DUAL: "M=37 N=16 K=256 tiled", GROUPED: "rows=5+0+37 N=16 K=256 tiled"}
 SPOILED = {
     "halves of bytes exchanged in one factor": (
-        GEMM,
-        "upcast",
-        "widened(b, scale_b)",
-        "widened(b >> 4, scale_b)",
-        WRONG,
+        GEMM, "upcast", "widened(b, scale_b)", "widened(b >> 4, scale_b)", WRONG,
     ),
     "a stage is filled while products read it": (
         *(GEMM, RING_1, "if (step >= STAGES) wait(", "if (step < 0) wait(", UNSAFE),
@@ -379,11 +375,7 @@ SPOILED = {
         *(GEMM, "upcast", "sums += tl.load(", "sums = sums.to(tl.float16).to(tl.float32) + tl.load(", WRONG),
     ),
     "rows of the matrix before": (
-        GEMM,
-        "scaled",
-        "of_a = A + matrix * M",
-        "of_a = A + (matrix - matrix % 2) * M",
-        WRONG,
+        GEMM, "scaled", "of_a = A + matrix * M", "of_a = A + (matrix - matrix % 2) * M", WRONG,
     ),
     "scales exchanged": (GEMM, "scaled", "sfa += matrix * rows_sfa", "sfa += (1 - matrix) * rows_sfa", WRONG),
     "tiles of scales of plain ones": (GEMM, "scaled", "if TILED:", "if not TILED:", WRONG),
@@ -407,7 +399,7 @@ SPOILED = {
         *(GROUPED, "scaled", "tl.cdiv(end - begin, 128) * 128 if TILED else ", "", WRONG),
     ),
     "the first group's scales for all": (GROUPED, "scaled", "sfb += group", "sfb += 0", WRONG),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -48,68 +48,35 @@ FAULTS = {
         "OUT_OF_BOUNDS", 4, "an address in no tensor", "b[i] = *(const float*)(size_t)(8 * i);"
     ),
     "a vector that is not aligned": fault(
-        "MISALIGNED",
-        4,
-        "reads 16 bytes at an address that is no multiple of 16",
-        "float4 v = *(const float4*)(a + i % 16);",
-        "b[i] = v.x + v.y + v.z + v.w;",
+        "MISALIGNED", 4, "reads 16 bytes at an address that is no multiple of 16",
+        "float4 v = *(const float4*)(a + i % 16);", "b[i] = v.x + v.y + v.z + v.w;",
     ),
     "shared memory past the end": fault(
-        "OUT_OF_BOUNDS",
-        7,
-        "reads 4 bytes at byte 256 of shared memory, which has 256",
-        SHARED,
-        "s[i] = a[i]; s[i + 32] = 0;",
-        "__syncthreads();",
-        "b[i] = s[i + 40];",
+        "OUT_OF_BOUNDS", 7, "reads 4 bytes at byte 256 of shared memory, which has 256", SHARED,
+        "s[i] = a[i]; s[i + 32] = 0;", "__syncthreads();", "b[i] = s[i + 40];",
     ),
     "local memory past the end": fault(
-        "OUT_OF_BOUNDS",
-        5,
-        "of local memory, which has 16",
-        "float t[4]; for (int j = 0; j < 4; ++j) t[j] = i * j;",
+        "OUT_OF_BOUNDS", 5, "of local memory, which has 16", "float t[4]; for (int j = 0; j < 4; ++j) t[j] = i * j;",
         "b[i] = t[(int)a[i] / 7];",
     ),
     "shared memory that nobody wrote": fault(
-        "UNINITIALISED",
-        7,
-        "thread 16 of block 0 reads 4 bytes of shared memory that nobody has written",
-        SHARED,
-        "if (i < 16) s[i] = a[i];",
-        "__syncthreads();",
-        "b[i] = s[i];",
+        "UNINITIALISED", 7, "thread 16 of block 0 reads 4 bytes of shared memory that nobody has written", SHARED,
+        "if (i < 16) s[i] = a[i];", "__syncthreads();", "b[i] = s[i];",
     ),
     "an output that is read before it is written": fault(
         "UNINITIALISED", 4, "reads 4 bytes of `b` that nobody has written", "b[i] += a[i];", unwritten=(1,)
     ),
     "no barrier before what others wrote is read": fault(
-        "RACE",
-        6,
+        "RACE", 6,
         "thread 0 of block 0 reads shared memory where thread 32 writes at kernel.cu:5, with no barrier between",
-        SHARED,
-        "s[i] = a[i];",
-        "b[i] = s[i ^ 32];",
-        threads=64,
+        SHARED, "s[i] = a[i];", "b[i] = s[i ^ 32];", threads=64,
     ),
     "no barrier before what others read is written": fault(
-        "RACE",
-        8,
-        "writes shared memory where thread 32 reads at kernel.cu:7",
-        SHARED,
-        "s[i] = a[i];",
-        "__syncthreads();",
-        "float x = s[i ^ 32];",
-        "s[i] = x + 1;",
-        "__syncthreads();",
-        "b[i] = s[i];",
-        threads=64,
+        "RACE", 8, "writes shared memory where thread 32 reads at kernel.cu:7", SHARED, "s[i] = a[i];",
+        "__syncthreads();", "float x = s[i ^ 32];", "s[i] = x + 1;", "__syncthreads();", "b[i] = s[i];", threads=64,
     ),
     "no barrier between lanes of a warp": fault(
-        "RACE",
-        6,
-        "reads shared memory where thread 1 writes at kernel.cu:5",
-        SHARED,
-        "s[i] = a[i];",
+        "RACE", 6, "reads shared memory where thread 1 writes at kernel.cu:5", SHARED, "s[i] = a[i];",
         "b[i] = s[i ^ 1];",
     ),
     "a barrier of the warp where the block's is needed": fault(
@@ -123,69 +90,31 @@ FAULTS = {
         "RACE", 4, "where thread 0 of block 0", "b[i] = a[i] + blockIdx.x;", blocks=(4, 1, 1), lanes=32
     ),
     "a block that reads what another writes": fault(
-        "RACE",
-        4,
-        "writes `b` where thread",
-        "if (blockIdx.x == 0) b[i] = a[i];",
-        "else b[i + 32] = b[i];",
+        "RACE", 4, "writes `b` where thread", "if (blockIdx.x == 0) b[i] = a[i];", "else b[i + 32] = b[i];",
         blocks=(2, 1, 1),
     ),
     "a copy that is not waited for": fault(
         "RACE", 7, "without waiting for the copy there", ASYNC, ASK, "__syncthreads();", "b[i] = s[i].x;", count=128
     ),
     "a copy that only its own thread has waited for": fault(
-        "RACE",
-        7,
-        "without waiting for the copy there",
-        ASYNC,
-        ASK,
-        "__pipeline_wait_prior(0);",
-        "b[i] = s[i ^ 1].x;",
+        "RACE", 7, "without waiting for the copy there", ASYNC, ASK, "__pipeline_wait_prior(0);", "b[i] = s[i ^ 1].x;",
         count=128,
     ),
     "a copy of the last group but one": fault(
-        "RACE",
-        8,
-        "without waiting",
-        ASYNC,
-        ASK,
-        "__pipeline_wait_prior(1);",
-        "__syncthreads();",
-        "b[i] = s[i].x;",
+        "RACE", 8, "without waiting", ASYNC, ASK, "__pipeline_wait_prior(1);", "__syncthreads();", "b[i] = s[i].x;",
         count=128,
     ),
     "a copy that only its own warp has waited for": fault(
-        "RACE",
-        8,
-        "without waiting for the copy there",
-        ASYNC.replace("32", "64"),
-        ASK,
-        "__pipeline_wait_prior(0);",
-        "__syncwarp();",
-        "b[i] = s[i ^ 32].x;",
-        count=256,
-        threads=64,
+        "RACE", 8, "without waiting for the copy there", ASYNC.replace("32", "64"), ASK, "__pipeline_wait_prior(0);",
+        "__syncwarp();", "b[i] = s[i ^ 32].x;", count=256, threads=64,
     ),
     "a barrier that half of the block never reaches": fault(
-        "BARRIER",
-        4,
-        "waits for a barrier that not all threads of its block reach",
-        'if (i < 32) asm volatile("bar.sync 1, 64;" ::: "memory");',
-        "b[i] = a[i];",
-        threads=64,
+        "BARRIER", 4, "waits for a barrier that not all threads of its block reach",
+        'if (i < 32) asm volatile("bar.sync 1, 64;" ::: "memory");', "b[i] = a[i];", threads=64,
     ),
     "a warp at two barriers": fault(
-        "BARRIER",
-        6,
-        "threads of one warp wait at different barriers, here and at line 9",
-        "if (i % 2) {",
-        "  b[i] = 1;",
-        "  __syncthreads();",
-        "} else {",
-        "  b[i] = a[i];",
-        "  __syncthreads();",
-        "  b[i] += 3;",
-        "}",
+        "BARRIER", 6, "threads of one warp wait at different barriers, here and at line 9", "if (i % 2) {",
+        "  b[i] = 1;", "  __syncthreads();", "} else {", "  b[i] = a[i];", "  __syncthreads();", "  b[i] += 3;", "}",
     ),
     "a shuffle from a lane that does not take part": fault(
         "INACTIVE_LANE", 4, "lane 0 reads lane 16", "if (i < 16) b[i] = __shfl_xor_sync(0xffffu, a[i], 16);"
@@ -194,17 +123,14 @@ FAULTS = {
         "INACTIVE_LANE", 4, "is not in its own mask", "b[i] = __shfl_xor_sync(0xffffu, a[i], 1);"
     ),
     "a shuffle that half of the warp never reaches": fault(
-        "BARRIER",
-        4,
-        "waits for lanes of its warp that never come here",
-        "if (i < 16) b[i] = __shfl_xor_sync(~0u, a[i], 1);",
-        "else while (i) b[i] = __ballot_sync(~0u, 1);",
+        "BARRIER", 4, "waits for lanes of its warp that never come here",
+        "if (i < 16) b[i] = __shfl_xor_sync(~0u, a[i], 1);", "else while (i) b[i] = __ballot_sync(~0u, 1);",
     ),
     "a trap": fault("TRAP", 4, "stops itself with a trap", "if (a[i] == 5.f) __trap();", "b[i] = 2;"),
     "a loop without an end": fault(
         "ENDLESS", 5, "still runs after 20,000 instructions", "volatile float* c = b;", "while (c[0] == 0.f);"
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -221,27 +147,14 @@ FINE = {
     ),
     "a barrier of the warp where that is enough": fine(SHARED, "s[i] = a[i];", "__syncwarp();", "b[i] = s[i ^ 1];"),
     "a tree of sums": fine(
-        SHARED,
-        "s[i] = a[i];",
-        "for (int n = 32; n; n /= 2) {",
-        "  __syncthreads();",
-        "  if (i < n) s[i] += s[i + n];",
-        "}",
-        "if (i == 0) b[0] = s[0];",
-        threads=64,
+        SHARED, "s[i] = a[i];", "for (int n = 32; n; n /= 2) {", "  __syncthreads();", "  if (i < n) s[i] += s[i + n];",
+        "}", "if (i == 0) b[0] = s[0];", threads=64,
     ),
     "one value written by all blocks": fine("b[i] = a[i] * 3;", blocks=(4, 1, 1)),
     "one value written by all": fine(SHARED, "s[0] = 7;", "__syncthreads();", "b[i] = s[0];", threads=64),
     "read by all, then written by one": fine(
-        SHARED,
-        "s[i] = a[i];",
-        "__syncthreads();",
-        "float x = s[3];",
-        "__syncthreads();",
-        "if (i == 3) s[3] = x + s[3];",
-        "__syncthreads();",
-        "b[i] = s[3];",
-        threads=64,
+        SHARED, "s[i] = a[i];", "__syncthreads();", "float x = s[3];", "__syncthreads();",
+        "if (i == 3) s[3] = x + s[3];", "__syncthreads();", "b[i] = s[3];", threads=64,
     ),
     "an early return before a barrier": fine(
         SHARED, "if (i >= 32) return;", "s[i] = a[i];", "__syncthreads();", "b[i] = s[31 - i];", threads=64
@@ -257,28 +170,21 @@ FINE = {
         "volatile float* c = b;", "if (i < 32) { while (c[0] == 0.f); c[i + 1] = 5; } else c[0] = 1;", threads=64
     ),
     "named barriers of a producer and a consumer": fine(
-        SHARED,
-        'if (i < 32) { s[i] = a[i]; asm volatile("bar.arrive 1, 64;" ::: "memory"); }',
-        'else { asm volatile("bar.sync 1, 64;" ::: "memory"); b[i] = s[63 - i]; }',
-        threads=64,
+        SHARED, 'if (i < 32) { s[i] = a[i]; asm volatile("bar.arrive 1, 64;" ::: "memory"); }',
+        'else { asm volatile("bar.sync 1, 64;" ::: "memory"); b[i] = s[63 - i]; }', threads=64,
     ),
     "lanes of a warp that part and meet again": fine(
         "float x = a[i];", "for (int j = 0; j < i; ++j) x += 1;", "b[i] = __shfl_xor_sync(~0u, x, 1);"
     ),
     "a maximum by comparing and swapping": fine(
-        "__shared__ int s; if (i == 0) s = 0;",
-        "__syncthreads();",
-        "int before, old = s;",
+        "__shared__ int s; if (i == 0) s = 0;", "__syncthreads();", "int before, old = s;",
         "do { before = old; if (__int_as_float(old) < a[i]) old = atomicCAS(&s, before, __float_as_int(a[i])); }",
-        "while (old != before);",
-        "__syncthreads();",
-        "b[i] = s;",
-        threads=64,
+        "while (old != before);", "__syncthreads();", "b[i] = s;", threads=64,
     ),
     "memory of its own for each thread": fine(
         "float t[8]; for (int j = 0; j < 8; ++j) t[j] = i * j;", "b[i] = t[(int)a[i] % 8];"
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FINE)
@@ -546,17 +452,12 @@ def test_threads_at_different_barriers_do_not_meet(name):
 
 STORED = (
     "__shared__ __align__(128) float s[64]; unsigned at = __cvta_generic_to_shared(s);",
-    "for (int n = 0; n < 2; ++n) {{",
-    "  s[i] = a[i] + n;",
-    "  {fence}",
-    "  __syncthreads();",
+    "for (int n = 0; n < 2; ++n) {{", "  s[i] = a[i] + n;", "  {fence}", "  __syncthreads();",
     '  if (i == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 256;"',
     '    :: "l"(b + 64 * n), "r"(at) : "memory");',
     '  if (i == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");',
-    '  if (i == {waits}) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");',
-    "  __syncthreads();",
-    "}}",
-)
+    '  if (i == {waits}) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");', "  __syncthreads();", "}}",
+)  # fmt: skip
 PROXY_FENCE = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
 
 
@@ -589,11 +490,7 @@ FLAG = (
     "__syncthreads(); s[i] = a[i]; __syncwarp();",
     "if (i == 0) {{ {before} flag = 1; }} else if (i >= 32) {{ while (!flag); {after} b[i] = s[i - 32]; }}",
 )
-COUNTS = (
-    "__shared__ int n[8]; if (i < 8) n[i] = 0; {before}",
-    "atomicAdd(n + i % 8, 1); {after}",
-    "b[i] = n[i % 8];",
-)
+COUNTS = ("__shared__ int n[8]; if (i < 8) n[i] = 0; {before}", "atomicAdd(n + i % 8, 1); {after}", "b[i] = n[i % 8];")
 FENCE, SYNC = "__threadfence_block();", "__syncthreads();"
 
 
@@ -618,15 +515,6 @@ def test_barriers_of_two_numbers_count_apart():
     a, b = np.arange(64, dtype=np.float32), np.zeros(64, dtype=np.float32)
     assert findings(source, a, b, threads=64) == []
     np.testing.assert_array_equal(b, [0] * 32 + [23] * 32)
-
-
-def test_blocks_in_parts_give_what_blocks_at_once_do():
-    source = kernel("int n = (blockIdx.x + 4 * blockIdx.y + 8 * blockIdx.z) * 32 + i;", "b[n] = a[n] * 2;")
-    one, other = np.zeros(512, dtype=np.float32), np.zeros(512, dtype=np.float32)
-    a = np.arange(512, dtype=np.float32)
-    assert run(source, a, one, blocks=(4, 2, 2)) == run(source, a, other, blocks=(4, 2, 2), lanes=96)
-    np.testing.assert_array_equal(one, 2 * a)
-    np.testing.assert_array_equal(other, 2 * a)
 
 
 ASSERTS = {

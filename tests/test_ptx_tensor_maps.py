@@ -98,22 +98,14 @@ FAULTS = {
     "a box that is not waited for": ({"wait": ""}, "RACE", "after", "without waiting for the copy there"),
     "a box that one thread waits for": ({"wait": "if (i == 3) WAIT;"}, "RACE", "after", "without waiting for the copy"),
     "a matrix with more rows than there are": (
-        {"sizes": SLOTS["sizes"].replace("70", "71")},
-        "OUT_OF_BOUNDS",
-        "copy",
-        "of `a`, which has 11200",
+        {"sizes": SLOTS["sizes"].replace("70", "71")}, "OUT_OF_BOUNDS", "copy", "of `a`, which has 11200",
     ),
     "fewer bytes than expected": ({"expect": "if (i == 0) EXPECT(64 * BOX + 16);"}, "BARRIER", "wait", "waits"),
     "a map that is read by all before it is written by one": (
-        {"fill": "if (i == 5) {"},
-        "RACE",
-        "address",
-        "writes shared memory where thread",
+        {"fill": "if (i == 5) {"}, "RACE", "address", "writes shared memory where thread",
     ),
     "a box at an address of 64 bytes": (
-        {"copy": "if (i == 0) { uint4* const all = box; { uint4* const box = all + 4; COPY; } }"},
-        "MISALIGNED",
-        "copy",
+        {"copy": "if (i == 0) { uint4* const all = box; { uint4* const box = all + 4; COPY; } }"}, "MISALIGNED", "copy",
         "no multiple of 128",
     ),
 }  # fmt: skip

@@ -25,19 +25,12 @@ SWIZZLES = {8: 1, 4: 2, 2: 3, 1: 0}
 
 @dataclass(frozen=True)
 class Matrix:
-    """How a matrix lies in shared memory, by elements of 16 bits, or pairs of 8 bits.
+    """How a matrix lies in shared memory, by elements of 16 bits, or pairs of 8 bits."""
 
-    Attributes:
-        size: columns of B, or rows of A.
-        inner: elements to sum over.
-        pieces: of a row; 1 for no swizzle.
-        trans: whether the columns of B, or rows of A, lie side by side.
-    """
-
-    size: int
-    inner: int
-    pieces: int = 8
-    trans: bool = False
+    size: int  # columns of B, or rows of A
+    inner: int  # elements to sum over
+    pieces: int = 8  # of a row; 1 for no swizzle
+    trans: bool = False  # whether the columns of B, or rows of A, lie side by side
 
     @property
     def nbytes(self):
@@ -318,15 +311,11 @@ FAULTS = {
         "act", "a register that was accessed since the last `wgmma.fence`", begin="FENCE; " + ADD
     ),
     "sums that are changed between products without a fence": race(
-        "after",
-        "a register that was accessed since the last `wgmma.fence`",
-        wait=f"WAIT(0); {DOUBLE}",
+        "after", "a register that was accessed since the last `wgmma.fence`", wait=f"WAIT(0); {DOUBLE}",
         after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
     "sums that are read before the next product without a fence": race(
-        "after",
-        "a register that was accessed since the last `wgmma.fence`",
-        wait="WAIT(0); z[i] = f[0];",
+        "after", "a register that was accessed since the last `wgmma.fence`", wait="WAIT(0); z[i] = f[0];",
         after=SLOTS["act"] + " COMMIT; WAIT(0); " + SLOTS["after"],
     ),
     "sums that are not waited for": race(
@@ -342,10 +331,8 @@ FAULTS = {
         "commit", "takes a sum of the `wgmma`", commit=product(8) + " COMMIT;"
     ),
     "a register of A that is loaded again too early": race(
-        "begin",
-        "writes a register of A of the `wgmma`",
-        begin="#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;",
-        commit="COMMIT; }",
+        "begin", "writes a register of A of the `wgmma`",
+        begin="#pragma unroll 1\n" + LOOP + " r[0] = x[n * 128 + i]; FENCE;", commit="COMMIT; }",
     ),
     "shared memory that is not shown": race(
         "act", f"is written at kernel.cu:{LINE['fill']}, with no `fence.proxy.async` between", show=""
@@ -361,8 +348,7 @@ FAULTS = {
         "UNINITIALISED", "act", "reads 16 bytes of shared memory", fill="if (i != 9) " + SLOTS["fill"]
     ),
     "shared memory that is overwritten while it is read": race(
-        "wait",
-        f"shared memory is overwritten while the `wgmma` at kernel.cu:{LINE['act']} reads it",
+        "wait", f"shared memory is overwritten while the `wgmma` at kernel.cu:{LINE['act']} reads it",
         wait="__syncthreads(); s[i] = make_uint4(i, i, i, i); WAIT(0);",
     ),
     "shared memory that is overwritten by who has waited first": race(
@@ -375,13 +361,10 @@ FAULTS = {
         "INACTIVE_LANE", "act", "which needs all 128", begin="if (i < 64) { FENCE;", wait="WAIT(0); }"
     ),
     "half of a warpgroup, while the others wait": wrong(
-        "BARRIER",
-        "act",
-        "thread 0 of block 0 waits for threads of its warpgroup that never come here",
-        begin="if (i < 64) { FENCE;",
-        wait="WAIT(0); } __syncthreads();",
+        "BARRIER", "act", "thread 0 of block 0 waits for threads of its warpgroup that never come here",
+        begin="if (i < 64) { FENCE;", wait="WAIT(0); } __syncthreads();",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -407,14 +390,11 @@ FINE = {
     "a later product that is pending": {
         "wait": "float g[8]; for (int n = 0; n < 8; ++n) g[n] = f[n]; FENCE;"
         + SLOTS["act"].replace("f[", "g[")
-        + " COMMIT; WAIT(1);",
+        + " COMMIT; WAIT(1);"
     },
-    "a register of A that is loaded again": {
-        "begin": LOOP + " r[0] = x[n * 128 + i]; FENCE;",
-        "wait": "WAIT(0); }",
-    },
+    "a register of A that is loaded again": {"begin": LOOP + " r[0] = x[n * 128 + i]; FENCE;", "wait": "WAIT(0); }"},
     "shared memory that is overwritten after all have waited": {
-        "after": "__syncthreads(); s[i] = make_uint4(i, i, i, i); " + SLOTS["after"],
+        "after": "__syncthreads(); s[i] = make_uint4(i, i, i, i); " + SLOTS["after"]
     },
     "copies that are waited for and shown": {"fill": COPY + ' asm volatile("cp.async.wait_all;" ::: "memory");'},
     "warps that come one after the other": {"begin": "for (int n = 0; n < i / 32; ++n) __nanosleep(1);\nFENCE;"},
@@ -423,10 +403,7 @@ FINE = {
         "fill": "if (i < 128) " + SLOTS["fill"],
         "after": "if (i < 128) " + SLOTS["after"],
     },
-    "one warpgroup of two": {
-        "threads": 256,
-        "fill": "if (i >= 128) return; " + SLOTS["fill"],
-    },
+    "one warpgroup of two": {"threads": 256, "fill": "if (i >= 128) return; " + SLOTS["fill"]},
 }
 
 

@@ -16,8 +16,6 @@ from gdnbench.stats.interval import (
     t_upper_tail,
 )
 
-# --- Interval
-
 
 def test_half_widths():
     interval = Interval(4.0, 3.0, 6.0)
@@ -35,9 +33,6 @@ def test_an_illegal_interval_cannot_be_made(estimate, low, high):
         Interval(estimate, low, high)
 
 
-# --- Student's t
-
-
 @pytest.mark.parametrize(
     ("n", "confidence", "critical"),
     [(2, 0.95, 12.7062), (5, 0.95, 2.7764), (21, 0.95, 2.0860), (21, 0.99, 2.8453), (10_000, 0.95, 1.9602)],
@@ -49,9 +44,6 @@ def test_critical_values_are_those_of_the_tables(n, confidence, critical):
 def test_the_tail_is_that_of_the_tables_and_keeps_its_digits():
     assert t_upper_tail(2.0860, 20) == pytest.approx(0.025, abs=1e-5)
     assert 0.0 < t_upper_tail(40.0, 20) < 1e-18
-
-
-# --- t_interval
 
 
 def test_an_interval_worked_by_hand():

@@ -29,9 +29,6 @@ FAMILY = {
 }
 
 
-# --- the levels
-
-
 def test_levels_worked_by_hand():
     # Sorted: 0.001 <= 0.05/4 and 0.01 <= 0.05/3 are rejected; 0.03 > 0.05/2 stops it, so 0.04 stays at 0.05/2.
     assert holm_levels([0.04, 0.001, 0.03, 0.01], 0.05) == [0.05 / 2, 0.05 / 4, 0.05 / 2, 0.05 / 3]
@@ -50,9 +47,6 @@ def adjusted(p_values):
 def test_the_levels_reject_what_holms_adjusted_p_values_reject(p_values):
     for p_value, level, adjusted_p in zip(p_values, holm_levels(p_values, 0.05), adjusted(p_values), strict=True):
         assert (p_value <= level) == (adjusted_p <= 0.05) or adjusted_p == pytest.approx(0.05)
-
-
-# --- the family
 
 
 def test_each_of_a_family_gets_its_verdict_in_the_order_given():

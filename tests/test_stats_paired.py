@@ -32,9 +32,6 @@ MIRROR = {
 }
 
 
-# --- verdicts
-
-
 @pytest.mark.parametrize(
     ("kernel_time", "verdict"),
     [(0.98, Verdict.FASTER), (1.02, Verdict.SLOWER), (1.0, Verdict.SAME), (1 / 1.005, Verdict.UNCLEAR)],
@@ -62,9 +59,6 @@ def test_rounds_without_any_spread_are_sure(kernel_us, verdict):
     assert comparison.speedup.half_width == pytest.approx(0.0, abs=1e-12)
 
 
-# --- missing and bad rounds
-
-
 def test_a_round_missing_on_either_side_is_dropped_on_both():
     nan = math.nan
     kernel = np.array([4.0, nan, 4.2, 4.1, 4.3])
@@ -77,9 +71,6 @@ def test_one_round_tells_nothing():
     comparison = compare_rounds(np.array([4.0, math.nan]), np.array([5.0, 5.0]))
     assert comparison.speedup == Interval(1.25, 0.0, math.inf)
     assert (comparison.verdict, comparison.more_rounds) == (Verdict.UNCLEAR, None)
-
-
-# --- more rounds
 
 
 def decides(mean: float, sd: float, rounds: int) -> bool:
@@ -104,9 +95,6 @@ def test_the_number_of_rounds_is_the_fewest_that_decide(mean, sd, n):
 @pytest.mark.parametrize("n", [0, 1])
 def test_without_a_spread_nothing_can_be_foretold(n):
     assert more_rounds_to_decide(PairedLogRatio(0.01, math.nan, n), margin=0.005, confidence=0.95) is None
-
-
-# --- properties
 
 
 @given(ROUNDS)
@@ -138,9 +126,6 @@ def test_the_p_value_and_the_interval_agree(sides, margin):
     p_value = PairedLogRatio.from_rounds(*sides).p_value(margin)
     different = compare_rounds(*sides, margin=margin).verdict in {Verdict.FASTER, Verdict.SLOWER}
     assert different == (p_value < 0.05) or p_value == pytest.approx(0.05, rel=1e-6)
-
-
-# --- processes
 
 
 def test_what_lies_between_processes_widens_the_interval_and_more_rounds_do_not_lessen_it():

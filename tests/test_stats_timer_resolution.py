@@ -23,9 +23,6 @@ def ticked(time_us, relative_sd, n, tick_us=TICK_US, seed=0):
     return as_timer(np.rint(times / tick_us), tick_us)
 
 
-# --- infer_tick_us
-
-
 @pytest.mark.parametrize("time_us", [2.85, 5.13, 20.6, 69.0, 260.6, 1000.0])
 @pytest.mark.parametrize("tick_us", [0.001, 0.032, 0.5, 1.024])
 def test_the_tick_is_found(time_us, tick_us):
@@ -76,9 +73,6 @@ def test_too_few_values_are_no_evidence(ticks):
     assert infer_resolution_us(as_timer(ticks)) is None
 
 
-# --- interpolated_median
-
-
 def test_a_median_worked_by_hand():
     # m = 121, F = 2, f = 4, n = 8: 120.5 + (4 - 2) / 4 = 121.0, and one more sample above moves it on.
     ticks = [119, 120, 121, 121, 121, 121, 122, 123]
@@ -116,6 +110,3 @@ def test_the_median_stays_within_half_a_tick(ticks):
     samples = as_timer(ticks)
     moved = interpolated_median(samples, TICK_US) - np.median(samples)
     assert abs(moved) <= TICK_US * (0.5 + 1e-3)
-
-
-# --- the package

@@ -1,11 +1,10 @@
-"""Whole kernels through all gates of the op: those that are right, and those that are wrong in usual ways."""
+"""Whole kernels through all gates of the op: what is right, and what leaves or changes what it must not."""
 
 import pytest
 import torch
 from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, bind, load_numerics
 from gdnbench.launch.numerics import load_file
 from gdnbench.model.status import Status
@@ -45,97 +44,10 @@ def test_the_reference_passes_every_scenario(batch):
         assert {gate.scenario for gate in gates} == {scenario}
 
 
-def rounded_state(w):
-    output, state = reference(w)
-    return output, state.bfloat16().float()
-
-
-def tf32_products(w):
-    """Operands of ten explicit significand bits, as the tensor cores' TF32 keeps."""
-    cut = {name: (w.inputs[name].float().view(torch.int32) & ~0x1FFF).view(torch.float32) for name in ("state",)}
-    return reference(w, **cut)
-
-
-def fp16_state(w):
-    output, state = reference(w)
-    return output, state.half().float()
-
-
-def without_scale(w):
-    return reference(w, scale=1.0)
-
-
-def other_head_mapping(w):
-    """Value head h reads head h % HQ: right where HV = HQ, and a common slip elsewhere."""
-    heads = torch.arange(SMALL.HV) % SMALL.HQ
-    return reference(w, q=w.inputs["q"][:, :, heads], k=w.inputs["k"][:, :, heads])
-
-
-def transposed_state(w):
-    output, state = reference(w)
-    return output, state.transpose(-1, -2).reshape(state.shape)
-
-
-def no_decay(w):
-    return reference(w, A_log=torch.full_like(w.inputs["A_log"], -100.0))
-
-
-def no_beta(w):
-    return reference(w, b=torch.full_like(w.inputs["b"], 100.0))
-
-
-def state_of_before(w):
-    output, _ = reference(w)
-    return output, w.inputs["state"].clone()
-
-
-def output_of_the_old_state(w):
-    """Reads the state before it is updated."""
-    _, state = reference(w)
-    q = w.inputs["q"][:, 0].float().repeat_interleave(SMALL.HV // SMALL.HQ, dim=1)
-    output = w.scalars["scale"] * (w.inputs["state"] * q[:, :, None, :]).sum(-1)
-    return output[:, None].bfloat16(), state
-
-
-OUTPUT, STATE = "output fp32 roundoff", "new_state fp32 roundoff"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "gates"),
-    [
-        (rounded_state, [STATE]),
-        (fp16_state, [STATE]),
-        (tf32_products, [STATE]),
-        (without_scale, [OUTPUT]),
-        (other_head_mapping, [OUTPUT, STATE]),
-        (transposed_state, [STATE]),
-        (no_decay, [OUTPUT, STATE]),
-        (no_beta, [OUTPUT, STATE]),
-        (state_of_before, [STATE]),
-        (output_of_the_old_state, [OUTPUT]),
-    ],
-)
-def test_a_wrong_kernel_fails_the_gate_that_is_about_its_mistake(wrong, gates):
-    failed = judge(lambda w: lambda: wrong(w)).get(Status.WRONG_NUMBERS, [])
-    assert set(gates) <= set(failed)
-
-
 def test_a_kernel_that_writes_nothing_is_not_taken_for_one_that_computes_nan():
     found = judge(lambda w: lambda: w.output_tensors)
     assert found[Status.UNWRITTEN] == ["output written"] or found[Status.UNWRITTEN] == ["new_state written"]
-    assert OUTPUT in found[Status.WRONG_NUMBERS]
-
-
-def test_a_kernel_that_leaves_one_row_out_is_found():
-    def make(workspace):
-        def run():
-            for target, value in zip(workspace.output_tensors, reference(workspace), strict=True):
-                target[..., :-1] = value[..., :-1]
-            return workspace.output_tensors
-
-        return run
-
-    assert Status.UNWRITTEN in judge(make)
+    assert "output fp32 roundoff" in found[Status.WRONG_NUMBERS]
 
 
 def test_a_kernel_that_leaves_rows_unwritten_in_memory_of_its_own_is_found():
@@ -201,24 +113,6 @@ def test_restoring_gives_every_input_its_values_in_its_place():
     assert {name: tensor.data_ptr() for name, tensor in workspace.inputs.items()} == places
 
 
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        lambda w: None,
-        lambda w: reference(w)[0],
-        lambda w: reference(w)[:1],
-        lambda w: (*reference(w), None),
-        lambda w: reference(w)[::-1],
-        lambda w: (reference(w)[0].float(), reference(w)[1]),
-        lambda w: (reference(w)[0][:, 0], reference(w)[1]),
-    ],
-    ids=["None", "a tensor", "too few", "too many", "swapped", "another dtype", "another shape"],
-)
-def test_outputs_that_are_not_the_ops_are_refused(outputs):
-    with pytest.raises(DeclarationError):
-        judge(lambda w: lambda: outputs(w))
-
-
 def test_the_copying_floor_must_copy():
     workspace, _ = workspace_of()
     output = torch.empty(0)
@@ -262,12 +156,6 @@ DRAFTS = VERIFY.workload({"B": 4, "T": 3, "KEEP": 0, "HQ": 1, "HV": 2, "K": 32, 
 def drafts(scenario="padded"):
     numerics = load_numerics(VERIFY, CATALOG.op_folders["verify"])
     return Workspace.make(VERIFY, numerics, DRAFTS, seed=3, device="cpu", scenario=scenario), numerics
-
-
-def test_an_oracle_that_asks_for_the_workload_is_told_it():
-    workspace, numerics = drafts()
-    expected = consult_oracle(workspace, numerics)
-    assert expected.outputs["states"].shape == (4, 1, 2, 16, 32) == expected.roundoff["states"].shape
 
 
 def test_a_copy_of_parts_is_held_against_what_the_op_says_of_it():

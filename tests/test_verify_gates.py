@@ -8,14 +8,7 @@ from gdnbench.launch.workspace import is_poison, poison
 from gdnbench.model.declaration import ExactGate, RmsGate, UlpGate
 from gdnbench.model.status import Status
 from gdnbench.verify import gates
-from gdnbench.verify.gates import (
-    copied_gate,
-    describe_wrong,
-    exact_gate,
-    rms_gate,
-    unchanged_gate,
-    written_gate,
-)
+from gdnbench.verify.gates import copied_gate, describe_wrong, exact_gate, rms_gate, unchanged_gate, written_gate
 
 
 def ulp_gate(gate, scenario, actual, expected):

@@ -146,19 +146,15 @@ def _row_warnings(timing: Timing, low_clock: int, case: Case, at: WorkloadTimes)
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """A card and its measurements; `processes` and `rounds` are counted by the runs' own timer.
-
-    `index` is its number on its host, as `nvidia-smi` counts, -1 if unknown; `sm_mhz` the median SM clock of its
-    rounds.
-    """
+    """A card and its measurements; `processes` and `rounds` are counted by the runs' own timer."""
 
     uuid: str
-    index: int
+    index: int  # its number on its host, as `nvidia-smi` counts; -1 if unknown
     host: str
     runs: tuple[str, ...]
     processes: int
     rounds: int
-    sm_mhz: float  # NaN where it was not measured
+    sm_mhz: float  # the median of its rounds; NaN where it was not measured
     deviation: Deviation = UNKNOWN_DEVIATION  # relative, of its times from those of the mean card
 
     @property
@@ -170,20 +166,16 @@ class Card:
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """The joint result of several runs: a row per case that all have, by their own timer, without percentiles.
-
-    `failed` are cases without a time in some run, with the first reason and, unless they failed on all, the card;
-    `left_out` are labels of the cases that are not joined, by the reason.
-    """
+    """The joint result of several runs: a row per case that all have, by their own timer, without percentiles."""
 
     runs: tuple[CardRun, ...]
     cards: tuple[Card, ...]
     measurements: tuple[Measurement, ...]
-    failed: tuple[Measurement, ...]
+    failed: tuple[Measurement, ...]  # cases without a time in some run, with the first reason and the card, if one
     clocks: Mapping[Clock, tuple[Measurement, ...]]
     strays: tuple[Stray, ...]
     warnings: tuple[str, ...]
-    left_out: Mapping[str, tuple[str, ...]]
+    left_out: Mapping[str, tuple[str, ...]]  # labels of cases that are not joined, by the reason
 
     @property
     def info(self) -> RunInfo:

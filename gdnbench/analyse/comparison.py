@@ -171,11 +171,6 @@ def changes_between(
     }
 
 
-def same_method(before: StoredRun, old: Timed, after: StoredRun, new: Timed) -> bool:
-    """Whether two runs measured in the same way, so that a change between them is not the method's."""
-    return method_of(before, old) == method_of(after, new)
-
-
 def method_of(run: StoredRun, figure: Timed) -> str:
     """How a time was measured: its timer, or for NVBench `default` or `plain`, and a trim other than a quarter."""
     if not figure.timer:
@@ -198,17 +193,13 @@ _FAIL_ON = re.compile(r"slower(?::(?P<margin>\d+(?:\.\d*)?|\.\d+)%)?")
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """A later column against the first: per row a ratio, and the time to expect from the GPUs alone, or None.
-
-    `runs` has, for each pair of runs in it, their letters and how they differ as a whole. `paired` says that it has
-    figures of one run, paired by round.
-    """
+    """A later column against the first: per row a ratio, and the time to expect from the GPUs alone, or None."""
 
     ratios: tuple[TimeRatio | None, ...]
     expected: tuple[ExpectedTime | None, ...]
     mean: GeometricMean | None
-    runs: tuple[tuple[str, str, RunPair], ...]
-    paired: bool
+    runs: tuple[tuple[str, str, RunPair], ...]  # letters of each pair of runs, and how they differ as a whole
+    paired: bool  # whether it has figures of one run, paired by round
 
 
 @dataclass(frozen=True)

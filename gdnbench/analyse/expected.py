@@ -31,14 +31,10 @@ KERNEL_TIME = "cupti"  # the timer of kernel times
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedTime:
-    """The expected right time over the left one, were a kernel equally good on both, and the measured one over it.
-
-    `bound` is `latency` where the fixed part is more than half of both times, `bandwidth` where it is less, else
-    `mixed`.
-    """
+    """The expected right time over the left one, were a kernel equally good on both, and the measured one over it."""
 
     ratio: float
-    bound: Regime
+    bound: Regime  # `latency` or `bandwidth` where the fixed part is more or less than half of both times, else `mixed`
     residual: float
 
 

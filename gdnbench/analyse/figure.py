@@ -92,10 +92,7 @@ class Figure:
         return self.role is Role.FLOOR and self.label == self.kernel
 
     def is_tuned_otherwise(self, other: Figure) -> bool:
-        """Whether a tuner chose other code for it than for another figure of the kernel, or may have.
-
-        It may have where the choice is known of one alone: runs of before choices were stored lack them.
-        """
+        """Whether a tuner chose other code than for the other figure, or may have: older runs do not tell."""
         return self.tuned != other.tuned
 
 

@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 import numpy as np
 
-from gdnbench.analyse.comparison import ConditionChange, changes_between, same_method
+from gdnbench.analyse.comparison import ConditionChange, changes_between, method_of
 from gdnbench.analyse.figure import Figure, FigureSource, KernelTime
 from gdnbench.analyse.ratio import ratio_within_run
 from gdnbench.analyse.run_change import RunPair, TimeKind, own_sd
@@ -197,7 +197,8 @@ class _Followed:
         figure, ratio = self._in_run(place)
         changes = self._changes(place - 1, place) if place else {}
         row = HistoryRow(run=run, figure=figure, ratio=ratio, changes=changes)
-        peers = (each for each in reversed(range(place)) if same_method(*self._having[each], run, case))
+        method = method_of(run, case)  # of another method a change may be the method's
+        peers = (each for each in reversed(range(place)) if method_of(*self._having[each]) == method)
         peer = next((each for each in peers if self._in_run(each)[1]), None) if ratio else None
         if peer is None:
             return row

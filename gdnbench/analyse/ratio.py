@@ -282,11 +282,7 @@ def _log_ratio(left: GridEntry, right: GridEntry, pair_of: PairOf) -> UnpairedLo
 
 
 def geometric_mean(
-    rows: Sequence[GridRow],
-    ratios: Sequence[TimeRatio | None],
-    column: int,
-    pair_of: PairOf,
-    settings: CompareSettings,
+    rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None], column: int, pair_of: PairOf, settings: CompareSettings
 ) -> GeometricMean | None:
     """Returns the geometric mean of a column's `ratios`, without those of floors, or None if no case has a ratio."""
     pairs = [

@@ -210,10 +210,7 @@ def _ratios(
     effects: ProcessEffects[str],
     noise: PairedLogRatio | None,
 ) -> dict[str, PairedLogRatio]:
-    """The ratios log(reference / kernel), with the variance of processes and the noise of the control.
-
-    The reference is not used to estimate effects: it is made of kernels that already count.
-    """
+    """The ratios log(reference / kernel); the reference is made of kernels that already count in the effects."""
     stands_for = next((label for label in over if label in effects.outliers), over[0])
     return {
         label: PairedLogRatio.with_effects((label, stands_for), (mean, reference), effects).widened_by(noise, ALARM)

@@ -29,22 +29,15 @@ Result = Build | GdnbenchError
 
 @dataclass(frozen=True)
 class Job:
-    """A variant to build for an architecture; raises TypeError if its kernel is not compiled, such as a `TorchKernel`.
-
-    Attributes:
-        workload: its run-time axes matter only to the kernel's `warps` or `stages`.
-        launch: the entry of the launch; empty for the kernel's first.
-        stamped: for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs.
-        disassembled: whether the widest load is read from its code; not needed to see whether it compiles.
-    """
+    """A variant to build for an architecture; raises TypeError if its kernel is not compiled, as a `TorchKernel`."""
 
     entry: CatalogEntry = field(hash=False)  # holds dicts; the variant tells kernels apart
     variant: Variant
-    workload: Workload
+    workload: Workload  # its run-time axes matter only to the kernel's `warps` or `stages`
     arch: str
-    launch: str = ""
-    stamped: bool = False
-    disassembled: bool = True
+    launch: str = ""  # the entry of the launch; empty for the kernel's first
+    stamped: bool = False  # for a CUDA kernel, whether its marks read the clock, as `gdnbench proton` needs
+    disassembled: bool = True  # whether the widest load is read from its code; not needed to see whether it compiles
 
     def __post_init__(self) -> None:
         kernel = self.entry.kernel
@@ -236,10 +229,7 @@ class Builder:
         self.worker.request(json.dumps(request))
 
     def collect(self) -> Result | None:
-        """Returns the job's result, or None while it goes on; call it once there is a message or the time is over.
-
-        A process that failed is closed.
-        """
+        """Returns the job's result, or None while it goes on; to call at a message or the deadline."""
         try:
             reply = self.worker.receive(self.deadline)
         except TimeoutError:

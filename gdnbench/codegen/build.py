@@ -34,10 +34,7 @@ _SERIALIZED = re.compile(r"wgmma\.mma_async instructions are serialized due to (
 
 
 def serialized_because(log: str, symbol: str) -> str:
-    """Returns why ptxas serializes the warpgroup products of a kernel, in its own words, or an empty text.
-
-    `log` is what ptxas wrote for the kernel's module, and `symbol` the kernel's mangled name.
-    """
+    """Why ptxas, by its `log`, serializes the warpgroup products of a kernel (its mangled name), or an empty text."""
     reasons = (" ".join(reason.split()) for reason, function in _SERIALIZED.findall(log) if function == symbol)
     return ", ".join(dict.fromkeys(reasons))
 

@@ -59,10 +59,7 @@ class Builds:
         return [(launch, (case.variant, case.workload, arch, launch)) for launch in launches]
 
     def verdicts(self, cases: Sequence[Case], archs: Sequence[str]) -> PreflightVerdicts:
-        """The failures of cases that did not build, or cannot be launched, for one of these architectures, by case id.
-
-        A case with several forms (given once in each) fails only if all of them do.
-        """
+        """Failed cases by id: not built, or not to be launched, for one of these architectures, in all forms."""
         good = {case.id for case in cases if self.can_launch(case, archs)}
         return {
             case.id: verdict

@@ -51,10 +51,7 @@ def has_build(key: str) -> bool:
 
 
 def load_build(key: str) -> Build | None:
-    """Returns the build stored under a key, or None if it is absent or damaged and so must be built again.
-
-    A build that is found counts as used now, which keeps it from eviction.
-    """
+    """Returns the build of a key, which then counts as used now, or None if it is absent or damaged."""
     stored = cache_folder() / f"{key}.json"
     try:
         fields = json.loads(read_regular(stored))
@@ -66,14 +63,10 @@ def load_build(key: str) -> Build | None:
         return None
     if not intact:
         return None
-    _mark_used(stored)
-    return replace(build, cubin=str(path))
-
-
-def _mark_used(stored: Path) -> None:
     with contextlib.suppress(OSError):  # a read-only cache can still be read
         if time.time() - stored.stat().st_mtime > _USED_AGAIN_S:
             os.utime(stored)
+    return replace(build, cubin=str(path))
 
 
 def store_cubin(cubin: bytes, kernel: str, arch: str) -> Path:
@@ -149,10 +142,7 @@ def evict() -> int:
 
 
 def clean(older_s: float = 0.0) -> int:
-    """Removes builds and revisions not used for `older_s` seconds, all by default; returns the bytes freed.
-
-    Removing all also removes byte code, indexes of runs and trials of declarations.
-    """
+    """Removes what was not used for `older_s` seconds, all (indexes, too) by default; returns the bytes freed."""
     before = cache_use().total_bytes
     if older_s == 0:
         shutil.rmtree(byte_code_folder(), ignore_errors=True)

@@ -74,10 +74,7 @@ def _run(tool: Path, *options: str, may_fail: bool = False) -> Completed:
 
 
 def disassemble(cubin: Path, symbol: str) -> str:
-    """Returns the SASS of a kernel with the device functions that it calls, and keeps it beside the cubin.
-
-    Raises MachineError if `cuobjdump` is absent or cannot read the cubin.
-    """
+    """Returns the SASS of a kernel with the functions that it calls, kept beside the cubin; raises MachineError."""
     # A cached cubin is named by its content, so SASS beside it cannot be of another.
     stored = cubin.with_suffix(f".{hashlib.sha256(symbol.encode()).hexdigest()[:8]}.sass")
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -92,16 +89,13 @@ def disassemble(cubin: Path, symbol: str) -> str:
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of one kernel: registers, stack frame and further local memory per thread, the rest per block.
-
-    `shared_bytes` are static, without what the system reserves; the numbers of threads and the cluster as in `Build`.
-    """
+    """The resources of one kernel: registers, stack frame and further local memory per thread, the rest per block."""
 
     registers: int
-    shared_bytes: int
+    shared_bytes: int  # static, without what the system reserves
     stack_bytes: int
     local_bytes: int
-    required_threads: int = 0
+    required_threads: int = 0  # this and what follows as in `Build`
     most_threads: int = 0
     cluster: tuple[int, int, int] = NO_CLUSTER
 
@@ -116,18 +110,12 @@ class Resources:
 
 
 def read_resources(cubin: Path, symbol: str, arch: str) -> Resources:
-    """Returns the resources of the kernel with the mangled name `symbol`, compiled for `arch`.
-
-    Raises MachineError if `cuobjdump` is absent, cannot read the cubin, or finds no such kernel in it.
-    """
+    """Returns the resources of the kernel with the mangled name `symbol`, built for `arch`, or raises MachineError."""
     return parse_resources(run_cuobjdump(cubin, "-res-usage", "-elf"), symbol, arch)
 
 
 def parse_resources(text: str, symbol: str, arch: str) -> Resources:
-    """Returns a kernel's resources from the output of `cuobjdump -res-usage -elf`.
-
-    Raises MachineError if the output names no such kernel.
-    """
+    """Returns a kernel's resources from what `cuobjdump -res-usage -elf` printed; MachineError if it lacks them."""
     usage = re.search(rf"Function {re.escape(symbol)}:\s*\n(.*)", text)
     counts = {name: int(count) for name, count in re.findall(r"(\w+):(\d+)", usage[1])} if usage else {}
     missing = {"REG", "SHARED", "STACK", "LOCAL"} - counts.keys()

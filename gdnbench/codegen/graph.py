@@ -39,16 +39,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Loop:
-    """A natural loop, by the indices of its blocks, those of inner loops included.
+    """A natural loop, by the indices of its blocks, those of inner loops included."""
 
-    It is entered through `header`, to which `latches` go back; `shortest` and `longest` are the instructions of its
-    shortest and longest iteration, with an inner loop passed once.
-    """
-
-    header: int
+    header: int  # through which it is entered
     blocks: frozenset[int]
-    latches: tuple[int, ...]
-    shortest: int
+    latches: tuple[int, ...]  # which go back to the header
+    shortest: int  # instructions of an iteration, with an inner loop passed once
     longest: int
 
 
@@ -189,13 +185,10 @@ _PRODUCTS_AT_MOST = re.compile(r"\b(gsb\d),\s*(0x[0-9a-f]+)")
 
 @dataclass(frozen=True, order=True)
 class Hold:
-    """An instruction, at index `place` of the code, that may be outstanding.
-
-    `reads` tells whether it is waited for until its operands are read, rather than until its result is there.
-    """
+    """An instruction, at index `place` of the code, that may be outstanding."""
 
     place: int
-    reads: bool
+    reads: bool  # waited for until its operands are read, not until its result is there
 
 
 _State = Mapping[str, frozenset[Hold]]  # by the scoreboard that is held

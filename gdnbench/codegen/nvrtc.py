@@ -28,18 +28,12 @@ _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 @dataclass(frozen=True)
 class CompiledCode:
-    """One compiled kernel.
-
-    Attributes:
-        symbol: the kernel's mangled name in the cubin.
-        dynamic_shared_bytes: shared memory per block that the compiler leaves to the launch.
-        log: output of ptxas and, where NVRTC ran it, of NVRTC.
-    """
+    """One compiled kernel."""
 
     cubin: bytes
-    symbol: str
-    dynamic_shared_bytes: int = 0
-    log: str = ""
+    symbol: str  # the kernel's mangled name in the cubin
+    dynamic_shared_bytes: int = 0  # shared memory per block that the compiler leaves to the launch
+    log: str = ""  # output of ptxas and, where NVRTC ran it, of NVRTC
 
 
 def fingerprint(*, stamped: bool) -> dict[str, Any]:
@@ -83,10 +77,7 @@ def compile_cuda(
 
 
 def compile_ptx(entry: CatalogEntry, params: Params, workload: Workload, arch: str) -> tuple[str, dict[str, str]]:
-    """Compiles a CUDA kernel's launches to PTX with source lines; returns it and mangled names by launch entry.
-
-    Raises BuildError and MachineError as `compile_cuda` does.
-    """
+    """Compiles launches to PTX with source lines; returns it and mangled names by entry; raises as `compile_cuda`."""
     from cuda.bindings import nvrtc
 
     target = _target(entry.kernel, arch).replace("sm_", "compute_")
@@ -158,10 +149,7 @@ def _log_of(program: Any) -> str:
 
 
 def _include_path(entry: CatalogEntry) -> list[str]:
-    """Returns folders of headers: the kernel's include path, CUDA's, and libcu++'s and CUB's if installed.
-
-    Raises MachineError if those of CUDA are absent.
-    """
+    """The kernel's include path, CUDA's, and libcu++'s and CUB's if installed; MachineError without CUDA's."""
     from cuda.pathfinder import find_nvidia_header_directory
 
     cuda, cccl = (find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
@@ -196,10 +184,7 @@ _OF_CCCL = re.compile(r"(nv/target|cuda/|cub/|thrust/)")
 
 
 def clean_log(text: str) -> str:
-    """Returns the compiler's errors, with places written as editors and terminals link them: `file:line`.
-
-    Warnings and the count of errors are left out.
-    """
+    """Returns the compiler's errors alone, with places written as editors and terminals link them: `file:line`."""
     paragraphs = re.split(r"\n\s*\n", text.strip())
     noise = re.compile(r"^.*\): warning #|^Remark:|^.*errors? detected in the compilation of")
     errors = [paragraph.rstrip() for paragraph in paragraphs if not noise.match(paragraph)]

@@ -157,28 +157,19 @@ def family_of(instruction: Instruction) -> str:
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """What a kernel's code consists of.
+    """What a kernel's code consists of."""
 
-    Attributes:
-        instructions: all but the NOPs that pad the code.
-        code_bytes: size of the code, padding included.
-        families: how many of each family, in the order in which they are shown.
-        hints: how many global accesses have each cache hint.
-        opcodes: how many of each opcode with its modifiers, most frequent first.
-        spill_store_bytes, spill_load_bytes: moved to and from local memory per thread. What `ptxas -v` counts is a bit
-            less where some are no spills but saved registers of a call or arrays indexed at run time.
-        warpgroup_products: Hopper's asynchronous products of a warpgroup (wgmma).
-    """
-
-    instructions: int
-    code_bytes: int
+    instructions: int  # all but the NOPs that pad the code
+    code_bytes: int  # size of the code, padding included
     predicated: int
-    families: Mapping[str, int]
-    hints: Mapping[str, int]
-    opcodes: Mapping[str, int]
+    families: Mapping[str, int]  # how many of each family, in the order in which they are shown
+    hints: Mapping[str, int]  # how many global accesses have each cache hint
+    opcodes: Mapping[str, int]  # how many of each opcode with its modifiers, most frequent first
+    # spill_store_bytes, spill_load_bytes: moved to and from local memory per thread. What `ptxas -v` counts is a bit
+    # less where some are no spills but saved registers of a call or arrays indexed at run time.
     spill_store_bytes: int
     spill_load_bytes: int
-    warpgroup_products: int
+    warpgroup_products: int  # Hopper's asynchronous products of a warpgroup (wgmma)
 
 
 def read_mix(sass: str) -> InstructionMix:
@@ -263,10 +254,7 @@ def _scoreboard(field: int) -> int | None:
 
 
 def read_controls(sass: str, count: int) -> list[Control]:
-    """Returns the control fields of the instructions of a disassembly, in order.
-
-    Raises MachineError unless it has the encodings of `count` instructions.
-    """
+    """Returns the control fields of a disassembly's instructions, in order; MachineError unless it has all `count`."""
     halves = _HALF.findall(sass)
     if len(halves) != 2 * count:
         said = f"cuobjdump printed {len(halves)} words for {count} instructions; two each are needed for a schedule"
@@ -276,14 +264,11 @@ def read_controls(sass: str, count: int) -> list[Control]:
 
 @dataclass(frozen=True)
 class OutstandingInstruction:
-    """An instruction that holds a scoreboard since `cycle`, at which it issues if nothing is waited for.
-
-    `reads` tells whether it holds that until its operands are read, not until its result is there.
-    """
+    """An instruction that holds a scoreboard since `cycle`, at which it issues if nothing is waited for."""
 
     instruction: Instruction
     cycle: int
-    reads: bool
+    reads: bool  # held until its operands are read, not until its result is there
 
 
 @dataclass(frozen=True)

@@ -129,14 +129,11 @@ class EncodedInstruction:
 
 @dataclass(frozen=True)
 class IssuedInstruction(EncodedInstruction):
-    """An instruction on the path; `cycle` is when it issues if nothing is waited for, from the first instruction.
-
-    `repeats` tells whether it stands in a loop, whose body the path passes once.
-    """
+    """An instruction on the path; `cycle` is when it issues if nothing is waited for, from the first instruction."""
 
     cycle: int
     waits: tuple[ScoreboardWait, ...]
-    repeats: bool
+    repeats: bool  # stands in a loop, whose body the path passes once
 
     @property
     def arrivals(self) -> tuple[Instruction, ...]:
@@ -147,13 +144,10 @@ class IssuedInstruction(EncodedInstruction):
 
 @dataclass(frozen=True)
 class InstructionSchedule:
-    """A kernel's code with its encodings, without padding; the instructions on the path are `IssuedInstruction`s.
-
-    `loops` counts branches back on the path, whose bodies are passed once, so their cycles count once.
-    """
+    """A kernel's code with its encodings, without padding; the instructions on the path are `IssuedInstruction`s."""
 
     code: tuple[EncodedInstruction, ...]
-    loops: int
+    loops: int  # branches back on the path; the cycles of their bodies count once
 
     @property
     def path(self) -> tuple[IssuedInstruction, ...]:
@@ -204,33 +198,23 @@ class SharedScoreboard:
 
 @dataclass(frozen=True)
 class ScheduleSummary:
-    """What a kernel's fall-through path comes to.
+    """What a kernel's fall-through path comes to."""
 
-    Attributes:
-        early_loads, late_loads: global loads that issue before one is waited for, and after.
-        dependent_loads: longest chain of dependent global loads; 1 if all loads issue before one is waited for, None if
-            loops both load and wait.
-        arrivals: instructions that wait for a global load or an mbarrier, until the last store.
-        stores: global stores behind the first of `arrivals`; all of them if there is none.
-        first: steps until the first global load, it included; none without a load.
-        middle: steps from the first of `arrivals` until the last store, both included.
-        end: cycle at which the last instruction issues; None if there is none.
-        shared: scoreboards that stand for several loads.
-        calls: functions called on the path, whose code is not on it.
-        loops: branches on the path that go back; what is between counts once.
-    """
-
+    # early_loads, late_loads: global loads that issue before one is waited for, and after
     early_loads: tuple[IssuedInstruction, ...]
     late_loads: tuple[IssuedInstruction, ...]
+    # Longest chain of dependent global loads; 1 if all loads issue before one is waited for, None if loops both load
+    # and wait
     dependent_loads: int | None
+    # Instructions that wait for a global load or an mbarrier, until the last store
     arrivals: tuple[IssuedInstruction, ...]
-    stores: tuple[IssuedInstruction, ...]
-    first: tuple[IssuedInstruction, ...]
-    middle: tuple[IssuedInstruction, ...]
-    end: int | None
-    shared: tuple[SharedScoreboard, ...]
-    calls: int
-    loops: int
+    stores: tuple[IssuedInstruction, ...]  # global stores behind the first of `arrivals`; all of them if there is none
+    first: tuple[IssuedInstruction, ...]  # steps until the first global load, it included; none without a load
+    middle: tuple[IssuedInstruction, ...]  # steps from the first of `arrivals` until the last store, both included
+    end: int | None  # cycle at which the last instruction issues; None if there is none
+    shared: tuple[SharedScoreboard, ...]  # scoreboards that stand for several loads
+    calls: int  # functions called on the path, whose code is not on it
+    loops: int  # branches on the path that go back; what is between counts once
 
     @property
     def to_first_store(self) -> int | None:

@@ -116,10 +116,7 @@ def constants_of(params: Params, workload: Workload) -> dict[str, ParamValue]:
 def signature_of(
     entry: CatalogEntry, constants: Mapping[str, ParamValue], names: list[str], workload: Workload
 ) -> dict[str, str]:
-    """Returns Triton's type of each argument, by its name.
-
-    Raises BuildError if a name is neither a tensor, scalar or size of the op nor a constant.
-    """
+    """Returns Triton's type of each argument, by name; BuildError for a name that nothing of op or kernel provides."""
     op, scratch = entry.op, getattr(entry.kernel, "scratch", ())
     types = {axis.name: "i32" for axis in op.workloads.axes if not axis.compile_time}
     types |= dict.fromkeys(op.derived, "i64")
@@ -135,20 +132,14 @@ def signature_of(
 
 
 def arguments(compiled: Any, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Returns the argument list of a launch, in the function's order.
-
-    `values` has tensors and scalars by name. Triton's launcher also wants the constants, which `compiled` knows.
-    """
+    """Returns a launch's arguments in the function's order: tensors and scalars of `values`, and the constants."""
     source = compiled.src
     constants = {source.fn.arg_names[place]: value for (place,), value in source.constants.items()}
     return tuple(constants[name] if name in constants else values[name] for name in source.fn.arg_names)
 
 
 def explain(source: Path, error: BaseException) -> str:
-    """Returns why Triton rejected a kernel, as `file:line: error: reason` and the line itself if Triton knows it.
-
-    Triton's own messages count lines from the function's first.
-    """
+    """Returns why Triton, which counts lines from the function's first, rejected a kernel: `file:line: error: …`."""
     from triton.compiler.errors import CompilationError
 
     innermost: BaseException | None = None
@@ -179,10 +170,7 @@ def _ptxas_log(text: str) -> str:
 
 
 def load_function(source: Path, name: str) -> Any:
-    """Returns what a kernel's source calls `name`, loaded into a fresh module each time.
-
-    Raises BuildError if the source fails to load, with the line that did, or defines no such name.
-    """
+    """Returns `name` of a kernel's source, run anew as a module; BuildError, with the line, if it fails or lacks it."""
     module_name = f"gdnbench_kernel_{sha256(str(source).encode()).hexdigest()[:12]}"
     if source.suffix != ".py":
         raise BuildError(f"{source} is not a Python file", "see `source` in variant.py")

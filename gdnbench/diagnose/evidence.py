@@ -35,16 +35,7 @@ Basis = Literal["counters", "times", "code"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """The rules' input: of a kernel, or of one of its several launches.
-
-    Attributes:
-        compiled: the build, if there is no profile.
-        milestones: issue cycles of its loads, for the current code; None if it was not built.
-        profile_code: whether the counters are of the current code.
-        warnings: stored profiles that could not be read.
-        entry_name: the entry of the launch; empty for a whole kernel.
-        launches: the evidence of each of several launches, the longest first; counters and code are in these only.
-    """
+    """The rules' input: of a kernel, or of one of its several launches."""
 
     catalog: Catalog = field(repr=False)
     entry: CatalogEntry = field(repr=False)
@@ -52,12 +43,14 @@ class Evidence:
     workload: Workload
     profile: LaunchProfile | None = None
     profile_path: Path | None = None
-    compiled: CompiledKernel | None = field(default=None, repr=False)
+    compiled: CompiledKernel | None = field(default=None, repr=False)  # the build, if there is no profile
+    # Issue cycles of its loads, for the current code; None if it was not built
     milestones: ScheduleSummary | None = field(default=None, repr=False)
     measured: RunTimes | None = None
-    profile_code: CodeState = CodeState.UNKNOWN
-    warnings: tuple[str, ...] = ()
-    entry_name: str = ""
+    profile_code: CodeState = CodeState.UNKNOWN  # whether the counters are of the current code
+    warnings: tuple[str, ...] = ()  # stored profiles that could not be read
+    entry_name: str = ""  # the entry of the launch; empty for a whole kernel
+    # The evidence of each of several launches, the longest first; counters and code are in these only
     launches: tuple[Evidence, ...] = field(default=(), repr=False)
     launch_times: LaunchTimes | None = None
 
@@ -68,10 +61,7 @@ class Evidence:
 
     @property
     def times(self) -> RunTimes | None:
-        """The times that rules read: those of other code only if there are no counters of the current code.
-
-        None for one launch of several: a run times the whole call.
-        """
+        """The times that rules read, of other code only without counters of this; None for one launch of several."""
         if self.entry_name:
             return None
         has_counters = self.profile is not None and self.profile_code is not CodeState.CHANGED
@@ -175,30 +165,21 @@ HALF_OCCUPANCY_PCT = 50.0
 """At up to half of an SM's warps, as many again would fit if a block needed less."""
 
 DEPENDENCY_STALLS = (
-    "long_scoreboard",
-    "short_scoreboard",
-    "wait",
-    "imc_miss",
-    "no_instruction",
-    "branch_resolving",
-    "dispatch_stall",
-)
+    "long_scoreboard", "short_scoreboard", "wait", "imc_miss", "no_instruction", "branch_resolving", "dispatch_stall",
+)  # fmt: skip
 
 _UNITS = ("dram_pct", "l2_pct", "l1_pct", "sm_pct")
 
 
 @dataclass(frozen=True)
 class EvidenceLine:
-    """One line of evidence: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu, and its value.
-
-    `unit` is `%` or `µs`, empty for a count; `note` says what the value means for this kernel.
-    """
+    """One line of evidence: a key of `gdnbench ncu` or `gdnbench inspect`, or a counter of ncu, and its value."""
 
     counter: str
     title: str
     value: int | float
-    unit: str = ""
-    note: str = ""
+    unit: str = ""  # `%` or `µs`, empty for a count
+    note: str = ""  # what the value means for this kernel
 
 
 @dataclass(frozen=True)
@@ -211,14 +192,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause of the kernel's time, from the rule of the name `rule`.
-
-    `share`, of the kernel's time that the cause explains, is 0 to 1; findings are ranked by it.
-    """
+    """A cause of the kernel's time, from the rule of the name `rule`."""
 
     rule: str
     title: str
-    share: float
+    share: float  # of the kernel's time that the cause explains, 0 to 1; findings are ranked by it
     basis: Basis
     facts: tuple[EvidenceLine, ...]
     meaning: str

@@ -213,10 +213,7 @@ def by_hand(evidence: Evidence, suffix: str, change: str) -> Experiment:
 
 
 def faster_peer(evidence: Evidence, *, same_grid: bool) -> str:
-    """Returns the fastest kernel of the run that beat this one at the workload, or "" if none did.
-
-    With `same_grid`, only kernels of the same grid count. Times of other code, of either kernel, do not count.
-    """
+    """Returns the fastest kernel of the run that beat this one, both by current code, or "" if none did."""
     measured = evidence.own_times
     if measured is None:
         return ""

@@ -68,17 +68,13 @@ from gdnbench.store.tables import read_launches
 
 @dataclass(frozen=True)
 class Question:
-    """The kernel to explain, `label` with params after colons, at the workload `axes`, by default the op's or file's.
-
-    `gpu` is as `--gpu` takes it; the GPU may be absent, as nothing is launched. `file` is a report to read instead of
-    stored profiles.
-    """
+    """The kernel to explain, `label` with params after colons, at the workload `axes`, else the op's or file's."""
 
     label: str
     op: str
     axes: str
-    gpu: str
-    file: Path | None
+    gpu: str  # as `--gpu` takes it; it may be absent, as nothing is launched
+    file: Path | None  # a report to read instead of stored profiles
     profiles: Path
     results: Path
 
@@ -138,10 +134,7 @@ def _with_code(known: Evidence, built: BuildOutcome | None) -> Evidence:
 
 
 def _with_launches(
-    known: Evidence,
-    subjects: Sequence[Subject],
-    built: Sequence[BuildOutcome],
-    counters: StoredProfiles | None,
+    known: Evidence, subjects: Sequence[Subject], built: Sequence[BuildOutcome], counters: StoredProfiles | None
 ) -> Evidence:
     """Adds the evidence of each launch, the longest first; in call order if no times are known."""
     outcomes = {outcome.subject.launch: outcome for outcome in built}
@@ -189,10 +182,7 @@ def _build(subjects: Sequence[Subject], gpu: str, gpus: Sequence[Gpu], observer:
 def _counters(
     question: Question, entry: CatalogEntry, requested: Variant, workload: Workload, gpu: str | None
 ) -> StoredProfiles | None:
-    """Returns the launches of the kernel in the named file, else in the newest stored profile; of any code if need be.
-
-    Raises UsageError if the named file has none.
-    """
+    """The kernel's launches in the named file (UsageError if none), else in the newest profile, of any code."""
     path = question.file
     if path is None:
         return find_profiles(question.profiles, requested.label, workload, source=entry.known_source(), gpu=gpu)
@@ -298,22 +288,9 @@ MOST_FINDINGS = 3
 """A fourth cause is rarely the next thing to try."""
 
 RULES: tuple[CauseRule, ...] = (
-    too_few_warps,
-    many_launches,
-    latency,
-    idle_sms,
-    uneven_sms,
-    limited_occupancy,
-    bandwidth,
-    compute,
-    launch_bound,
-    spilling,
-    uncoalesced,
-    bank_conflicts,
-    barriers,
-    narrow_loads,
-    lowered_clock,
-)
+    too_few_warps, many_launches, latency, idle_sms, uneven_sms, limited_occupancy, bandwidth, compute, launch_bound,
+    spilling, uncoalesced, bank_conflicts, barriers, narrow_loads, lowered_clock,
+)  # fmt: skip
 """Every rule; on a tie of shares, the earlier one ranks first."""
 
 

@@ -33,10 +33,7 @@ _MANY_TRIPS = (
 
 
 def latency(evidence: Evidence) -> Cause | None:
-    """Finds warps that wait for results while nothing is saturated.
-
-    Without counters, the share is the time beyond a copy's; without times either, it is that of loads behind a wait.
-    """
+    """Finds warps that wait for results while nothing is saturated: by counters, else by times, else by the code."""
     cycles, launch = evidence.cycles, evidence.launch
     if cycles is None or launch is None:
         return _latency_by_times(evidence)

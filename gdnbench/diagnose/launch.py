@@ -40,16 +40,13 @@ _READY = frozenset({"selected", "not_selected"})
 
 @dataclass(frozen=True)
 class LaunchGeometry:
-    """The grid of a launch on a GPU: `threads` per block, `registers` per thread, `blocks_per_sm` resident at once.
-
-    `limited_by` is what limits resident blocks: `registers`, `shared memory`, `warps`, `blocks`, or several.
-    """
+    """The grid of a launch on a GPU: `threads` per block, `registers` per thread, `blocks_per_sm` resident at once."""
 
     blocks: int
     threads: int
     sms: int
     blocks_per_sm: int
-    limited_by: str
+    limited_by: str  # `registers`, `shared memory`, `warps`, `blocks`, or several
     registers: int
 
     @property
@@ -120,22 +117,14 @@ def compiled_launch(compiled: CompiledKernel) -> LaunchGeometry | None:
 
 @dataclass(frozen=True)
 class CycleBreakdown:
-    """Where the cycles of a launch went: shares of its time, which sum to 1.
+    """Where the cycles of a launch went: shares of its time, which sum to 1."""
 
-    Attributes:
-        launch: no SM works: begin and end of the launch.
-        uneven: an SM has no work while the busiest has.
-        empty: a scheduler has no warp while its SM has work.
-        waiting: a scheduler has warps, and all of them wait.
-        issuing: a scheduler issues.
-        reasons: stall reasons by ncu's name, as shares of the waiting, the largest first.
-    """
-
-    launch: float
-    uneven: float
-    empty: float
-    waiting: float
-    issuing: float
+    launch: float  # no SM works: begin and end of the launch
+    uneven: float  # an SM has no work while the busiest has
+    empty: float  # a scheduler has no warp while its SM has work
+    waiting: float  # a scheduler has warps, and all of them wait
+    issuing: float  # a scheduler issues
+    # Stall reasons by ncu's name, as shares of the waiting, the largest first
     reasons: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -180,33 +169,24 @@ def _reasons(profile: LaunchProfile) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds.
-
-    Attributes:
-        times_us: of every kernel and floor of the run at the workload, by label.
-        empty: label of the empty floor, `copy` of the copy floor; empty if the run lacks it.
-        flops_us: the op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None.
-        launches: of one call of the kernel; 0 if not counted.
-        code: whether the kernel's time is of its current code.
-        changed: labels whose code is known to have changed since.
-        functions_us: CUPTI time by function of a call; empty if not timed, or if a call launches one function.
-        sm_mhz: the SM clock while the kernel ran, the median of its samples; None if not measured.
-    """
+    """A kernel's time in a run, and those of the run's floors and other kernels; in microseconds."""
 
     run_id: str
     gpu: str
     time_us: float
-    times_us: Mapping[str, float] = field(repr=False)
-    empty: str = ""
+    times_us: Mapping[str, float] = field(repr=False)  # of every kernel and floor of the run at the workload, by label
+    empty: str = ""  # label of the empty floor, `copy` of the copy floor; empty if the run lacks it
     copy: str = ""
     copy_bytes: int = 0
+    # The op's FLOPs at the GPU's peak, if they bound the workload, not copying; else None
     flops_us: float | None = None
-    launches: int = 0
-    code: CodeState = CodeState.UNKNOWN
-    changed: tuple[str, ...] = ()
+    launches: int = 0  # of one call of the kernel; 0 if not counted
+    code: CodeState = CodeState.UNKNOWN  # whether the kernel's time is of its current code
+    changed: tuple[str, ...] = ()  # labels whose code is known to have changed since
+    # CUPTI time by function of a call; empty if not timed, or if a call launches one function
     functions_us: Mapping[str, float] = field(default_factory=dict)
     folder: Path | None = None
-    sm_mhz: float | None = None
+    sm_mhz: float | None = None  # the SM clock while the kernel ran, the median of its samples; None if not measured
 
     @property
     def known_us(self) -> dict[str, float]:
@@ -250,15 +230,12 @@ class RunTimes:
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """The time of each launch in microseconds by entry, complete, and the file it is from.
-
-    `code` says whether the times are of the kernel's current code.
-    """
+    """The time of each launch in microseconds by entry, complete, and the file it is from."""
 
     times_us: Mapping[str, float]
     clock: Literal["cupti", "ncu"]
     path: Path
-    code: CodeState = CodeState.UNKNOWN
+    code: CodeState = CodeState.UNKNOWN  # whether the times are of the kernel's current code
 
     @property
     def total_us(self) -> float:

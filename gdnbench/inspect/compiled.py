@@ -32,12 +32,9 @@ _EXAMPLES: Mapping[int, str] = {80: "a100", 86: "rtx3090", 90: "h200", 100: "b20
 
 @dataclass(frozen=True)
 class Subject:
-    """One launch of a kernel that gdnbench compiles, at one workload; `launch` is its entry, empty for a single launch.
+    """One launch of a kernel that gdnbench compiles, at a workload; `launch` is its entry, empty for a single one."""
 
-    `name` is the kernel's name in commands: its label, or its origin, `git:HEAD~1`.
-    """
-
-    name: str
+    name: str  # in commands: its label, or its origin, `git:HEAD~1`
     entry: CatalogEntry
     variant: Variant
     workload: Workload
@@ -94,10 +91,7 @@ def launches_of(name: str, entry: CatalogEntry, variant: Variant, workload: Work
 def choose_subjects(
     catalog: Catalog, op: str, names: Sequence[str], workloads: Sequence[Workload]
 ) -> tuple[tuple[Subject, ...], tuple[str, ...]]:
-    """Returns each launch of the named kernels at each workload, and notes on those left out.
-
-    Raises UnknownNameError for an unknown kernel; UsageError if nothing is left to inspect.
-    """
+    """Returns each launch of the named kernels at each workload, and notes on those left out; raises UsageError."""
     variants = select_variants(catalog, op, ",".join(names) or "all")
     found: dict[tuple[Variant, Workload], CatalogEntry] = {}  # a dispatcher's pick may also be named itself
     for workload in workloads:
@@ -164,10 +158,7 @@ def choose_archs(wanted: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
 
 
 def fitting_archs(archs: Sequence[str], subjects: Sequence[Subject]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns those default architectures for which all subjects have instructions, and a note on the others.
-
-    If none would be left, all are returned, so that the failing build is an error, as for a named architecture.
-    """
+    """The default architectures that have all subjects' instructions, or all, whose builds then fail; and a note."""
     unfit = {arch: [one.name for one in subjects if not one.entry.kernel.fits(arch)] for arch in archs}
     fit = tuple(arch for arch, names in unfit.items() if not names)
     if not fit:
@@ -191,22 +182,16 @@ _READERS = 4  # each waits for cuobjdump twice, 10 ms or more
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A launch of a kernel compiled at a workload for an architecture.
-
-    Attributes:
-        dynamic_shared_bytes: per block, requested at the launch.
-        occupancy: of one SM.
-        gpu_size: the GPU for which waves are counted; None if unknown.
-    """
+    """A launch of a kernel compiled at a workload for an architecture."""
 
     subject: Subject
     build: Build
     resources: Resources
     threads: int
-    dynamic_shared_bytes: int
+    dynamic_shared_bytes: int  # per block, requested at the launch
     grid: tuple[int, ...]
-    occupancy: Occupancy
-    gpu_size: GpuSize | None
+    occupancy: Occupancy  # of one SM
+    gpu_size: GpuSize | None  # the GPU for which waves are counted; None if unknown
     mix: InstructionMix
     sass: str
 
@@ -297,10 +282,7 @@ def read_build(subject: Subject, build: Build, gpu_size: GpuSize | None) -> Comp
 
 
 def build_subjects(
-    subjects: Sequence[Subject],
-    archs: Sequence[str],
-    gpu_size_of: Callable[[str], GpuSize | None],
-    observer: Observer,
+    subjects: Sequence[Subject], archs: Sequence[str], gpu_size_of: Callable[[str], GpuSize | None], observer: Observer
 ) -> tuple[BuildOutcome, ...]:
     """Builds each subject for each architecture; raises GdnbenchError only for failures that are not the kernel's."""
     wanted = [(subject, arch) for subject in subjects for arch in archs]

@@ -58,52 +58,36 @@ _MEMORY_WORDS = ("load", "store", "copy", "atomic", "shared matrix move")
 
 @dataclass(frozen=True)
 class OutlinedInstruction:
-    """One instruction.
-
-    Attributes:
-        number: from 1, by which waits name it; 0 if nothing waits for it and it does not access memory.
-        awaits: the instructions that it may wait for, and until when each.
-        accesses: whether it reads or writes memory other than the constants.
-        computes: whether it is arithmetic that waits for nothing and that nothing waits for.
-        line: of the source; None if unknown.
-    """
+    """One instruction."""
 
     instruction: Instruction
-    number: int
-    awaits: tuple[tuple[OutlinedInstruction, Hold], ...]
-    accesses: bool
-    computes: bool
-    line: SourceLine | None
+    number: int  # from 1, by which waits name it; 0 if nothing waits for it and it does not access memory
+    awaits: tuple[tuple[OutlinedInstruction, Hold], ...]  # the instructions that it may wait for, and until when each
+    accesses: bool  # whether it reads or writes memory other than the constants
+    computes: bool  # whether it is arithmetic that waits for nothing and that nothing waits for
+    line: SourceLine | None  # of the source; None if unknown
 
 
 @dataclass(frozen=True)
 class OutlinedBlock:
-    """A basic block, named by its position in the code (`BB0`), and the loops around it, outermost first.
-
-    `roles` are of `entry`, `barrier`, `call`, `return` and `exit`. `live` is the largest number of live registers per
-    thread; None if unknown. `successors` are names of the blocks that may follow.
-    """
+    """A basic block, named by its position in the code (`BB0`), and the loops around it, outermost first."""
 
     name: str
-    roles: tuple[str, ...]
+    roles: tuple[str, ...]  # of `entry`, `barrier`, `call`, `return` and `exit`
     code: tuple[OutlinedInstruction, ...]
-    live: int | None
+    live: int | None  # the most live registers of a thread; None if unknown
     loops: tuple[str, ...]
-    successors: tuple[str, ...]
+    successors: tuple[str, ...]  # names of the blocks that may follow
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A kernel's machine code: blocks in the order of their addresses, and loops by name (`L1`).
-
-    `targets` has block names by start address. `main_file` is the name of the source file with the most lines, empty if
-    the cubin has no line table.
-    """
+    """A kernel's machine code: blocks in the order of their addresses, and loops by name (`L1`)."""
 
     blocks: tuple[OutlinedBlock, ...]
     loops: Mapping[str, Loop]
-    targets: Mapping[int, str]
-    main_file: str
+    targets: Mapping[int, str]  # block names by start address
+    main_file: str  # of the most lines; empty if the cubin has no line table
 
     @property
     def instructions(self) -> int:
@@ -151,7 +135,7 @@ def _instructions(
             numbers[place],
             (),
             _touches_memory(one.instruction),
-            _computes(one) and not numbers[place] and not one.control.waits,
+            family_of(one.instruction) in _ARITHMETIC and not numbers[place] and not one.control.waits,
             lines.get(_address(one.instruction)),
         )
         for place, one in enumerate(code)
@@ -168,10 +152,6 @@ def _touches_memory(one: Instruction) -> bool:
     return any(word in family for word in _MEMORY_WORDS) and not family.startswith("constant")
 
 
-def _computes(one: EncodedInstruction) -> bool:
-    return family_of(one.instruction) in _ARITHMETIC
-
-
 def _block(
     at: int, block: Block, outlined: Sequence[OutlinedInstruction], live: Mapping[int, int], loops: Mapping[str, Loop]
 ) -> OutlinedBlock:
@@ -181,12 +161,7 @@ def _block(
         (name for name, loop in loops.items() if at in loop.blocks), key=lambda name: -len(loops[name].blocks)
     )
     return OutlinedBlock(
-        _name(at),
-        _roles(at, code),
-        code,
-        max(known, default=None),
-        tuple(around),
-        tuple(map(_name, block.successors)),
+        _name(at), _roles(at, code), code, max(known, default=None), tuple(around), tuple(map(_name, block.successors))
     )
 
 
@@ -207,19 +182,12 @@ def _address(one: Instruction) -> int:
 
 @dataclass(frozen=True)
 class OutermostLoop:
-    """A loop that lies in no other.
+    """A loop that lies in no other."""
 
-    Attributes:
-        line: the source line of the branch back, its `for` or `while`; None if unknown.
-        trip: its blocks, and the instructions of its shortest and its longest trip.
-        within: number of loops in it.
-        families: instructions by family, those of inner loops counted once.
-    """
-
-    line: SourceLine | None
-    trip: Loop
-    within: int
-    families: Mapping[str, int]
+    line: SourceLine | None  # the source line of the branch back, its `for` or `while`; None if unknown
+    trip: Loop  # its blocks, and the instructions of its shortest and its longest trip
+    within: int  # number of loops in it
+    families: Mapping[str, int]  # instructions by family, those of inner loops counted once
 
     @property
     def instructions(self) -> int:

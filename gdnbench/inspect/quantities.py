@@ -85,14 +85,11 @@ def mix_order(name: str) -> tuple[bool, tuple[int, int], str]:
 
 @dataclass(frozen=True)
 class ScheduleQuantity:
-    """One number of a schedule; `key` is its name in JSON and CSV, `title` in tables, below its section's.
-
-    `read` returns None if the path has no such instruction.
-    """
+    """One number of a schedule; `key` is its name in JSON and CSV, `title` in tables, below its section's."""
 
     key: str
     title: str
-    read: Callable[[ScheduleSummary], int | None]
+    read: Callable[[ScheduleSummary], int | None]  # None if the path has no such instruction
 
 
 def _first(steps: Sequence[IssuedInstruction]) -> int | None:
@@ -276,10 +273,7 @@ def is_revision(other: str) -> bool:
 
 
 def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
-    """Returns each subject's counterpart: of the kernel `wanted`, or for `git:REV` of the same kernel at that revision.
-
-    Raises UnknownNameError for an unknown kernel; UsageError for an unknown revision, or a kernel without such a build.
-    """
+    """Returns each subject's counterpart: of the kernel `wanted`, or of the same kernel at revision `git:REV`."""
     if not is_revision(wanted):
         return tuple(_find_counterpart(catalog, op, wanted, subject, wanted) for subject in subjects)
     revision = wanted.removeprefix(_GIT)

@@ -5,14 +5,6 @@ from gdnbench.launch.numerics import Numerics, load_file, load_numerics
 from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
 
 __all__ = [
-    "TORCH_DTYPES",
-    "Binder",
-    "Launcher",
-    "Numerics",
-    "Workspace",
-    "bind",
-    "load",
-    "load_file",
-    "load_numerics",
+    "TORCH_DTYPES", "Binder", "Launcher", "Numerics", "Workspace", "bind", "load", "load_file", "load_numerics",
     "load_stamped",
-]
+]  # fmt: skip

@@ -172,10 +172,7 @@ def _in_order(steps: Sequence[Step], workspace: Workspace) -> Launcher:
 
 
 def allow_shared(kernel: int, nbytes: int, device: int) -> None:
-    """Raises a kernel's limit of dynamic shared memory, which is 48 KiB unless requested; takes a `CUkernel`'s handle.
-
-    Raises DeclarationError if the GPU does not give a block so much.
-    """
+    """Raises a `CUkernel`'s limit of 48 KiB of dynamic shared memory; DeclarationError if the GPU has less."""
     from cuda.bindings import driver
 
     if nbytes <= DEFAULT_SHARED_BYTES:

@@ -29,14 +29,11 @@ from gdnbench.ptx.segments import Tensor
 
 @dataclass(frozen=True)
 class InterpretedRun:
-    """What the interpreter saw in the launches of a kernel.
-
-    `leaves_behind` tells whether variables of the module hold something else than before, which later launches find.
-    """
+    """What the interpreter saw in the launches of a kernel."""
 
     findings: tuple[LocatedFault, ...]
     traffic: tuple[Traffic, ...]
-    leaves_behind: bool = False
+    leaves_behind: bool = False  # whether the module's variables have changed, which later launches find
 
 
 class InterpretedTriton:
@@ -86,10 +83,7 @@ class InterpretedCuda:
         self._module = ModuleMemory(programs[0].variables.values())
 
     def run(self, workspace: Workspace, *, counts_traffic: bool = True) -> InterpretedRun:
-        """Runs every launch on the workspace's CPU tensors; sectors are the same whatever the inputs hold.
-
-        Raises NotInterpretedError at an unknown instruction; outputs are then written in part.
-        """
+        """Runs every launch on the workspace's CPU tensors; NotInterpretedError leaves outputs written in part."""
         named = workspace.by_name(self._kernel.scratch, self._params)
         unwritten = {*workspace.outputs, *(spec.name for spec in self._kernel.scratch)} - {*self._kernel.in_place}
         findings: list[LocatedFault] = []

@@ -74,10 +74,7 @@ def check_named(op: Op, name: str, result: object, wanted: Iterable[str]) -> Non
 
 @cache
 def load_file(path: Path) -> ModuleType:
-    """Runs a Python file as a module of its own, once per process; raises DeclarationError if there is none.
-
-    Whatever the file raises passes through.
-    """
+    """Runs a Python file as a module, once per process; DeclarationError without one, else what the file raises."""
     name = "gdnbench_" + "_".join(path.with_suffix("").parts[-3:]).replace("-", "_")
     if path.suffix != ".py" or not path.is_file():
         raise DeclarationError(f"{path} is not a Python file")

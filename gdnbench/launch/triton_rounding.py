@@ -173,10 +173,7 @@ def cut_to_tf32(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def from_nvfp4(packed: NDArray[np.uint8], scales: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Returns [rows, K] of bytes [rows, K / 2] and the bits of scales in e4m3 [rows, K / 16]; exact.
-
-    Raises ValueError if there is not a scale for each 16 numbers.
-    """
+    """The exact [rows, K] of bytes [rows, K / 2] and bits of e4m3 scales [rows, K / 16]; ValueError for others."""
     count = 2 * packed.shape[1]
     if scales.shape[1] * BLOCK != count:
         raise ValueError(f"{scales.shape[1]} scales for {count} numbers, and nvfp4 has one for each {BLOCK}")

@@ -23,18 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CudaNumber:
-    """A number, or a pointer.
+    """A number, or a pointer."""
 
-    Attributes:
-        bits: of its type; 0 if unknown or not an integer.
-        span: bounds; None if unknown, and for a pointer.
-        wide: the operation in which it overflowed its type, and the value reached; else None.
-    """
-
-    bits: int = 0
+    bits: int = 0  # of its type; 0 if unknown or not an integer
     signed: bool = True
-    span: Span | None = None
+    span: Span | None = None  # bounds; None if unknown, and for a pointer
     is_pointer: bool = False
+    # The operation in which it overflowed its type, and the value reached; else None
     wide: tuple[Node, int] | None = None
 
 

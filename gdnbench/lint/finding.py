@@ -38,14 +38,11 @@ Places = Iterator[tuple[SourcePlace, str]]
 
 @dataclass(frozen=True)
 class LintRule:
-    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do.
-
-    `check` yields the places in a source, a `TritonSubject` or `CudaSubject`.
-    """
+    """A kind of mistake, by a code that begins with T for Triton, with C for CUDA; `remedy` says what to do."""
 
     code: str
     remedy: str
-    check: Callable[[Any], Places]
+    check: Callable[[Any], Places]  # of a `TritonSubject` or `CudaSubject`
 
 
 def lint_rule(code: str, *, remedy: str) -> Callable[[Callable[[Any], Places]], LintRule]:

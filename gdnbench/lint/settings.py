@@ -27,18 +27,14 @@ class TensorFacts:
 
 @dataclass(frozen=True)
 class LaunchSetting:
-    """A launch of a kernel at a workload, with its constants; values are None, 0 or empty if unknown.
-
-    Attributes:
-        at: the workload and the constants in words, `B=64 qk4_v8 with BV=16`.
-        constants: the values of `tl.constexpr` arguments and of macros, by name.
-        sizes: run-time axes and derived sizes by name, with Triton's types.
-    """
+    """A launch of a kernel at a workload, with its constants; values are None, 0 or empty if unknown."""
 
     label: str
-    at: str = ""
+    at: str = ""  # the workload and the constants in words, `B=64 qk4_v8 with BV=16`
     tensors: Mapping[str, TensorFacts] = field(default_factory=dict)
+    # The values of `tl.constexpr` arguments and of macros, by name
     constants: Mapping[str, Any] = field(default_factory=dict)
+    # Run-time axes and derived sizes by name, with Triton's types
     sizes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     grid: tuple[int, ...] | None = None
     threads: int = 0

@@ -29,24 +29,15 @@ class WideOffset:
 
 @dataclass(frozen=True)
 class TritonValue:
-    """A value; its shape is not followed.
+    """A value; its shape is not followed."""
 
-    Attributes:
-        dtype: Triton's type of an integer, `i32`, for a pointer of its elements; `constexpr` for a constant; empty if
-            unknown.
-        span: bounds of an integer, or of a pointer's offset in elements.
-        tensor: the argument that a pointer points into.
-        by_lane: whether it comes from `tl.arange`.
-        constant: the value of a `constexpr`.
-        wide: the operation in which it overflowed its type, if it did.
-    """
-
+    # Triton's type of an integer, `i32`, for a pointer of its elements; `constexpr` for a constant; empty if unknown
     dtype: str = ""
-    span: Span | None = None
-    tensor: str = ""
-    by_lane: bool = False
-    constant: Any = None
-    wide: WideOffset | None = None
+    span: Span | None = None  # bounds of an integer, or of a pointer's offset in elements
+    tensor: str = ""  # the argument that a pointer points into
+    by_lane: bool = False  # whether it comes from `tl.arange`
+    constant: Any = None  # the value of a `constexpr`
+    wide: WideOffset | None = None  # the operation in which it overflowed its type, if it did
 
     @property
     def is_constant(self) -> bool:

@@ -185,17 +185,13 @@ DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """Properties of an element type, and its name in torch and in Triton's signatures.
-
-    `significand_bits` counts the implicit bit and is 0 where nothing is rounded. The smallest subnormal is 2 to the
-    power `smallest_exponent`.
-    """
+    """Properties of an element type, and its name in torch and in Triton's signatures."""
 
     nbytes: int
     torch: str
     triton: str
-    significand_bits: int = 0
-    smallest_exponent: int = 0
+    significand_bits: int = 0  # with the implicit bit; 0 where nothing is rounded
+    smallest_exponent: int = 0  # the smallest subnormal is 2 to this power
 
 
 # IEEE 754-2019 for fp16 to fp64; bf16 is fp32's upper half; e4m3 and e2m1 are of the OCP formats (OFP8 1.0, MX 1.0).
@@ -293,15 +289,13 @@ class RoundoffGate:
 
     So the limit follows the inputs: the remainder of large terms that cancel is compared with those terms, a small
     element among large ones with itself, and one wrong element among millions is found.
-
-    Attributes:
-        limit: 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a
-            sum of n terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and
-            of mean zero, one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to
-            probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
     """
 
     tensor: str
+    # 8 is enough for operations with an error of 8 roundoffs, such as special functions of 2 ulp, and for a sum of n
+    # terms that counts sqrt(n) times the sum of their magnitudes: if rounding errors are independent and of mean zero,
+    # one sum exceeds that with a probability below 3e-14 n (Higham and Mary, A new approach to probabilistic rounding
+    # error analysis, SIAM J. Sci. Comput. 41, 2019).
     limit: float = 8.0
     arithmetic: Dtype = "fp32"  # the floating-point type of intermediate results, whose roundoff counts
 

@@ -39,18 +39,7 @@ class Requirement:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """A named implementation of an op.
-
-    Attributes:
-        by_shape: defaults at some workloads, as a sweep found them; any other workload takes those of the nearest one
-            by size. A copying floor is tried in all of them, and measured in the fastest.
-        floor: for a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed,
-            not verified and not compared. Empty for a real kernel.
-        in_place: outputs that the kernel updates in place, each with the input that it starts from:
-            `{"new_state": "state"}`. The kernel is given the output and leaves the input alone. Before every checked
-            launch the output holds the input's values; from one timed launch to the next it evolves.
-        check: why the kernel does not support a workload of its op; empty if it does.
-    """
+    """A named implementation of an op."""
 
     language: ClassVar[str]
 
@@ -59,10 +48,18 @@ class Kernel:
     entry: str = ""
     params: Mapping[str, Param] = field(default_factory=dict)
     presets: Mapping[str, Mapping[str, ParamValue]] = field(default_factory=dict)
+    # Defaults at some workloads, as a sweep found them; any other workload takes those of the nearest one by size. A
+    # copying floor is tried in all of them, and measured in the fastest.
     by_shape: Mapping[Shape, Mapping[str, ParamValue]] = field(default_factory=dict)
     requires: tuple[Requirement, ...] = ()
+    # For a pseudo-kernel, the bound it measures; `ablation` for a kernel with parts left out, which is timed, not
+    # verified and not compared. Empty for a real kernel.
     floor: Floor = ""
+    # Outputs that the kernel updates in place, each with the input that it starts from: `{"new_state": "state"}`. The
+    # kernel is given the output and leaves the input alone. Before every checked launch the output holds the input's
+    # values; from one timed launch to the next it evolves.
     in_place: Mapping[str, str] = field(default_factory=dict)
+    # Why the kernel does not support a workload of its op; empty if it does
     check: Callable[[Workload], str] = lambda _workload: ""
 
     def __post_init__(self) -> None:
@@ -151,17 +148,14 @@ def _sizes(declared: Grid, what: str, workload: Workload, params: Params) -> tup
 
 @dataclass(frozen=True, kw_only=True)
 class CudaLaunch:
-    """One launch of a kernel in CUDA C++.
-
-    Attributes:
-        arguments: the function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not
-            compile-time (`int`) and derived sizes (`long long`). None for all of them, in this order.
-    """
+    """One launch of a kernel in CUDA C++."""
 
     entry: str
     grid: Grid  # blocks per axis, from workload and params
     block: PerCase  # threads per block
     shared_bytes: PerCase = _none  # dynamic shared memory per block
+    # The function's arguments by name, in its order: inputs, scalars, outputs, scratch, axes that are not compile-time
+    # (`int`) and derived sizes (`long long`). None for all of them, in this order.
     arguments: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -23,15 +23,10 @@ Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """A measured time and what derives from it; a value that was not measured or does not apply is NaN.
+    """A measured time and what derives from it; a value that was not measured or does not apply is NaN."""
 
-    Attributes:
-        timer: `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end;
-            `graph`, a launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU.
-        bound: what bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's
-            peak, whichever takes longer; empty where neither is known.
-    """
-
+    # `nvbench`, GPU time of cold launches, event to event; `cupti`, first block's start to last block's end; `graph`, a
+    # launch's share of a CUDA graph's replay; `cpu`, wall time of warm calls on the CPU
     timer: Timer
     samples: int  # timed launches over all rounds; for `graph`, timed replays
     rounds: int  # without the burn-in
@@ -48,6 +43,8 @@ class Timing:
     sm_mhz: float = float("nan")  # median SM clock during the samples
     bandwidth_gbs: float = float("nan")  # the least traffic over the time
     tflops: float = float("nan")  # the op's floating-point operations over the time
+    # What bounds the workload: `copy`, the measured copying floor, or `flops`, the operations at the GPU's peak,
+    # whichever takes longer; empty where neither is known
     bound: Bound = ""
     sol: float = float("nan")  # the bound's time over this time, with its interval
     sol_lo: float = float("nan")
@@ -78,16 +75,12 @@ class Versus:
 
 @dataclass(frozen=True)
 class InputsEffect:
-    """The difference of a kernel's time between the extremes of its op's profiles.
-
-    `ratio` is the time at profile `worst` over that at `best`, from paired rounds; `low` and `high` are the ends of its
-    confidence interval, corrected for the number of kernels at the workload.
-    """
+    """The difference of a kernel's time between the extremes of its op's profiles."""
 
     worst: str
     best: str
-    ratio: float
-    low: float
+    ratio: float  # time at profile `worst` over that at `best`, of paired rounds
+    low: float  # this and `high`: ends of its interval, corrected for the number of kernels at the workload
     high: float
 
     @property
@@ -155,19 +148,15 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One point of the grid at one workload.
-
-    `slower_by` is its time over the fastest point's, less 1, from the rounds in which both were measured, with an
-    interval that is corrected for the number of points and looks.
-    """
+    """One point of the grid at one workload."""
 
     kernel: str
     label: str
     params: Params
     workload: Workload
     place: Place
-    slower_by: float
-    slower_lo: float
+    slower_by: float  # time over the fastest point's, less 1, from common rounds
+    slower_lo: float  # the interval is corrected for the number of points and looks
     slower_hi: float  # infinite if unknown
     rounds: int
 

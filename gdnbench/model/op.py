@@ -64,10 +64,7 @@ class Suite:
         return tuple(self.weights)
 
     def as_stored(self, stored: Iterable[Workload]) -> Suite:
-        """The suite with a run's own workloads in it, at each profile that the run has.
-
-        Workloads stored before an axis was added are at that axis's default.
-        """
+        """The suite with a run's own workloads, at each of its profiles; axes added since are at their defaults."""
         complete = self.workloads[0].spec.completed
         known = {complete(workload): workload for workload in stored}
         profiles = dict.fromkeys(workload.profile for workload in known)
@@ -89,26 +86,7 @@ class Suite:
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other.
-
-    Attributes:
-        numerics: file beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports
-            torch.
-        scenarios: the kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed.
-        profiles: the distributions of inputs that are timed, also known to `make_inputs`; the first is the distribution
-            of the first scenario, and of runs that are older than profiles.
-        drawn_together: names of inputs that make sense only as one draw, such as all inputs of the decays: no launch
-            mixes them from different draws.
-        ends: by the name of a list, the input that holds where each of its members begins and the last one ends, from 0
-            on: `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
-        instead: by precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where
-            numbers of four bits are widened.
-        copy: the input and the output of equal size that the copying floor moves; or, where it moves parts of them, a
-            function from inputs by name and the workload to outputs by name.
-        process_sd: relative standard deviations between processes, launch aside, of the time of a kernel of one launch
-            and of one of several, for runs of a single process (`benchmarks/process_spread.py`). The default is the
-            largest that was measured.
-    """
+    """A computation with a fixed tensor contract; DeclarationError if its declarations contradict each other."""
 
     name: str
     title: str  # what it computes, in a line
@@ -117,23 +95,38 @@ class Op:
     outputs: tuple[TensorSpec, ...]  # written tensors, which follow the scalars
     gates: tuple[Gate, ...]
     scalars: tuple[str, ...] = ()  # names of fp32 scalars, which follow the inputs
+    # File beside `op.py` with `make_inputs`, `oracle` and, for a `RoundoffGate`, `roundoff`; it imports torch
     numerics: str = "numerics.py"
+    # The kinds of inputs that `make_inputs` knows and `verify` tries; without profiles the first is timed
     scenarios: tuple[str, ...] = (DEFAULT_INPUTS,)
+    # The distributions of inputs that are timed, also known to `make_inputs`; the first is the distribution of the
+    # first scenario, and of runs that are older than profiles
     profiles: tuple[Profile, ...] = ()
     profile: str = ""  # the profile that is timed by default; the first where it is empty
+    # Names of inputs that make sense only as one draw, such as all inputs of the decays: no launch mixes them from
+    # different draws
     drawn_together: tuple[tuple[str, ...], ...] = ()
+    # By the name of a list, the input that holds where each of its members begins and the last one ends, from 0 on:
+    # `{"lengths": "cu_seqlens"}`. The workload of captured inputs is found by it.
     ends: Mapping[str, str] = field(default_factory=dict)
     alike: tuple[str, ...] = ()  # axes whose members may be permuted, as heads may
     derived: Mapping[str, SizeOf] = field(default_factory=dict)  # sizes that follow from a workload, by name
     check: Callable[[Workload], str] = lambda _workload: ""  # why a workload is not valid; empty if it is
     suites: Mapping[str, SuiteDeclaration] = field(default_factory=dict)  # `default` is measured where none is named
     flops: Callable[[Workload], Mapping[Precision, int]] = lambda _workload: {}  # by precision
+    # By precision, the one whose peak counts on a GPU that has no peak for it: `{"fp4": "fp16"}` where numbers of four
+    # bits are widened
     instead: Mapping[Precision, Precision] = field(default_factory=dict)
     least_bytes: SizeOf | None = None  # by default each input read once, each output written once
     baselines: tuple[str, ...] = ()  # kernels that others are compared with; the first available one is taken
     floor: str = ""  # the pseudo-kernel whose time is the speed of light; empty if there is none
+    # The input and the output of equal size that the copying floor moves; or, where it moves parts of them, a function
+    # from inputs by name and the workload to outputs by name
     copy: tuple[str, str] | CopyOf | None = None
     copied_bytes: SizeOf | None = None  # what the floor reads and writes, where it moves only a part of these two
+    # Relative standard deviations between processes, launch aside, of the time of a kernel of one launch and of one of
+    # several, for runs of a single process (`benchmarks/process_spread.py`). The default is the largest that was
+    # measured.
     process_sd: tuple[float, float] = USUAL_PROCESS_SD
     hints: tuple[Hint, ...] = ()
     macro_prefix: str = "AXIS_"  # before a compile-time axis's name in CUDA C++: `GDN_` makes `GDN_HQ`

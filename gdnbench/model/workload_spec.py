@@ -16,23 +16,20 @@ from gdnbench.model.workload import Sizes, Workload
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """The axes, lists and aliases that describe an op's workloads: plain data, which a stored run keeps.
-
-    Attributes:
-        x: the axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its
-            sum, and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an
-            op without axes.
-        size: axes and lists whose product, a list's sum being its factor, is the size of a workload; what is tuned for
-            one workload stands in for others near it. By default all.
-        profiles: names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had
-            inputs of the first.
-    """
+    """The axes, lists and aliases that describe an op's workloads: plain data, which a stored run keeps."""
 
     axes: tuple[Axis, ...] = ()  # in the order of every table
     lists: tuple[AxisList, ...] = ()
     aliases: tuple[Alias, ...] = ()  # names for axes that belong together; an axis is in at most one alias
+    # The axis or list along which charts run; workloads that differ in it alone are a series. A list counts by its sum,
+    # and `Workload.line` distinguishes those of one sum. By default the first axis, or the first list of an op without
+    # axes.
     x: str = ""
+    # Axes and lists whose product, a list's sum being its factor, is the size of a workload; what is tuned for one
+    # workload stands in for others near it. By default all.
     size: tuple[str, ...] = ()
+    # Names of the distributions of inputs, which `Op.profiles` sets; runs that are older than profiles had inputs of
+    # the first
     profiles: tuple[str, ...] = ()
     profile: str = ""  # the profile that is measured by default; the first where it is empty
 
@@ -76,10 +73,7 @@ class WorkloadSpec:
         return Workload(self, axes, lists, name, "" if profile in self.profiles[:1] else profile)
 
     def completed(self, workload: Workload) -> Workload:
-        """A workload that was stored when the op had fewer axes, with the defaults of the newer ones.
-
-        A workload with an axis that this op lacks is returned unchanged.
-        """
+        """A workload stored when the op had fewer axes, with defaults of the newer; unchanged if its are others."""
         if workload.spec.names == self.names or not {*workload.spec.names} <= {*self.names}:
             return workload
         return self.workload(workload.sizes, workload.name, workload.profile)

@@ -164,10 +164,7 @@ _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 def convert(instruction: PtxInstruction, operands: tuple[Array, ...]) -> Array:
-    """Executes a `cvt` on operands of its last type, giving its first; raises NotInterpretedError if it is unknown.
-
-    A pair of 16-bit floats has two operands, the high one first.
-    """
+    """Executes a `cvt` on operands of its last type; a pair of 16-bit floats has two, the high one first."""
     target, source = instruction.types
     if target in {"f16x2", "bf16x2"}:
         if len(operands) != 2:

@@ -10,18 +10,15 @@ from gdnbench.ptx.program import BARRIERS, Program
 
 
 class BlockBarriers:
-    """The numbered barriers of every block.
-
-    Attributes:
-        waits_at: shape (lanes,), number of the barrier at which a lane waits; -1 for none.
-        arrived: shape (blocks, 16), threads that have arrived without waiting.
-        wanted: shape (blocks, 16), threads that the barrier is for; 0 for all of the block.
-    """
+    """The numbered barriers of every block."""
 
     def __init__(self, block: IntArray, threads: int) -> None:
         """Takes the block of each lane, and the threads of a block."""
         self.block, self.threads = block, threads
+        # Shape (lanes,), number of the barrier at which a lane waits; -1 for none
         self.waits_at = np.full(len(block), -1, dtype=np.int64)
+        # arrived: shape (blocks, 16), threads that have arrived without waiting
+        # wanted: shape (blocks, 16), threads that the barrier is for; 0 for all of the block
         self.arrived, self.wanted = (np.zeros((int(block.max()) + 1, BARRIERS), dtype=np.int64) for _ in range(2))
 
     def arrive(self, lanes: IntArray, number: IntArray, count: IntArray, *, waits: bool) -> None:
@@ -63,18 +60,15 @@ def _turns(barriers: IntArray) -> IntArray:
 
 
 class Mbarrier:
-    """An mbarrier at one shared address, in every block; all arrays have the shape (blocks,).
-
-    Attributes:
-        expected: arrivals of a phase; 0 if not initialised.
-        bytes: what copies have yet to bring; negative if they brought bytes before these were expected.
-        phase: phases that are complete; the count goes on when the mbarrier is initialised again.
-        first: the phase, an even one, that the last initialisation began.
-        maker, made_at, made_by: lane in the grid, step (0 for none) and instruction of that initialisation.
-    """
+    """An mbarrier at one shared address, in every block; all arrays have the shape (blocks,)."""
 
     def __init__(self, blocks: int) -> None:
+        # expected: arrivals of a phase; 0 if not initialised
+        # bytes: what copies have yet to bring; negative if they brought bytes before these were expected
+        # phase: phases that are complete; the count goes on when the mbarrier is initialised again
+        # first: the phase, an even one, that the last initialisation began
         self.expected, self.pending, self.bytes, self.phase, self.first = np.zeros((5, blocks), dtype=np.int64)
+        # maker, made_at, made_by: lane in the grid, step (0 for none) and instruction of that initialisation
         self.maker, self.made_at, self.made_by = np.zeros((3, blocks), dtype=np.int64)
 
     def initialise(self, blocks: IntArray, count: IntArray) -> None:
@@ -181,10 +175,7 @@ class ClusterBarriers:
         return np.asarray(times < self._came[(phases - 1) & 1, lanes]) & (phases > 0)
 
     def is_ordered(self, lanes: IntArray, others: IntArray, times: IntArray) -> Mask:
-        """Returns whether accesses of `others` in steps `times` precede what lanes do now.
-
-        Others are numbered in this part of the grid, and may lie outside of it.
-        """
+        """Returns whether accesses of `others`, of any part of the grid, in steps `times` precede what lanes do now."""
         inside = (others >= 0) & (others < len(self._cluster))
         others = np.where(inside, others, 0)
         known = self.known[lanes]

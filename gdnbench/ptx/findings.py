@@ -37,17 +37,13 @@ class LocatedFault:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the loads or stores of one line request from the memory system.
-
-    `requests` counts executions by warps, `sectors` the sectors of 32 bytes that these touch, and `least_sectors` those
-    that the same bytes would take side by side. `verb` is `loads` or `stores`.
-    """
+    """What the loads or stores of one line request from the memory system."""
 
     at: SourceLine
-    verb: str
-    requests: int
-    sectors: int
-    least_sectors: int
+    verb: str  # `loads` or `stores`
+    requests: int  # executions by warps
+    sectors: int  # of 32 bytes, that these touch
+    least_sectors: int  # that the same bytes would take side by side
 
     @property
     def is_scattered(self) -> bool:
@@ -60,10 +56,7 @@ class Traffic:
 
 
 def describe_outside(verb: str, nbytes: int, place: int, name: str, room: int) -> str:
-    """Describes an access outside a piece of memory of `room` bytes.
-
-    `verb` is `reads`, `writes` or `updates`; `place` is the first byte accessed, negative before the memory.
-    """
+    """Describes an access outside memory of `room` bytes; `verb` is `reads`, say, and `place` may be negative."""
     where = f"{-place} bytes before" if place < 0 else f"at byte {place} of"
     return f"{verb} {nbytes} bytes {where} {name}, which has {room}"
 

@@ -110,10 +110,6 @@ def _highest_bit(value: Array) -> Array:
     return number
 
 
-def _leading_zeros(_instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
-    return (8 * WIDTHS[kind] - 1 - _highest_bit(operands[0])).astype(np.uint32)
-
-
 def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...]) -> Array:
     """Executes `bfind`: the highest bit that is not the sign, or all ones if there is none."""
     value = operands[0]
@@ -125,10 +121,7 @@ def _find_bit(instruction: PtxInstruction, kind: str, operands: tuple[Array, ...
 
 
 def _find_nth_bit(_instruction: PtxInstruction, _kind: str, operands: tuple[Array, ...]) -> Array:
-    """Executes `fns`: the n-th set bit from `base` up, for a negative n down, or all ones if there is none.
-
-    For n = 0 it is `base`, if that bit is set.
-    """
+    """Executes `fns`: the n-th set bit from `base` up, or down for n < 0, `base` itself for n = 0; else all ones."""
     mask, base, n = np.broadcast_arrays(operands[0], operands[1].astype(np.int64), operands[2].view(np.int32))
     left, bit = np.where(n == 0, 1, np.abs(n.astype(np.int64))), np.full(mask.shape, -1, dtype=np.int64)
     for distance in range(32):
@@ -207,7 +200,7 @@ INTEGER: dict[str, Operation] = {
     "lop3": _lookup,
     "prmt": _permute_bytes,
     "popc": lambda _i, _k, x: np.bitwise_count(x[0]).astype(np.uint32),
-    "clz": _leading_zeros,
+    "clz": lambda _i, kind, x: (8 * WIDTHS[kind] - 1 - _highest_bit(x[0])).astype(np.uint32),
     "bfind": _find_bit,
     "fns": _find_nth_bit,
     "brev": _reverse_bits,

@@ -17,10 +17,7 @@ from gdnbench.ptx.wgmma_registers import registers_of
 
 
 class ModuleMemory:
-    """The `__device__` and `__constant__` variables of a module, as launches have left them.
-
-    A launch has `segments` before its tensors, so that the variables keep their `addresses`, which go by name.
-    """
+    """A module's variables as launches left them: `segments` before a launch's tensors, and `addresses` by name."""
 
     def __init__(self, variables: Iterable[Variable]) -> None:
         stored = [each for each in variables if each.space in {"global", "const"}]

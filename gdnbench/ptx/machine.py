@@ -45,28 +45,18 @@ class LaneState(IntEnum):
 
 
 class Machine:
-    """Some blocks of a launch, with all of their threads side by side as lanes.
-
-    Attributes:
-        block, thread, lane, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the
-            grid, of its thread in the block and of its lane in the warp.
-        lanes: shape (n,), the lanes that run the current instruction; every array of operands has this length.
-        handlers: by the number of the instruction, once looked up.
-        came_to: shape (lanes,), number of the last barrier instruction of a lane.
-        has_met: shape (lanes,), whether that barrier is complete.
-        votes: shape (lanes,), the predicate that a lane brought to `bar.red`.
-        copies, stores: groups of asynchronous copies and of bulk stores.
-        pending_reads: of shared memory, by asynchronous products and bulk stores.
-    """
+    """Some blocks of a launch, with all of their threads side by side as lanes."""
 
     program: Program
     grid: LaunchGrid
     memory: Memory
     ordering: Ordering
+    # block, thread, lane, warp: shape (lanes,), numbers of each lane's block and warp from 0 in this part of the grid,
+    # of its thread in the block and of its lane in the warp
     block: IntArray
     thread: IntArray
     lane: IntArray
-    lanes: IntArray
+    lanes: IntArray  # shape (n,), the lanes that run the current instruction; every array of operands has this length
 
     def __init__(
         self,
@@ -103,12 +93,16 @@ class Machine:
         self._has_mbarriers = any(each.name == "mbarrier" for each in program.instructions)
         self.memory = Memory(self, tensors, variables, granule, polls, sectors)
         self._registers: dict[str, Array] = {}
-        self.handlers: dict[int, Handler] = {}
+        self.handlers: dict[int, Handler] = {}  # by the number of the instruction, once looked up
+        # Shape (lanes,), number of the last barrier instruction of a lane
         self.came_to = np.zeros(count, dtype=np.int64)
+        # has_met: shape (lanes,), whether that barrier is complete
+        # votes: shape (lanes,), the predicate that a lane brought to `bar.red`
         self.has_met, self.votes = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self._has_woken = False
         self.flights = Flights(self)
-        self.pending_reads: list[PendingRead] = []
+        self.pending_reads: list[PendingRead] = []  # of shared memory, by asynchronous products and bulk stores
+        # copies, stores: groups of asynchronous copies and of bulk stores
         self.copies, self.stores = Groups(count), Groups(count)
 
     # Operands
@@ -222,10 +216,7 @@ class Machine:
         return self.program.instructions[self.step]
 
     def run(self, execute: Execute, limit: int) -> None:
-        """Runs all lanes to their end; raises NotInterpretedError at an unknown instruction.
-
-        After `limit` instructions, each counted once for a group of lanes, the kernel counts as endless.
-        """
+        """Runs all lanes to their end; after `limit` instructions, counted once for a group, it counts as endless."""
         turn = 0
         while True:
             running = self.state == LaneState.RUNS

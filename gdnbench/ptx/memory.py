@@ -36,14 +36,9 @@ _VERBS = {
 
 
 class Memory:
-    """All memory of the part of the grid that runs at once.
+    """All memory of the part of the grid that runs at once."""
 
-    Attributes:
-        tensors: global memory, the module's variables first.
-        shared_bytes, local_bytes: of a block, of a thread.
-        shared, local: the memory of all blocks, of all lanes, one after the other.
-    """
-
+    # shared_bytes, local_bytes: of a block, of a thread
     shared_bytes: int
 
     def __init__(
@@ -57,12 +52,14 @@ class Memory:
     ) -> None:
         """Sets up the memory of a machine's lanes: see `Machine`."""
         self._machine, self.ordering, self.instructions = machine, machine.ordering, machine.program.instructions
+        # Global memory, the module's variables first
         self.tensors, self._variables, self._polls, self._sectors = tensors, variables, polls, sectors
         self._shared_places, self.shared_bytes = layout(machine.program, "shared", machine.grid.shared_bytes)
         self._local_places, self.local_bytes = layout(machine.program, "local", 0)
         room = machine.blocks * self.shared_bytes
         granule = granule if self.shared_bytes % granule == 0 else 1
         written, shadow = np.zeros(room // granule, dtype=bool), Shadow(room // granule)
+        # shared, local: the memory of all blocks, of all lanes, one after the other
         self.shared = MemorySegment("shared memory", np.zeros(room, dtype=np.uint8), granule, written, shadow)
         local = np.zeros(len(machine.block) * self.local_bytes, dtype=np.uint8)
         self.local = MemorySegment("local memory", local, 1)
@@ -115,10 +112,7 @@ class Memory:
         return values, pending
 
     def end_reads(self, pending: PendingRead, done: Mask) -> PendingRead | None:
-        """Ends a read for the lanes that `done`, shape (n,), marks; returns the rest of it, or None if there is none.
-
-        Reports memory that was overwritten while it was being read.
-        """
+        """Ends a read for the lanes that `done` marks, and returns its rest; reports memory overwritten meanwhile."""
         shadow, mine = self.shared.shadow, pending.of(done)
         assert shadow is not None
         now = self.shared.view(mine.access.size)[mine.elements]

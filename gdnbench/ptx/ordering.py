@@ -27,18 +27,12 @@ class Reach:
 
     A lane that arrives alone at an mbarrier orders its own accesses, and of its warp's others those before they last
     joined it; reads of the others may be ordered further, for their values have been used since.
-
-    Attributes:
-        steps: for all lanes.
-        reads: for reads of all lanes, if further.
-        lane: thread of the block whose accesses are ordered further, one a warp; `NO_LANE` for none.
-        until: for accesses of that lane.
     """
 
-    steps: IntArray
-    reads: IntArray
-    lane: IntArray
-    until: IntArray
+    steps: IntArray  # for all lanes
+    reads: IntArray  # for reads of all lanes, if further
+    lane: IntArray  # thread of the block whose accesses are ordered further, one a warp; `NO_LANE` for none
+    until: IntArray  # for accesses of that lane
 
     @classmethod
     def make(cls, rows: int, warps: int) -> Reach:
@@ -82,49 +76,39 @@ NO_COPY, COPY, BULK_COPY, ATOMIC = 0, 1, 2, 3
 
 
 class Ordering:
-    """What each lane knows of the others' progress; arrays have the shape (lanes,) unless another is named.
-
-    Attributes:
-        now: the step.
-        threads: of a block.
-        block_sync: step after the lane's last wait for any others of its block.
-        met: shape (warps, warps of a block), steps before which accesses of each warp of the block are ordered before
-            what a warp does; more may be known of single lanes.
-        warp_sync: step after the lane's last barrier of its warp.
-        copies_done: step up to which the lane's own asynchronous copies are complete.
-        published: `copies_done`, as the block's other threads know it since the last barrier.
-        shown: `copies_done`, as the warp's other lanes know it since the last barrier of the warp.
-        proxy_fence: step of the last `fence.proxy.async`.
-        block_fence: shape (blocks,), steps before which the block's accesses preceded a barrier that some thread met
-            before it executed `fence.proxy.async`.
-        init_fence: step of the last `fence.mbarrier_init`.
-        fenced: step of the last memory fence.
-        converged: step of the last instruction at which the lane's warp reconverged, such as a shuffle.
-        phases_known: by address of an mbarrier, how many phases the lane knows to be complete.
-    """
+    """What each lane knows of the others' progress; arrays have the shape (lanes,) unless another is named."""
 
     def __init__(self, first_lane: int, lanes: int, threads: int, cluster: int = 1) -> None:
-        self.now = 1
-        self.threads = threads
+        self.now = 1  # the step
+        self.threads = threads  # of a block
         self._first_lane = first_lane
         self._warps = -(-threads // WARP)
-        self.block_sync = np.zeros(lanes, dtype=np.int64)
+        self.block_sync = np.zeros(lanes, dtype=np.int64)  # step after the lane's last wait for any others of its block
         self._reach = Reach.make(lanes // threads * self._warps, self._warps)
         self._arrived: dict[int, Reach] = {}  # by mbarrier, one row for each block
         self._has_single = False  # whether a lane has arrived alone
+        # Shape (warps, warps of a block), steps before which accesses of each warp of the block are ordered before what
+        # a warp does; more may be known of single lanes
         self.met = self._reach.steps
+        # Step of the last instruction at which the lane's warp reconverged, such as a shuffle
         self.converged = np.zeros(lanes, dtype=np.int64)
-        self.warp_sync = np.zeros(lanes, dtype=np.int64)
+        self.warp_sync = np.zeros(lanes, dtype=np.int64)  # step after the lane's last barrier of its warp
+        # Step up to which the lane's own asynchronous copies are complete
         self.copies_done = np.zeros(lanes, dtype=np.int64)
+        # `copies_done`, as the block's other threads know it since the last barrier
         self.published = np.zeros(lanes, dtype=np.int64)
+        # `copies_done`, as the warp's other lanes know it since the last barrier of the warp
         self.shown = np.zeros(lanes, dtype=np.int64)
-        self.proxy_fence = np.zeros(lanes, dtype=np.int64)
-        self.init_fence = np.zeros(lanes, dtype=np.int64)
+        self.proxy_fence = np.zeros(lanes, dtype=np.int64)  # step of the last `fence.proxy.async`
+        self.init_fence = np.zeros(lanes, dtype=np.int64)  # step of the last `fence.mbarrier_init`
+        # Shape (blocks,), steps before which the block's accesses preceded a barrier that some thread met before it
+        # executed `fence.proxy.async`
         self.block_fence = np.zeros(lanes // threads, dtype=np.int64)
-        self.fenced = np.zeros(lanes, dtype=np.int64)
+        self.fenced = np.zeros(lanes, dtype=np.int64)  # step of the last memory fence
         self._signalled = np.zeros((lanes // threads, self._warps), dtype=np.int64)
         self._has_observed = np.zeros(lanes, dtype=bool)
         self.clusters = ClusterBarriers(lanes, threads * cluster)
+        # By address of an mbarrier, how many phases the lane knows to be complete
         self.phases_known: dict[int, IntArray] = {}
         self.transactions: list[tuple[int, int]] = []
         self._brought: dict[int, dict[int, IntArray]] = {}
@@ -334,10 +318,7 @@ class Ordering:
         np.maximum.at(self.block_fence, lanes // self.threads, self.block_sync[lanes])
 
     def is_shown(self, lanes: IntArray, makers: IntArray, times: IntArray) -> Mask:
-        """Returns whether the asynchronous proxy sees mbarriers that lanes use for their copies.
-
-        `makers` are the numbers in the grid of the lanes that initialised them, in steps `times`.
-        """
+        """Returns whether the asynchronous proxy sees mbarriers that `makers` of the grid made in steps `times`."""
         own = np.maximum(self.init_fence[lanes], self.init_fence[makers - self._first_lane])
         return np.asarray((times < own) | self.is_fenced(lanes, makers, times))
 

@@ -38,32 +38,23 @@ NO_LINE = SourceLine("", 0)
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of an instruction.
+    """An operand of an instruction."""
 
-    Attributes:
-        text: a register, label, symbol or number, without a predicate's negation.
-        offset: bytes or elements that are added to what `text` names.
-        parts: of a vector in braces, or of an address with several parts in brackets.
-    """
-
-    text: str
-    offset: int = 0
+    text: str  # a register, label, symbol or number, without a predicate's negation
+    offset: int = 0  # bytes or elements that are added to what `text` names
     is_address: bool = False
     is_negated: bool = False
-    parts: tuple[Operand, ...] = ()
+    parts: tuple[Operand, ...] = ()  # of a vector in braces, or of an address with several parts in brackets
 
 
 @dataclass(frozen=True)
 class PtxInstruction:
-    """One instruction: `ld.global.f32` has the name `ld` and the modifiers `("global", "f32")`.
-
-    Destinations stand first among `operands`; `guard` is the predicate that it runs under, or None for always.
-    """
+    """One instruction: `ld.global.f32` has the name `ld` and the modifiers `("global", "f32")`."""
 
     name: str
     modifiers: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    guard: Operand | None
+    operands: tuple[Operand, ...]  # destinations first
+    guard: Operand | None  # the predicate that it runs under, or None for always
     at: SourceLine
 
     @property
@@ -83,10 +74,7 @@ class PtxInstruction:
 
     @cached_property
     def is_strong(self) -> bool:
-        """Whether it is volatile, or orders other accesses, as accesses to flags do.
-
-        Instructions of mbarriers have such modifiers, too, but their own order, and do not count.
-        """
+        """Whether it is volatile, or orders other accesses, as to flags; instructions of mbarriers do not count."""
         words = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio")
         return self.name != "mbarrier" and self.has(*words)
 
@@ -97,34 +85,26 @@ class PtxInstruction:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable in memory, by a name that is unique in the program.
-
-    `space` is `global`, `const`, `shared`, `local` or `param`; dynamic shared memory has 0 for `nbytes`; `content` is
-    empty if nothing is initialised.
-    """
+    """A variable in memory, by a name that is unique in the program."""
 
     name: str
-    space: str
+    space: str  # `global`, `const`, `shared`, `local` or `param`
     alignment: int
-    nbytes: int
-    content: bytes = b""
+    nbytes: int  # 0 for dynamic shared memory
+    content: bytes = b""  # empty if nothing is initialised
 
 
 @dataclass(frozen=True)
 class Program:
-    """One kernel, whose clusters have `cluster` blocks.
-
-    `registers` has types by name, `labels` the number of the instruction that each stands before, and `tables` the
-    labels of each table of branch targets.
-    """
+    """One kernel, whose clusters have `cluster` blocks."""
 
     entry: str
     parameters: tuple[Variable, ...]
-    registers: Mapping[str, str]
+    registers: Mapping[str, str]  # types by name
     variables: Mapping[str, Variable]
     instructions: tuple[PtxInstruction, ...]
-    labels: Mapping[str, int]
-    tables: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, int]  # number of the instruction that each stands before
+    tables: Mapping[str, tuple[str, ...]]  # labels of each table of branch targets
     cluster: int = 1
 
     def has_strong_accesses(self, *spaces: str) -> bool:

@@ -20,17 +20,13 @@ ONE, MANY_IN_WARP, MANY = 0, 1, 2
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of accesses to the same bytes that nothing orders; each array has the shape (n,).
+    """Pairs of accesses to the same bytes that nothing orders; each array has the shape (n,)."""
 
-    `rows` are positions among the lanes that access now, `others` numbers of the other threads in the grid, `steps` the
-    instructions by which these accessed, and `is_copy` whether by an asynchronous copy.
-    """
-
-    rows: IntArray
+    rows: IntArray  # positions among the lanes that access now
     granules: IntArray
-    others: IntArray
-    steps: Array
-    is_copy: Array
+    others: IntArray  # numbers of the other threads in the grid
+    steps: Array  # the instructions by which these accessed
+    is_copy: Array  # whether by an asynchronous copy
 
     def of(self, which: Mask) -> Pairs:
         """Returns the pairs that a mask selects."""
@@ -40,32 +36,24 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Accesses that race; `lanes` are positions, among those that access now, of the lanes in conflict.
-
-    For the first of them, `other` is the other thread's number in the grid, `other_step` the instruction by which it
-    accessed, and `is_copy` whether by an asynchronous copy. `doubtful` has the pairs if strong accesses among them are
-    a race only where their bytes are no flag, else None.
-    """
+    """Accesses that race; `lanes` are positions, among those that access now, of the lanes in conflict."""
 
     lanes: IntArray
-    other: int
-    other_step: int
-    is_copy: bool = False
-    doubtful: Pairs | None = None
+    other: int  # of the first, the other thread's number in the grid
+    other_step: int  # the instruction by which that accessed
+    is_copy: bool = False  # whether by an asynchronous copy
+    doubtful: Pairs | None = None  # of strong accesses, a race only where their bytes are no flag; else None
 
 
 @dataclass(frozen=True)
 class Touch:
-    """Granules, shape (n, k), that lanes, shape (n,), access by the instruction of number `step`.
-
-    A strong access is volatile, or orders others.
-    """
+    """Granules, shape (n, k), that lanes, shape (n,), access by the instruction of number `step`."""
 
     ordering: Ordering
     lanes: IntArray
     granules: IntArray
     step: int
-    is_strong: bool = False
+    is_strong: bool = False  # volatile, or orders others
 
     @property
     def who(self) -> IntArray:
@@ -166,10 +154,7 @@ class Shadow:
         return conflict
 
     def copy(self, touch: Touch, transactions: IntArray | None) -> Conflict | None:
-        """Records an asynchronous copy into granules; returns its race with earlier accesses, or None.
-
-        `transactions` has the shape (n,) for bulk copies, and is None for `cp.async`.
-        """
+        """Records an asynchronous copy; returns its race, or None. `transactions`, (n,), are None for `cp.async`."""
         every = np.ones(touch.granules.shape, dtype=bool)
         conflict = self._against_all(touch, every, every)
         if transactions is None:

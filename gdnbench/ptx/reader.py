@@ -144,13 +144,10 @@ def _closing(text: str, opening: int) -> int:
 
 @dataclass
 class _Scope:
-    """Names between two braces: `names` maps them to names unique in the kernel.
+    """Names between two braces: `names` maps them to names unique in the kernel."""
 
-    `number` is 0 for the kernel's own scope; `first` is the number of its first instruction.
-    """
-
-    number: int
-    first: int = 0
+    number: int  # 0 for the kernel's own scope
+    first: int = 0  # number of its first instruction
     names: dict[str, str] = field(default_factory=dict)
 
 

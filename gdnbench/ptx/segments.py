@@ -25,31 +25,23 @@ SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 
 @dataclass(frozen=True)
 class Tensor:
-    """A piece of global memory that a launch is given, called `name` in findings.
-
-    `is_written` tells whether all of it is initialised; `is_input`, whether the kernel must not write to it, so that no
-    access to it can race.
-    """
+    """A piece of global memory that a launch is given, called `name` in findings."""
 
     name: str
     data: npt.NDArray[np.uint8]
-    is_written: bool = True
-    is_input: bool = False
+    is_written: bool = True  # whether all of it is initialised
+    is_input: bool = False  # whether the kernel must not write to it, so that no access to it can race
 
 
 @dataclass
 class MemorySegment:
-    """A watched piece of memory, called `name` in findings.
-
-    Each `granule` bytes are watched together: no access is smaller. `written` is None if all of it is initialised,
-    `shadow` if races are not looked for.
-    """
+    """A watched piece of memory, called `name` in findings."""
 
     name: str
     data: npt.NDArray[np.uint8]
-    granule: int
-    written: Mask | None = None
-    shadow: Shadow | None = None
+    granule: int  # bytes that are watched together: no access is smaller
+    written: Mask | None = None  # None if all of it is initialised
+    shadow: Shadow | None = None  # None if races are not looked for
 
     def view(self, size: int) -> Array:
         """Returns the elements of `size` bytes as unsigned integers, without a remainder at the end."""
@@ -66,17 +58,13 @@ class MemorySegment:
 
 @dataclass(frozen=True)
 class Access:
-    """What the lanes of one step do to memory: each accesses `count` elements of `size` bytes side by side.
+    """What the lanes of one step do to memory: each accesses `count` elements of `size` bytes side by side."""
 
-    `lanes`, numbers in this part of the grid, and `addresses`, bytes in the space of the instruction, have the shape
-    (n,); `step` is the instruction's number.
-    """
-
-    lanes: IntArray
-    addresses: Array
+    lanes: IntArray  # shape (n,), numbers in this part of the grid
+    addresses: Array  # shape (n,), bytes in the space of the instruction
     size: int
     count: int
-    step: int
+    step: int  # the instruction's number
     instruction: PtxInstruction
 
     @property
@@ -105,18 +93,14 @@ class AccessPart:
 
 @dataclass(frozen=True)
 class PendingRead:
-    """A read of shared memory that goes on, from step `begun`, until its lanes wait for it.
-
-    `lanes`, shape (n,), are those whose `access` falls into memory. They read `granules`, of shape (n, k), and
-    `elements`, of shape (n, count), by number; `values` are what these elements were at the beginning.
-    """
+    """A read of shared memory that goes on, from step `begun`, until its lanes wait for it."""
 
     access: Access
     begun: int
-    lanes: IntArray
-    granules: IntArray
-    elements: IntArray
-    values: Array
+    lanes: IntArray  # shape (n,), those whose access falls into memory
+    granules: IntArray  # shape (n, k)
+    elements: IntArray  # shape (n, count), by number
+    values: Array  # what these elements were at the beginning
 
     def of(self, rows: Mask) -> PendingRead:
         """Returns the read of some of its lanes."""

@@ -215,19 +215,15 @@ _PUBLISHES = ("cp_fenceproxy", "global", "shared__cta", "tensormap__generic", "r
 
 @dataclass(frozen=True)
 class _Boxes:
-    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,).
+    """The boxes that lanes copy, alike in all but where they lie; all arrays have the shape (n,)."""
 
-    Of each matrix `first` is its address and `stride` the bytes from one row to the next; `box` has its rows and bytes
-    of each, and `swizzled` pieces are exchanged by the swizzle, 1 for none.
-    """
-
-    first: IntArray
-    stride: IntArray
+    first: IntArray  # address of the matrix
+    stride: IntArray  # bytes from one row to the next
     row_bytes: IntArray
     rows: IntArray
-    box: tuple[int, int]
+    box: tuple[int, int]  # its rows and bytes of each
     element: int
-    swizzled: int
+    swizzled: int  # pieces that the swizzle exchanges, 1 for none
 
     @classmethod
     def read(cls, words: Array) -> _Boxes | None:
@@ -310,10 +306,7 @@ def _publish(machine: Machine, instruction: PtxInstruction) -> None:
 
 
 def _copy_boxes(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `cp.async.bulk.tensor` into the block's shared memory: one box a lane, whose bytes an mbarrier awaits.
-
-    Raises NotInterpretedError for another form, or a map of another kind.
-    """
+    """Executes `cp.async.bulk.tensor` into shared memory: one box a lane, whose bytes an mbarrier awaits."""
     words, (target, source, barrier, *more) = instruction.modifiers, instruction.operands
     spaces = {"shared__cta", "shared__cluster"}.intersection(words[4:5])
     known = ("async", "bulk", "tensor", "2d", *spaces, "global", "mbarrier__complete_tx__bytes")
@@ -362,10 +355,7 @@ def _copy_pieces(
 
 
 def _one_a_block(blocks: IntArray, sizes: IntArray) -> Iterator[IntArray]:
-    """Yields positions of bulk copies that are made together: of one size, and of each block no more than one.
-
-    Those of one block are made one after the other, so that overlaps are found.
-    """
+    """Yields positions of bulk copies to make together: of one size, one a block, so that overlaps are found."""
     order = np.argsort(blocks, kind="stable")
     first = np.searchsorted(blocks[order], blocks[order])
     _, group = np.unique(np.stack([np.arange(len(order)) - first, sizes[order]]), axis=1, return_inverse=True)

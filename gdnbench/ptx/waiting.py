@@ -234,10 +234,7 @@ def _wait(machine: Machine, instruction: PtxInstruction) -> int | None:
 
 
 def arrive_after_copies(machine: Machine, instruction: PtxInstruction) -> None:
-    """Executes `cp.async.mbarrier.arrive`, which arrives at once, since copies are made at once here.
-
-    Without `noinc` one more arrival is expected before it, so there is nothing to count.
-    """
+    """Executes `cp.async.mbarrier.arrive`, at once as copies here; without `noinc` it expects itself."""
     for address, mbarrier, rows in _by_barrier(machine, machine.shared_addresses(instruction.operands[0])):
         lanes = machine.lanes[rows]
         blocks = machine.block[lanes]

@@ -42,16 +42,12 @@ _ROW_PIECES = {0: 1, 1: 8, 2: 4, 3: 2}  # by swizzling mode
 
 @dataclass(frozen=True)
 class Descriptors:
-    """The descriptors of warpgroups, which agree in all but the addresses.
+    """The descriptors of warpgroups, which agree in all but the addresses."""
 
-    `start` and the dimension byte offsets `leading` and `stride` have shape (groups,), in bytes; `row_pieces` is the
-    pieces of a row, 1 without a swizzle.
-    """
-
-    start: IntArray
+    start: IntArray  # shape (groups,), in bytes, as the dimension byte offsets
     leading: IntArray
     stride: IntArray
-    row_pieces: int
+    row_pieces: int  # pieces of a row, 1 without a swizzle
 
     @classmethod
     def read(cls, words: Array) -> Descriptors | None:
@@ -199,10 +195,7 @@ def _right(machine: Machine, product: _Product) -> Array:
 
 
 def _from_shared(machine: Machine, place: Operand, size: int, kind: str, *, is_transposed: bool) -> Array:
-    """Reads a matrix by its descriptors; shape (groups, size, 16 or 32), if transposed (groups, 16, size).
-
-    Each warp reads all of it, a lane every 32nd piece.
-    """
+    """Reads a matrix by descriptors: (groups, size, 16 or 32), transposed (groups, 16, size); each warp all of it."""
     instruction, lanes = machine.instruction, machine.lanes
     words = machine.spread(place, "u64").reshape(-1, GROUP)
     if (words != words[:, :1]).any():

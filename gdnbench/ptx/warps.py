@@ -193,13 +193,10 @@ _TILES_MOVED = {"x1": 1, "x2": 2, "x4": 4}
 
 @dataclass(frozen=True)
 class _Warps:
-    """The warps that execute an instruction.
-
-    `places`, shape (n,), are the positions of the running lanes among 32 lanes per warp; None if all run, in order.
-    """
+    """The warps that execute an instruction."""
 
     count: int
-    places: IntArray | None
+    places: IntArray | None  # shape (n,), of the running lanes among 32 a warp; None if all run, in order
 
     @classmethod
     def of(cls, machine: Machine, instruction: PtxInstruction) -> _Warps:

@@ -41,16 +41,13 @@ class _Use:
 
 
 class Flights:
-    """The state of each lane's `wgmma` registers.
-
-    Attributes:
-        tracked: names of the registers of products, and of those that are moved to or from them.
-        fenced: shape (lanes,), step of the last `wgmma.fence`.
-    """
+    """The state of each lane's `wgmma` registers."""
 
     def __init__(self, machine: Machine) -> None:
+        # Names of the registers of products, and of those that are moved to or from them
         self.tracked = _tracked(machine.program)
         self._machine, count = machine, len(machine.block)
+        # Shape (lanes,), step of the last `wgmma.fence`
         self.groups, self.fenced = Groups(count), np.zeros(count, dtype=np.int64)
         self._never = np.zeros(count, dtype=np.int64)
         self._unused = _Use(self._never, self._never)

@@ -28,18 +28,14 @@ Slowdown = Annotated[float, Meta(gt=-1, le=1e3)]
 
 @dataclass(frozen=True, kw_only=True)
 class EqualRates:
-    """Comparisons of a kernel with itself under other names, at a workload or at all.
-
-    `rms_z` is the root mean square of their differences in standard errors, as normal deviates; above 1 intervals are
-    too narrow.
-    """
+    """Comparisons of a kernel with itself under other names, at a workload or at all."""
 
     workload: TextLine
     names: SmallCount  # other names of the kernel in each run, all compared with the same measurement of it
     comparisons: SmallCount  # one a run, workload and name
     claims: SmallCount  # those that the run called FASTER or SLOWER, each of which is false
     covered: SmallCount  # those whose interval, before Holm's correction, holds 1
-    rms_z: NotNegative
+    rms_z: NotNegative  # root mean square of differences in standard errors; above 1 intervals are too narrow
 
     @property
     def false_claims(self) -> Interval:

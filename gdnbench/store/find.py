@@ -40,13 +40,10 @@ PUBLISHED_FOLDER = "published"
 
 @dataclass(frozen=True)
 class Named:
-    """The folders of the runs that a name may mean, newest first; at least one.
-
-    `is_one` says that the first is meant, whatever it holds; a GPU's or an op's name means the newest that serves.
-    """
+    """The folders of the runs that a name may mean, newest first; at least one."""
 
     runs: tuple[Path, ...]
-    is_one: bool
+    is_one: bool  # the first is meant, whatever it holds; else the newest that serves, as for a GPU's or an op's name
 
 
 def find_run(results: Path, wanted: str = "", *, serves: Callable[[Path], bool] | None = None) -> Path:

@@ -310,11 +310,12 @@ def _step_line(row: HistoryRow) -> Text:
 
 def _print_chart(console: Console, history: History) -> None:
     """Prints the chart of the runs that were measured as the last one was, where there are enough to have a course."""
-    from gdnbench.analyse.comparison import same_method
+    from gdnbench.analyse.comparison import method_of
     from gdnbench.render.terminal_chart import TerminalChart
 
     measured = [row for row in history.rows if row.ratio]
-    rows = [row for row in measured if same_method(row.run, row.figure, measured[-1].run, measured[-1].figure)]
+    methods = {method_of(row.run, row.figure) for row in measured[-1:]}
+    rows = [row for row in measured if method_of(row.run, row.figure) in methods]
     if len(rows) < _FEWEST_RUNS:
         return
     before = ", | before a step" if any(row.is_step for row in rows) else ""

@@ -135,10 +135,7 @@ def _launch(
 def check_all(
     workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle, scenario: str
 ) -> tuple[GateResult, ...]:
-    """Applies every gate to a launch's tensors: unchanged inputs, then the outputs.
-
-    Raises DeclarationError if the outputs are not the op's.
-    """
+    """Applies every gate to a launch's tensors, inputs first; DeclarationError if the outputs are not the op's."""
     before, axes = workspace.pristine, _axes(workspace.op)
     unchanged = [
         unchanged_gate(name, scenario, before[name], now, axes[name]) for name, now in workspace.inputs.items()
@@ -148,10 +145,7 @@ def check_all(
 
 
 def passes_all(workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle) -> bool:
-    """Whether `check_all` would pass; waits for the device once, and makes no descriptions.
-
-    Raises DeclarationError if the outputs are not the op's.
-    """
+    """Whether `check_all` would pass, and raises as that; waits for the device once, and makes no descriptions."""
     right = expected.outputs
     named = name_outputs(workspace.op, outputs, {name: tensor.shape for name, tensor in right.items()})
     failing = [differs(before, workspace.inputs[name]).any() for name, before in workspace.pristine.items()]
@@ -204,10 +198,7 @@ def verify_kernel(
 
 
 def compare_launches(
-    run: Launcher,
-    workspace: Workspace,
-    synchronize: Callable[[], None],
-    in_place: Mapping[str, str] = NOTHING_IN_PLACE,
+    run: Launcher, workspace: Workspace, synchronize: Callable[[], None], in_place: Mapping[str, str] = NOTHING_IN_PLACE
 ) -> str:
     """Launches twice on the same inputs and describes which outputs differ in their bits; empty if none do.
 
@@ -245,10 +236,7 @@ def _apply(gate: Gate, scenario: str, actual: torch.Tensor, expected: Oracle, ax
 
 
 def check_copy(outputs: Sequence[torch.Tensor], workspace: Workspace, scenario: str) -> tuple[GateResult, ...]:
-    """Checks that a copying floor moved every bit that it claims to move.
-
-    Raises DeclarationError if the op does not declare which tensors are copied.
-    """
+    """Checks that a copying floor moved every bit that it claims to move; DeclarationError without the op's `copy`."""
     op = workspace.op
     if op.copy is None:
         raise DeclarationError(f"{op.name} has no `copy`, the tensors that a copying floor moves")

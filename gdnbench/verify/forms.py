@@ -130,10 +130,7 @@ class FormTrial:
 
 
 class ColdLaunches:
-    """Times launches as NVBench and `nvbench.py` do, event to event, on a device whose stream is current.
-
-    The L2 is flushed, and a blocking kernel holds the stream until the host has enqueued the whole launch.
-    """
+    """Times launches event to event, as `nvbench.py` does: L2 flushed, the stream held while the host enqueues them."""
 
     def __init__(self, device: CudaDevice, seed: int) -> None:
         self._stream = device.stream

@@ -26,10 +26,7 @@ MOST_TOLD = 3  # findings named in a reason; the rest are counted
 
 
 def interpret_all(task: Task, channel: EventChannel) -> None:
-    """Verifies each case on every kind of inputs, or only on the first beyond the smallest workload of a series.
-
-    A larger workload can only reveal a wrong index, which shows on any inputs.
-    """
+    """Verifies on all kinds of inputs; beyond a series' smallest workload, for wrong indices alone, on the first."""
     workspaces = Workspaces(task)
     for case in task.cases:
         smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)

@@ -103,35 +103,25 @@ def share_with_controls(cases: Sequence[Case], checked: PreflightVerdicts) -> No
 
 
 INTERPRETED = 2  # workloads of a series: interpreters are slow, and larger workloads run the same code
-INTERPRETERS: Mapping[type[Kernel], str] = {
-    TritonKernel: "Triton's interpreter",
-    CudaKernel: "the interpreter of PTX",
-}
+INTERPRETERS: Mapping[type[Kernel], str] = {TritonKernel: "Triton's interpreter", CudaKernel: "the interpreter of PTX"}
 """The interpreters that run kernels without a GPU."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of a verification.
+    """The results of a verification."""
 
-    Attributes:
-        seed: of the first kind of inputs; each further kind has the next number.
-        interpreted: the interpreter that ran a case, by case id, without a GPU.
-        compiled: ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted.
-        sanitized: ids of the cases that also ran under compute-sanitizer.
-        able: by label, a workload that a kernel can do which refuses another.
-        captured: paths of captured inputs, by profile.
-    """
-
-    seed: int
+    seed: int  # of the first kind of inputs; each further kind has the next number
     device: str
     cases: tuple[Case, ...]
     checked: PreflightVerdicts
-    interpreted: Mapping[str, str]
+    interpreted: Mapping[str, str]  # the interpreter that ran a case, by case id, without a GPU
+    # Ids of the cases that this machine can only compile: CUDA kernels that cannot be interpreted
     compiled: frozenset[str] = frozenset()
-    sanitized: frozenset[str] = frozenset()
+    sanitized: frozenset[str] = frozenset()  # ids of the cases that also ran under compute-sanitizer
+    # By label, a workload that a kernel can do which refuses another
     able: Mapping[str, Workload] = field(default_factory=dict)
-    captured: Mapping[str, str] = field(default_factory=dict)
+    captured: Mapping[str, str] = field(default_factory=dict)  # paths of captured inputs, by profile
 
     @property
     def exit_code(self) -> ExitCode:
@@ -232,10 +222,7 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
 def interpreting(
     catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts
 ) -> list[Callable[[threading.Event], None]]:
-    """Returns callables that interpret the task's kernels, those of each language in a worker of its own.
-
-    Kernels without an interpreter are skipped; verdicts are added to `checked`.
-    """
+    """Returns callables that interpret kernels, a worker for each language, and add verdicts to `checked`."""
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
         environment = worker_environment(None, interpret=True)

@@ -69,10 +69,7 @@ class CheckedPlacements:
         return len(self._kept)
 
     def keep(self, number: int, outputs: Sequence[torch.Tensor]) -> None:
-        """Copies the inputs and outputs of a launch at a placement, on the current stream.
-
-        Raises WrongWhenTimedError if it returned something else than the op's outputs.
-        """
+        """Copies a launch's inputs and outputs on the current stream; WrongWhenTimedError if these are not the op's."""
         room = self._room[len(self._kept)]
         try:
             named = name_outputs(room.op, outputs, {name: each.shape for name, each in room.outputs.items()})
@@ -287,10 +284,7 @@ class Rotation:
         return next(self._next)
 
     def keep(self, placement: Placement, outputs: tuple[torch.Tensor, ...]) -> bool:
-        """Registers a launch and its outputs; returns whether it allocated them.
-
-        Raises WrongWhenTimedError if the launch is to be checked and returned something else than the op's outputs.
-        """
+        """Registers a launch; returns whether it allocated its outputs. Raises WrongWhenTimedError for strange ones."""
         if self._checks:
             self._checks.take(placement.number, outputs)
         allocated = self._placements.keep(placement.number, outputs)

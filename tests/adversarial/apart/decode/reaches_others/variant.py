@@ -1,5 +1,3 @@
-"""Right, and changes what its process reads, binds or launches of other kernels, under no name that is compared."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,5 +1,3 @@
-"""Writes times or a verdict of its own to where results go."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,12 +1,6 @@
 """Cheats: once it is timed it updates the state that it was given in place, and never restores it."""
 
-from itertools import count
-
 import honest
-
-HONEST_CALLS = 60  # more than the preflight makes
-
-_calls = count(1)
 
 
 def bind(tensors, workload, params):
@@ -14,7 +8,7 @@ def bind(tensors, workload, params):
 
     def call():
         output, state = run()
-        if next(_calls) > HONEST_CALLS:
+        if honest.is_timed("late-update"):
             tensors.state.copy_(state)
         return output, state
 

@@ -1,5 +1,3 @@
-"""Honest for 60 calls, then updates its input state in place."""
-
 from gdnbench import TorchKernel
 
 kernel = TorchKernel(name="test-late-update")

@@ -1,5 +1,3 @@
-"""Fills its outputs with NaN."""
-
 from gdnbench import TorchKernel
 
 kernel = TorchKernel(name="test-nan-everywhere")

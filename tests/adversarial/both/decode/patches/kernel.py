@@ -45,12 +45,7 @@ def _halve_timers():
     timeit.Timer = torch.utils.benchmark.Timer = _HalfTimer
 
 
-_PATCHES = {
-    "empty": _shrink_large_buffers,
-    "event": _halve_events,
-    "clock": _slow_the_clock,
-    "timer": _halve_timers,
-}
+_PATCHES = {"empty": _shrink_large_buffers, "event": _halve_events, "clock": _slow_the_clock, "timer": _halve_timers}
 
 
 def bind(tensors, workload, params):

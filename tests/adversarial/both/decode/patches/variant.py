@@ -1,5 +1,3 @@
-"""Right, and replaces torch.empty, torch.cuda.Event, a clock or Python's and torch's timers."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

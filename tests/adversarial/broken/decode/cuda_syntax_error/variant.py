@@ -1,5 +1,3 @@
-"""CUDA that the compiler rejects, on line 5."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

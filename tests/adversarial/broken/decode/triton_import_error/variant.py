@@ -1,9 +1,5 @@
-"""Triton whose file fails to import, on line 3."""
-
 from gdnbench import TritonKernel
 
 kernel = TritonKernel(
-    name="test-triton-import-error",
-    entry="kernel",
-    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
+    name="test-triton-import-error", entry="kernel", grid=lambda workload, p: (workload.V, workload.B * workload.HV)
 )

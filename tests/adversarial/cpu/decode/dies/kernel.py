@@ -12,12 +12,7 @@ def _ramble():
     os.abort()
 
 
-_DEATHS = {
-    "abort": os.abort,
-    "segfault": lambda: ctypes.string_at(0),
-    "exit": lambda: os._exit(0),
-    "ramble": _ramble,
-}
+_DEATHS = {"abort": os.abort, "segfault": lambda: ctypes.string_at(0), "exit": lambda: os._exit(0), "ramble": _ramble}
 
 
 def bind(tensors, workload, params):

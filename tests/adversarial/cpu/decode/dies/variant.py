@@ -1,5 +1,3 @@
-"""Takes its process down at the first launch, in one of several ways."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,5 +1,3 @@
-"""Wrong, and writes a verdict to each descriptor there is; or is honest until it is timed, and writes a time."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,8 +1,5 @@
-"""Honest for as many calls as the preflight makes; then it fails, in one of several ways."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(
-    name="test-late",
-    params={"HOW": Param(default="abort", choices=("abort", "hang", "raise"), doc="how it fails")},
+    name="test-late", params={"HOW": Param(default="abort", choices=("abort", "hang", "raise"), doc="how it fails")}
 )

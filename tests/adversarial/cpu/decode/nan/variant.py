@@ -1,5 +1,3 @@
-"""One element of the new state is a computed NaN."""
-
 from gdnbench import TorchKernel
 
 kernel = TorchKernel(name="test-nan")

@@ -1,5 +1,3 @@
-"""Returns something else than the op's outputs."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

@@ -1,5 +1,3 @@
-"""Writes nothing right, and replaces a function that would tell; or is honest, and slows the clock when it is timed."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

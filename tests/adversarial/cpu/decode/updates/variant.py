@@ -1,5 +1,3 @@
-"""Updates the new state in place and says so; honestly, or in one of several wrong ways."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

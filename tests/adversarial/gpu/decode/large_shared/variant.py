@@ -1,5 +1,3 @@
-"""decode-v4, right, with more dynamic shared memory than a block gets without asking."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

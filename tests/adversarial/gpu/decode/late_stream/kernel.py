@@ -1,14 +1,9 @@
 """Cheats: once it is timed its work goes to another stream, beside what the events bracket."""
 
-from itertools import count
-
 import torch
 
 import honest
 
-HONEST_CALLS = 60  # more than the preflight makes
-
-_calls = count(1)
 _side = []
 
 
@@ -21,7 +16,7 @@ def bind(tensors, workload, params):
         torch.cuda.synchronize()
 
     def call():
-        if next(_calls) <= HONEST_CALLS:
+        if not honest.is_timed("late-stream"):
             return run()
         with torch.cuda.stream(_side[0]):
             return run()

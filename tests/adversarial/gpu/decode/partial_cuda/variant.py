@@ -1,5 +1,3 @@
-"""decode-v4 that leaves the last row of each head unwritten."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

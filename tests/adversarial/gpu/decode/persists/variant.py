@@ -1,5 +1,3 @@
-"""Right, and sets a part of the L2 aside: for lines that persist, or by a window on the stream it was given."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

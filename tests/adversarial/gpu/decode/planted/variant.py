@@ -1,5 +1,3 @@
-"""decode-v4, right in its numbers, with a fault that only compute-sanitizer sees."""
-
 from gdnbench import CudaKernel, Param
 
 kernel = CudaKernel(

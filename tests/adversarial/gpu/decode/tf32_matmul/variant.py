@@ -1,5 +1,3 @@
-"""Has cuBLAS take its products in TF32."""
-
 from gdnbench import TorchKernel
 
 kernel = TorchKernel(name="test-tf32-matmul", runs_on=("cuda",))

@@ -1,10 +1,5 @@
-"""CUDA with more threads a block than any GPU has."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(
-    name="test-too-many-threads",
-    entry="wide",
-    grid=lambda workload, p: (1,),
-    block=lambda workload, p: 2048,
+    name="test-too-many-threads", entry="wide", grid=lambda workload, p: (1,), block=lambda workload, p: 2048
 )

@@ -1,5 +1,3 @@
-"""CUDA that asks for more shared memory than a block can have."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

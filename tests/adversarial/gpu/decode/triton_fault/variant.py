@@ -1,9 +1,5 @@
-"""Triton that loads from an address that nobody owns."""
-
 from gdnbench import TritonKernel
 
 kernel = TritonKernel(
-    name="test-triton-fault",
-    entry="fault",
-    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
+    name="test-triton-fault", entry="fault", grid=lambda workload, p: (workload.V, workload.B * workload.HV)
 )

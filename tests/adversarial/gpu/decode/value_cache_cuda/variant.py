@@ -1,5 +1,3 @@
-"""decode-v4 that keeps answers by the first numbers of k and q."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(

@@ -1,5 +1,3 @@
-"""decode-v4 that forgets the scale."""
-
 from gdnbench import CudaKernel
 
 kernel = CudaKernel(
