@@ -6,6 +6,7 @@ The times are of several runs, so a stream time, which is comparable inside its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,15 +18,15 @@ from rich.text import Text
 from gdnbench.catalog.catalog import Catalog, find_op, load_catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
 from gdnbench.catalog.select import select_variants
-from gdnbench.errors import RunFormatError, UnknownNameError
+from gdnbench.errors import RunFormatError
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.origin import RESULTS
+from gdnbench.origin import EVIDENCE, RESULTS
 from gdnbench.render.codec import NAME_STYLE
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import time_text
-from gdnbench.store.find import LastTime, LastTimes, find_run
+from gdnbench.store.find import LastTime, LastTimes
 from gdnbench.store.info import read_info
 from gdnbench.verbs.complete import complete_ops
 from gdnbench.verbs.options import CsvOption, JsonOption, KernelsArgument, KernelsOption, ResultsOption, terms
@@ -140,10 +141,10 @@ def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
 
 
 def _sources(results: Path, run_id: str) -> dict[str, str]:
-    try:
-        return read_info(find_run(results, run_id)).sources
-    except (UnknownNameError, RunFormatError):
-        return {}
+    for folder in (results / run_id, results / EVIDENCE / run_id):
+        with suppress(RunFormatError):
+            return read_info(folder).sources
+    return {}
 
 
 def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
