@@ -164,33 +164,24 @@ BUILD_S = 0.5
 
 @dataclass(frozen=True)
 class Outlook:
-    """The work that a plan makes.
-
-    Attributes:
-        kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
-        points: for a sweep, combinations of params, over all kernels.
-        left_out: reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others.
-        builds: the cached included.
-        rounds: after the burn-ins; 0 for a race, which decides by itself.
-        building_s: approximate time of the missing builds on this many cores.
-        measuring_s: upper limit, without checks, if no call is longer than `longest_call_us`, which is None in a race.
-        refused: why nothing is done; empty if something can be measured.
-    """
+    """The work that a plan makes."""
 
     device: str
-    kernels: tuple[str, ...]
-    points: int
+    kernels: tuple[str, ...]  # labels of what would be measured, baseline and floor included; a swept kernel's name
+    points: int  # for a sweep, combinations of params, over all kernels
     shapes: tuple[str, ...]
     cases: int
+    # reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others
     left_out: dict[str, str]
-    builds: int
+    builds: int  # the cached included
     cached: int
-    rounds: int
+    rounds: int  # after the burn-ins; 0 for a race, which decides by itself
     processes: int
-    building_s: float
+    building_s: float  # approximate time of the missing builds on this many cores
+    # upper limit, without checks, if no call is longer than `longest_call_us`, which is None in a race
     measuring_s: float
     longest_call_us: float | None
-    refused: str = ""
+    refused: str = ""  # why nothing is done; empty if something can be measured
 
     @property
     def missing(self) -> int:

@@ -32,18 +32,13 @@ _STORED = "`gdnbench proton --import FILE` shows what is stored"
 
 @dataclass(frozen=True)
 class ScopeRequest:
-    """How to record the inside of kernels.
-
-    Attributes:
-        launch: the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks.
-        launches: number of calls, None for the default; fewer if the records would be too large.
-    """
+    """How to record the inside of kernels."""
 
     catalog: Catalog
     gpu: str
     profiles: Path
-    launch: str
-    launches: int | None
+    launch: str  # the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks
+    launches: int | None  # number of calls, None for the default; fewer if the records would be too large
     seed: int
     limit_s: float
 

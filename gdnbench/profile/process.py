@@ -40,12 +40,7 @@ class Instrumentation(StrEnum):
 
 @dataclass(frozen=True)
 class ProfileTask:
-    """One worker's task.
-
-    Attributes:
-        result: path of the file that the worker writes; empty if it writes none.
-        entry: the launch to profile of a kernel with several; empty for a kernel of one.
-    """
+    """One worker's task."""
 
     instrumentation: Instrumentation
     roots: tuple[str, ...]
@@ -53,9 +48,9 @@ class ProfileTask:
     case: Case
     seed: int
     launches: int
-    result: str = ""
+    result: str = ""  # path of the file that the worker writes; empty if it writes none
     source: str = ""
-    entry: str = ""
+    entry: str = ""  # the launch to profile of a kernel with several; empty for a kernel of one
 
     def write(self, path: Path) -> None:
         """Writes the task as JSON for a worker."""

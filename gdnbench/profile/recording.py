@@ -52,29 +52,22 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
     Older files also hold CUPTI's times of launches, which `gdnbench run` has, and are not read.
-
-    Attributes:
-        triton: Triton's version, which is Proton's.
-        times_us: cold launches by CUDA events, in microseconds: `plain` and `instrumented`.
-        trace: name of the gzipped trace file beside this one; empty in older files, of kernels without scopes.
-        launches: traced launches that count, after `WARM_UPS` that do not.
-        capacity: passes through scopes that a warp can record in a launch.
-        sm_mhz: the SM clock before and after the traced launches.
-        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
     """
 
     op: Word
     case: C
     gpu: Text
-    triton: Text
+    triton: Text  # Triton's version, which is Proton's
+    # cold launches by CUDA events, in microseconds: `plain` and `instrumented`
     times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
+    # name of the gzipped trace file beside this one; empty in older files, of kernels without scopes
     trace: FileName = ""
     mode: Text = ""
-    launches: SmallCount = 0
-    capacity: SmallCount = 0
-    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
+    launches: SmallCount = 0  # traced launches that count, after `WARM_UPS` that do not
+    capacity: SmallCount = 0  # passes through scopes that a warp can record in a launch
+    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()  # the SM clock before and after the traced launches
     notes: tuple[str, ...] = ()
-    source: SourceHash = ""
+    source: SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
 
     def write(self: Recording, path: Path) -> None:
         """Writes the recording as JSON."""

@@ -59,20 +59,13 @@ class DeviceFrame:
 
 @dataclass(frozen=True)
 class SanitizerFinding:
-    """A fault that the tool reports.
+    """A fault that the tool reports."""
 
-    Attributes:
-        what: `Invalid __global__ read of size 4 bytes`.
-        frames: the line, then the calls that lead to it; for a race each access.
-        detail: the first thread that has the fault, and the address.
-        count: number of threads that have it.
-    """
-
-    what: str
-    frames: tuple[DeviceFrame, ...]
-    detail: str = ""
+    what: str  # `Invalid __global__ read of size 4 bytes`
+    frames: tuple[DeviceFrame, ...]  # the line, then the calls that lead to it; for a race each access
+    detail: str = ""  # the first thread that has the fault, and the address
     is_warning: bool = False
-    count: int = 1
+    count: int = 1  # number of threads that have it
 
     @property
     def place(self) -> str:
@@ -113,17 +106,11 @@ class SanitizerFinding:
 
 @dataclass(frozen=True)
 class SanitizerReport:
-    """The output of one tool.
+    """The output of one tool."""
 
-    Attributes:
-        findings: each once, in the order of their first report.
-        errors: number of errors that the tool counts; None if it did not end.
-        remarks: other messages, such as failures of the tool.
-    """
-
-    findings: tuple[SanitizerFinding, ...]
-    errors: int | None
-    remarks: tuple[str, ...] = ()
+    findings: tuple[SanitizerFinding, ...]  # each once, in the order of their first report
+    errors: int | None  # number of errors that the tool counts; None if it did not end
+    remarks: tuple[str, ...] = ()  # other messages, such as failures of the tool
 
     @property
     def named_errors(self) -> int:

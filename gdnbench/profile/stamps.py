@@ -44,32 +44,21 @@ _HINT = "give --import an .npz file that `gdnbench proton` wrote"
 
 
 class StampedKernel(msgspec.Struct, frozen=True):
-    """The kernel that was stamped, as files hold it.
-
-    Attributes:
-        gpu: the GPU's name, `NVIDIA H200`.
-        phases: names, in declaration order.
-        asked: requested launches.
-        registers: per thread of the plain kernel; `stamped_registers` of the stamped one.
-        stamped_spill_bytes: local memory per thread of the stamped kernel.
-        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
-        entry: the stamped launch of a kernel with several; empty for a kernel of one.
-        block_warps: warps of a block; 0 in files from before gdnbench recorded it.
-    """
+    """The kernel that was stamped, as files hold it."""
 
     op: Word
     label: Word
     shape: SizeFields
-    gpu: Text
+    gpu: Text  # the GPU's name, `NVIDIA H200`
     arch: Text
-    phases: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    asked: SmallCount
-    registers: SmallCount
+    phases: Annotated[tuple[Text, ...], Meta(min_length=1)]  # names, in declaration order
+    asked: SmallCount  # requested launches
+    registers: SmallCount  # per thread of the plain kernel; `stamped_registers` of the stamped one
     stamped_registers: SmallCount
-    stamped_spill_bytes: SmallCount
-    source: SourceHash = ""
-    entry: Text = ""
-    block_warps: SmallCount = 0
+    stamped_spill_bytes: SmallCount  # local memory per thread of the stamped kernel
+    source: SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
+    entry: Text = ""  # the stamped launch of a kernel with several; empty for a kernel of one
+    block_warps: SmallCount = 0  # warps of a block; 0 in files from before gdnbench recorded it
     profile: Text = ""
 
     @property
@@ -90,18 +79,12 @@ class StampedKernel(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Stamps:
-    """The records of each warp of each launch, and the times that show the overhead.
-
-    Attributes:
-        records: an array [launches, warps, 4 + phases] of 32-bit words.
-        plain_us: cold times of the plain kernel, an array [samples], microseconds.
-        stamped_us: cold times of the stamped kernel, interleaved with those.
-    """
+    """The records of each warp of each launch, and the times that show the overhead."""
 
     about: StampedKernel
-    records: WordArray = field(repr=False)
-    plain_us: FloatArray = field(repr=False)
-    stamped_us: FloatArray = field(repr=False)
+    records: WordArray = field(repr=False)  # an array [launches, warps, 4 + phases] of 32-bit words
+    plain_us: FloatArray = field(repr=False)  # cold times of the plain kernel, an array [samples], microseconds
+    stamped_us: FloatArray = field(repr=False)  # cold times of the stamped kernel, interleaved with those
 
     def write(self, path: Path) -> None:
         """Writes the file atomically."""

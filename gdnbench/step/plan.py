@@ -110,23 +110,15 @@ class StepCase(Case):
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How a step is measured.
+    """How a step is measured."""
 
-    Attributes:
-        layers: launches of the op in a chain, each with tensors of its own.
-        between_mib: MiB that are read between two layers, in place of the weights.
-        rounds: of every case, in all processes together.
-        samples: chains a round, of each of `step` and `queued`.
-        margin: relative difference that counts as none.
-    """
-
-    layers: int = 36
-    between_mib: float = 0.0
-    rounds: int = 21
-    samples: int = 16
+    layers: int = 36  # launches of the op in a chain, each with tensors of its own
+    between_mib: float = 0.0  # MiB that are read between two layers, in place of the weights
+    rounds: int = 21  # of every case, in all processes together
+    samples: int = 16  # chains a round, of each of `step` and `queued`
     processes: int = 3
     seed: int = 0
-    margin: float = 0.005
+    margin: float = 0.005  # relative difference that counts as none
     confidence: float = 0.95
 
     def __post_init__(self) -> None:

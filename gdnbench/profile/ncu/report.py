@@ -211,18 +211,13 @@ ReportSource = Case | Path
 
 @dataclass(frozen=True)
 class NcuRequest:
-    """How to look up kernels by name, and how to profile them.
-
-    Attributes:
-        op: the kernels' op; may be empty if only files are named.
-        ncu: path of ncu; None to search for it.
-    """
+    """How to look up kernels by name, and how to profile them."""
 
     catalog: Catalog
-    op: str
+    op: str  # the kernels' op; may be empty if only files are named
     axes: str
     gpu: str
-    ncu: Path | None
+    ncu: Path | None  # path of ncu; None to search for it
     profiles: Path
     repeat: int
     seed: int
