@@ -43,10 +43,7 @@ def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Mach
 
 
 def check_driver(state: GpuState, nvrtc_version: str | None) -> MachineCheck:
-    """Checks whether the driver takes the code of the installed compiler.
-
-    It does within one CUDA major version, whatever the minor, but not across major versions.
-    """
+    """Checks whether the driver takes the compiler's code, as it does within one CUDA major version."""
     supported = state.cuda_driver_version
     if supported is None:
         return MachineCheck(

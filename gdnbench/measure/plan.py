@@ -42,10 +42,7 @@ _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures, ordered by workload; `gpu` is None for the CPU, `baseline` a label, empty if there is none.
-
-    `notes` are decisions made on the user's behalf.
-    """
+    """What a run measures, by workload; no `gpu` is the CPU, no `baseline` is empty, `notes` are choices made."""
 
     request: Request
     gpu: Gpu | None
@@ -150,7 +147,6 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
 
 
 def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
-    """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
     if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
         return ""
     return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"

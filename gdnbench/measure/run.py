@@ -110,10 +110,7 @@ class Session:
     draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def run(self) -> Finished:
-        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
-
-        Raises MachineError if the workers cannot work here; the samples taken by then are kept for `--resume`.
-        """
+        """Measures and writes; Ctrl-C keeps what is finished. MachineError, samples kept, if workers cannot work."""
         interrupted = False
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
