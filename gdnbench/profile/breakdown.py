@@ -56,11 +56,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class PhaseRow:
-    """One phase over all warps of all launches, in microseconds.
-
-    `share` is of the time of all warps, from 0 to 1. `average` is over the warps that run the phase. `spread` is the
-    95th minus the 5th percentile over the warps of a launch, averaged over launches: how unequally warps are served.
-    """
+    """One phase over all warps that run it, in µs; `share` is of the time of all warps, from 0 to 1."""
 
     name: str
     share: float
@@ -235,7 +231,6 @@ def _since_first(records: WordArray, word: int) -> NsArray:
 
 
 def _step(times: NsArray) -> int:
-    """Returns the smallest step between different times of a launch, in ns, or 0 if all are the same."""
     steps = (np.diff(np.unique(launch)) for launch in times.reshape(len(times), -1))
     return min((int(step.min()) for step in steps if step.size), default=0)
 

@@ -127,10 +127,7 @@ def load_profile(path: Path) -> ProtonProfile:
 
 
 def durations_by_scope(spans: Spans, *, sm_mhz: float, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Returns durations by scope, launch and warp, in microseconds, without the first `skip` launches.
-
-    Raises ProfilerError if launches differ in their warps, a warp recorded `capacity` passes, or no launch is left.
-    """
+    """Durations by scope, launch and warp, µs, after `skip` launches; ProfilerError if they cannot be compared."""
     launch = _launches(spans)
     warps, warp = _warps(spans)
     shape = (int(launch.max()) + 1, len(warps))
@@ -186,7 +183,6 @@ def _check_space(lane: IntArray, capacity: int | None) -> None:
 
 
 def _in_order(spans: Spans) -> dict[int, str]:
-    """Returns the scopes in the order of the trace's first warp, then those that only other warps run."""
     first = (spans.block == spans.block[0]) & (spans.warp == spans.warp[0])
     seen = spans.scope[first][np.argsort(spans.begin[first], kind="stable")]
     return {int(number): spans.names[number] for number in dict.fromkeys([*seen, *range(len(spans.names))])}
@@ -249,10 +245,7 @@ class Spans:
 
 
 def read_trace(path: Path) -> Spans:
-    """Reads a trace, plain or gzipped.
-
-    Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
-    """
+    """Reads a trace; ReportFormatError if it is invalid, ProfilerError if it has no scopes or a clock wrapped."""
     content = read_content(path, _AGAIN)
     try:
         events = decode_json(content, _ScopeTrace).events if content.strip() else []  # Proton's file without scopes
@@ -274,7 +267,6 @@ def read_trace(path: Path) -> Spans:
 
 @cache
 def _place(pid: str, tid: str) -> tuple[int, ...]:
-    """Parses core, block, warp and line; cached, as a few thousand pairs name all events."""
     block, warp = _BLOCK.fullmatch(pid), _WARP.fullmatch(tid)
     if not (block and warp):
         raise ValueError(f"{pid[:40]!r}, {tid[:40]!r} names no warp of a block")

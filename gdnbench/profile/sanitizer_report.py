@@ -35,10 +35,7 @@ _BANNER = "COMPUTE-SANITIZER"
 
 @dataclass(frozen=True)
 class DeviceFrame:
-    """A place in a kernel: the function as the tool names it, and its source line.
-
-    Without line tables, `file` is empty and `line`, which counts from 1, is 0.
-    """
+    """A place in a kernel; without line tables `file` is empty and `line`, which counts from 1, is 0."""
 
     function: str
     file: str = ""
@@ -85,10 +82,7 @@ class SanitizerFinding:
         return " races with " in self.what
 
     def is_in(self, kernels: Iterable[str], folders: Iterable[Path]) -> bool:
-        """Whether the finding is in one of these kernels, by name, or in a source in one of these folders.
-
-        A finding without a function may be anywhere, and counts as inside.
-        """
+        """Whether it is in one of these kernels, or a source in these folders; one without a function may be."""
         names = {*kernels}
         if not any(frame.name for frame in self.frames):
             return True
@@ -156,7 +150,6 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
-    """Returns the finding of a block, or None if it has no place."""
     severity = _SEVERITY.match(heading)
     is_warning = bool(severity and severity["warning"])
     what = heading[severity.end() :] if severity else heading
@@ -170,7 +163,6 @@ def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
 
 
 def _race(text: str, *, is_warning: bool) -> SanitizerFinding | None:
-    """Returns a race: its accesses, the first one's line first."""
     accesses = [(kind, _frame(_HAZARDS.sub("", place))) for kind, place in _ACCESS.findall(text)]
     if not accesses:
         return None

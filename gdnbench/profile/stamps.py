@@ -139,7 +139,6 @@ def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
 
 
 def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """Returns the named arrays of an `.npz` file; raises ValueError naming one that is missing, damaged or pickled."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return [_member(archive, name) for name in names]

@@ -88,10 +88,7 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Launcher:
-    """The program that starts a worker on another machine than the host: `srun` of a Slurm target.
-
-    `cancel` ends what may be left of the job; `hint` is for a worker that does not start.
-    """
+    """What starts a worker on another machine, `srun`; `cancel` ends leftovers, `hint` is for no start."""
 
     argv: tuple[str, ...]
     cancel: tuple[str, ...]
@@ -149,8 +146,6 @@ def run_job(
 
 @dataclass
 class _Relay:
-    """Reads what a worker sends, and sends it the request to stop; `errors` is the descriptor of its stderr's file."""
-
     process: Popen[bytes]
     observer: Observer
     run_opened: Callable[[str], None]
@@ -333,11 +328,7 @@ class Forwarded:
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """Returns the target for `--gpu` where `--on` names none: the one that has the model, or None to run here.
-
-    A GPU of this machine comes first. Raises GpuNotFoundError if no target has the model; UsageError if several have
-    it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
-    """
+    """The target for `--gpu` without `--on`, None to run here; GpuNotFoundError, UsageError for several."""
     if not names_model(gpu):
         return None
     try:

@@ -67,10 +67,9 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True)
 class StepCase(Case):
-    """A kernel at a workload, by one path in one condition of the L2; a control is the baseline a second time.
+    """A kernel at a workload, by one path in one condition of the L2; a control is the baseline again.
 
-    `refusal` says why it cannot be measured, as far as known beforehand; it is empty if it can. Of an empty kernel, the
-    variant's label is the `LaunchWay`.
+    `refusal` is empty, or why it cannot be measured. Of an empty kernel, the variant's label is the `LaunchWay`.
     """
 
     path: Way = Way.PYTHON
@@ -216,7 +215,6 @@ def make_cases(
 
 
 def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str:
-    """Returns why a case cannot be measured, as far as known without a GPU; empty if it can."""
     if each.l2 is L2.PERSISTING and entry.op.copy is None:
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
@@ -231,11 +229,7 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
 
 
 def requested_cases(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
-    """Every named kernel at every named workload; an empty `axes` is the op's default, an empty `op` the kernels' own.
-
-    Raises UnknownNameError for an unknown op, kernel or alias, UsageError for invalid workloads or params, and
-    MachineError if a kernel needs a module that is missing.
-    """
+    """Named kernels at named workloads, or by default; UnknownNameError, UsageError, MachineError."""
     name = resolve_op(catalog, op, kernels.split(","))
     workloads = parse_near_default(find_op(catalog, name), axes)
     cases = []

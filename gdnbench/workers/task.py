@@ -165,10 +165,7 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
 
 
 def load_torch(device: Device) -> Started:
-    """Imports torch, and describes the device.
-
-    The import makes 180,000 lasting objects: collecting garbage would take a fifth of its time; later ones skip them.
-    """
+    """Imports torch and describes the device. Its 180,000 lasting objects are spared garbage collections."""
     gc.disable()
     try:
         import torch

@@ -68,11 +68,7 @@ def need_ncu(given: Path | None) -> Path:
 
 
 def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
-    """Returns ncu's command line, which the worker's follows.
-
-    It collects every section and the source, for launches in the worker's own NVTX range only. Clocks are not locked,
-    as in `gdnbench run`; caches are flushed before each replay, as that measures cold.
-    """
+    """The command line before the worker's: all sections and source, in its NVTX range, clocks not locked."""
     collected = ("--set", "full", "--import-source", "yes")
     controls = ("--clock-control", "none", "--cache-control", "all")
     watched = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{PROFILED}")

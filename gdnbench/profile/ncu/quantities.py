@@ -66,10 +66,7 @@ class LaunchProfile:
         return self.label or self.function
 
     def number(self, *names: str) -> float | None:
-        """Returns the first of these metrics that the report holds, in its base unit, or None if it holds none.
-
-        ncu writes NaN for a counter that it could not read in its pass; NaN is returned then.
-        """
+        """The first of these metrics in the report, in its base unit, NaN if ncu could not read it; None without."""
         for name in names:
             metric = self.metrics.get(name)
             if metric is not None and isinstance(metric.value, float):
@@ -141,7 +138,6 @@ class NcuQuantity:
 
 
 def _group(group: str, *rows: tuple[str, str, str, Counter | str, Better]) -> tuple[NcuQuantity, ...]:
-    """Makes a group's quantities of key, title, unit, counter and better direction."""
     return tuple(
         NcuQuantity(key, title, unit, group, Counter((read,)) if isinstance(read, str) else read, better)
         for key, title, unit, read, better in rows

@@ -33,8 +33,6 @@ COLUMNS = (*_LAUNCH, *_METRIC)  # the op's axes follow the column `op`
 
 
 class _Launch(msgspec.Struct, frozen=True):
-    """The cells of a row that identify the launch, without its workload."""
-
     launch: SmallCount
     kernel: Text = ""
     op: Text = ""
@@ -61,10 +59,7 @@ class StoredProfiles:
 
 
 def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
-    """Writes profiles atomically, compressed if the name ends in `.gz`; numbers have every digit.
-
-    Raises ValueError for two profiles of one launch of a function, which a reader could not distinguish.
-    """
+    """Writes profiles atomically, with all digits; ValueError for two profiles of one launch."""
     axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.cells))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
@@ -155,7 +150,6 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[La
 
 
 def _workload_of(row: Mapping[str, str]) -> Workload | None:
-    """Returns the workload, or None if the row has no axis; raises ShapeError or ValueError if it is invalid."""
     sizes = {name: cell for name, cell in row.items() if cell and name not in COLUMNS}
     if not sizes or not row["op"]:
         return None
