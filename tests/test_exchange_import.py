@@ -133,10 +133,7 @@ def test_code_in_a_file_runs_only_where_kernels_do(bench, take, tmp_path, monkey
     document = definition(reference=touch + definition()["reference"], description=CODE)
     made = take(
         definition=document,
-        solution=solution(
-            {"src/main.py": touch + SOLUTION, "src/parts.py": PARTS},
-        )
-        | {"description": CODE},
+        solution=solution({"src/main.py": touch + SOLUTION, "src/parts.py": PARTS}) | {"description": CODE},
         workloads=[line(3)],
     )
     assert made.code == 0, made.err

@@ -24,11 +24,7 @@ FUNCTIONS = [
     lambda s, p: (100 - s.B) % s.N + 1000 // s.B - 7 % s.N,
     lambda s, p: (s.B - 50) // 7 + (s.B - 50) % 7 + 5 - s.N,
 ]
-TABLED = [
-    lambda s, p: max(1, s.B // 2),
-    lambda s, p: (math.ceil(s.B / s.N), 7),
-    lambda s, p: 256 if s.B > 8 else 128,
-]
+TABLED = [lambda s, p: max(1, s.B // 2), lambda s, p: (math.ceil(s.B / s.N), 7), lambda s, p: 256 if s.B > 8 else 128]
 
 
 def expressions(function, workloads=None):

@@ -99,15 +99,9 @@ FAULTS = {
     "no state for a sequence": (changed(cu_seqlens=torch.tensor([0, 5, 8])), r"state is fp32 \[3, 2, 128, 128\]"),
     "ends that fall": (changed(cu_seqlens=torch.tensor([0, 5, 3, 8])), "cu_seqlens does not begin with 0"),
     "no ends": (changed(cu_seqlens=torch.zeros(0, **INTS)), "cu_seqlens does not begin with 0"),
-    "no token": (
-        changed(cu_seqlens=torch.zeros(2, **INTS)),
-        "every sequence is empty",
-    ),
+    "no token": (changed(cu_seqlens=torch.zeros(2, **INTS)), "every sequence is empty"),
     "heads shared unevenly": (
-        changed(
-            q=torch.zeros(8, 3, 128, dtype=torch.bfloat16),
-            k=torch.zeros(8, 3, 128, dtype=torch.bfloat16),
-        ),
+        changed(q=torch.zeros(8, 3, 128, dtype=torch.bfloat16), k=torch.zeros(8, 3, 128, dtype=torch.bfloat16)),
         "HV=2 is no multiple of HQ=3",
     ),
     "a NaN in bf16": (with_element("a", float("nan")), r"a holds a NaN or an infinity at \[1, 1\]"),

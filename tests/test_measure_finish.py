@@ -55,7 +55,7 @@ def test_a_whole_run_can_be_read_and_is_tidy(finish):
     assert read_info(path).complete
     assert [row.case for row in read_measurements(path)] == list(CASES)
     assert {each.name for each in path.iterdir()} == {
-        *("run.json", "measurements.csv", "rounds.csv", "builds.csv", "samples.parquet", "nvbench"),
+        *("run.json", "measurements.csv", "rounds.csv", "builds.csv", "samples.parquet", "nvbench")
     }
 
 

@@ -19,12 +19,7 @@ from gdnbench.model.gpu import Gpu
 from gdnbench.process.command import Completed
 from gdnbench.profile.collect import ScopeRequest, collect_scopes
 from gdnbench.profile.process import choose_case
-from gdnbench.profile.recording import (
-    durations_by_scope,
-    load_profile,
-    read_recording,
-    read_trace,
-)
+from gdnbench.profile.recording import durations_by_scope, load_profile, read_recording, read_trace
 
 H200 = Gpu(index=0, name="NVIDIA H200", uuid="GPU-8ffb366f", capability=(9, 0))
 

@@ -23,10 +23,7 @@ SAME = {
         "_ZN2at6native48_GLOBAL__N__3e2a1b0c_10_Reduce_cu_0123abcd_456786hiddenIfEEvPT_",
         "void at::native::(anonymous namespace)::hidden<float>(float*)",
     ),
-    "Kernel2": (
-        "_ZN7cutlass7Kernel2I4GemmEEvNT_6ParamsE",
-        "void cutlass::Kernel2<Gemm>(Gemm::Params)",
-    ),
+    "Kernel2": ("_ZN7cutlass7Kernel2I4GemmEEvNT_6ParamsE", "void cutlass::Kernel2<Gemm>(Gemm::Params)"),
     "elementwise_kernel": (
         "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implIfEEvvEUliE_EEviT1_",
         "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl<float>()::{lambda(int)#1}>(int)",

@@ -131,9 +131,7 @@ def _load_torch(uuid: str) -> LoadResult:
 
 def _describe_gpu(properties: Any) -> TorchGpu:
     return TorchGpu(
-        name=properties.name,
-        uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}",
-        l2_bytes=properties.L2_cache_size,
+        name=properties.name, uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}", l2_bytes=properties.L2_cache_size
     )
 
 

@@ -15,14 +15,7 @@ from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
 from gdnbench.exchange.reference import as_cpp, as_python
-from gdnbench.exchange.schema import (
-    BuildSpec,
-    ExtensionBinding,
-    Language,
-    Solution,
-    SourceFile,
-    read_text,
-)
+from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
 from gdnbench.model.case import argument_names
 from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel

@@ -15,13 +15,7 @@ from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
-from gdnbench.codegen.builds import (
-    Builds,
-    archs_of,
-    build_cases,
-    build_rows,
-    serialized_warnings,
-)
+from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import alone_on, spec_of
 from gdnbench.measure import timing
@@ -362,8 +356,7 @@ class Session:
         own = replace(own, measurements=tuple(rows))
         clocked = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
-            own,
-            {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked},
+            own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
         )
 
     def _is_healthy(self, case: Case) -> bool:

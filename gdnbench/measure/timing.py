@@ -183,11 +183,7 @@ def measure_groups(
 
 
 def read_clock(
-    measuring: TimingWorkers,
-    task: Task,
-    schedule: FixedRounds,
-    collected: Collected,
-    groups: Iterable[Sequence[Case]],
+    measuring: TimingWorkers, task: Task, schedule: FixedRounds, collected: Collected, groups: Iterable[Sequence[Case]]
 ) -> None:
     """Measures with the task's further clock; if it cannot be read here, only its own numbers are missing, with why."""
     try:

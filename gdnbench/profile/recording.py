@@ -24,14 +24,7 @@ from gdnbench.codec import SchemaError, Text, Word, decode_json
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.profile.breakdown import Breakdown
-from gdnbench.profile.files import (
-    CaseFields,
-    FileName,
-    LaunchMicroseconds,
-    SourceHash,
-    decode_document,
-    read_content,
-)
+from gdnbench.profile.files import CaseFields, FileName, LaunchMicroseconds, SourceHash, decode_document, read_content
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.store.schema import SmallCount
 

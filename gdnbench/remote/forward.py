@@ -45,14 +45,7 @@ from gdnbench.process.events import (
 from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
-from gdnbench.remote.targets import (
-    NamedTarget,
-    SlurmTarget,
-    check_trusted,
-    format_targets,
-    load_targets,
-    targets_with,
-)
+from gdnbench.remote.targets import NamedTarget, SlurmTarget, check_trusted, format_targets, load_targets, targets_with
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
 from gdnbench.render.console import without_commands
 from gdnbench.verb_table import VERBS

@@ -29,10 +29,7 @@ from gdnbench.remote.sandbox_exec import FAILED
 from gdnbench.remote.targets import ModalTarget
 
 _CLOSING = re.compile(r"Exiting with failure status|Error is not recoverable")
-_SSH_OPTIONS = (
-    *("-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"),
-    *("-o", "ConnectTimeout=30"),
-)
+_SSH_OPTIONS = (*("-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"), *("-o", "ConnectTimeout=30"))
 _LONGEST_FOLDER = 25
 _MASTER_S = 60  # that the shared connection outlasts its last user
 

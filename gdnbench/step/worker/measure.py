@@ -31,15 +31,7 @@ from gdnbench.step.worker.layers import (
 )
 from gdnbench.step.worker.loop import CLoop, NoCompilerError
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.workers.activities import (
-    CASE,
-    CHECKS,
-    COPY,
-    FILL,
-    Activity,
-    ActivityRecorder,
-    split_cases,
-)
+from gdnbench.workers.activities import CASE, CHECKS, COPY, FILL, Activity, ActivityRecorder, split_cases
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
 from gdnbench.workers.device import CudaDevice, is_alive
 
