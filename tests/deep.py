@@ -77,7 +77,7 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_damaged_runs.py::test_a_file_that_is_not_what_it_should_be_is_told_or_not_needed": 9,
         "test_damaged_runs.py::test_a_wrong_value_is_told_or_harmless": 1,
         "test_damaged_runs.py::test_what_this_user_may_not_read_stops_nothing_else": 2,
-        "test_faults_disk.py::test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees": 1,
+        "test_faults_stopped.py::test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees": 1,
         "test_faults_input.py::test_a_damaged_run_is_told_from_a_whole_one": 6,
         "test_exchange_import.py::test_whatever_a_thing_is_called_it_stays_in_the_folder": 4,
         "test_faults_named.py::test_a_solution_is_imported_whatever_the_length_of_its_name": 2,
@@ -104,10 +104,10 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_scaffold_make.py::test_a_copy_of_a_gpu_kernel_compiles_elsewhere": 1,
         "test_scaffold_make.py::test_a_copy_that_would_not_load_is_not_made": 2,
     },
-    "Stops and cuts, as test_faults_stopped.py, test_faults_killed.py or the case that stays has them": {
+    "Stops and cuts, as test_faults_stopped.py or the case that stays has them": {
         "test_cli_sweep.py::test_a_sweep_stopped_by_ctrl_c_keeps_what_it_has_and_resume_finishes_it": 0,
-        "test_faults_killed.py::test_a_killed_measuring_worker_costs_its_case_and_no_other": 0,
-        "test_faults_killed.py::test_the_worker_of_a_killed_run_ends_even_if_its_kernel_hangs": 0,
+        "test_faults_stopped.py::test_a_killed_measuring_worker_costs_its_case_and_no_other": 0,
+        "test_faults_stopped.py::test_the_worker_of_a_killed_run_ends_even_if_its_kernel_hangs": 0,
         "test_faults_stopped.py::test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed": 0,
         "test_faults_stopped.py::test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders": 0,
         "test_faults_stopped.py::test_what_is_terminated_leaves_no_temporary_file": 3,
