@@ -30,7 +30,6 @@ B1 = {{ kernel = "decode-v5", HINT = "none" }}
 
 @pytest.fixture
 def made(tmp_path):
-    """A catalog of the bundled kernels and a dispatcher with this table."""
 
     def make(table=TABLE, **more):
         write_dispatcher(tmp_path, table, more.get("variant", DECLARATION))
@@ -69,14 +68,6 @@ def test_each_gpu_has_its_own_rows_and_one_without_takes_the_first_ones(pick):
     assert pick(decode_at(B=64), "b200").in_full == "decode-v5 HINT=none WARPS=8"
     for gpu in ("rtx3090", ""):
         assert pick(decode_at(B=1), gpu) == pick(decode_at(B=1), "h200")
-
-
-def test_what_is_picked_goes_by_the_dispatchers_name_and_binds_the_kernel(made):
-    catalog = made()
-    entry, variant = catalog.at(catalog.entries["decode-mine"].default, decode_at(B=1))
-    assert (variant.kernel, variant.label, variant.preset) == ("decode-v4", "decode-mine", "")
-    assert variant.is_picked
-    assert entry is catalog.entries["decode-v4"]
 
 
 def test_who_looks_at_one_kernel_sees_it_under_its_own_name(made):

@@ -36,14 +36,6 @@ def test_all_is_every_kernel_and_every_preset():
     assert set(labels("all")) == kernels | presets
 
 
-def test_a_name_is_the_kernel_at_its_defaults():
-    (variant,) = select("decode-v4")
-    assert (variant.kernel, variant.label, variant.preset, dict(variant.params)) == (
-        *("decode-v4", "decode-v4", ""),
-        {"WARPS": 8},
-    )
-
-
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
@@ -152,20 +144,6 @@ def points(catalog):
     return span
 
 
-@pytest.mark.parametrize(
-    ("texts", "wanted"),
-    [
-        ([], {}),
-        (["BV"], {"BV": ()}),
-        (["BV=4"], {"BV": ("4",)}),
-        (["BV=4, 8", "WARPS"], {"BV": ("4", "8"), "WARPS": ()}),
-        (["MODE=fast"], {"MODE": ("fast",)}),
-    ],
-)
-def test_options_are_read(texts, wanted):
-    assert parse_params(texts) == wanted
-
-
 @pytest.mark.parametrize("text", ["", "=4", "BV=", "BV=4,", "BV=,4", "BV=4,,8", "BV= ", "="])
 def test_an_option_that_lacks_a_name_or_a_value_is_answered_with_an_example(text):
     with pytest.raises(UsageError, match="--param") as caught:
@@ -229,19 +207,6 @@ def test_params_that_no_kernel_has_are_answered_with_those_there_are(catalog, pa
         choose_bases(catalog, "decode", [], parse_params(params))
     assert "decode-both has BV, WARPS" in caught.value.hint
     assert "decode-one has WARPS, MODE" in caught.value.hint
-
-
-def test_an_unknown_param_is_answered_with_the_kernels_own(catalog):
-    with pytest.raises(ParamError, match="decode-both has no param MODE") as caught:
-        grid_axes(catalog, catalog.entries["decode-both"], parse_params(["MODE"]))
-    assert "BV, WARPS" in caught.value.hint
-    assert caught.value.exit_code is ExitCode.USAGE
-
-
-def test_a_value_outside_the_choices_is_answered_with_them(catalog):
-    with pytest.raises(ParamError, match="BV=5") as caught:
-        grid_axes(catalog, catalog.entries["decode-both"], parse_params(["BV=4,5"]))
-    assert "4, 8, 16" in caught.value.hint
 
 
 def test_a_kernel_without_params_is_answered_with_those_that_have_some(catalog):

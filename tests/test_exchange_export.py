@@ -51,7 +51,6 @@ def _inputs_are_drawn_here(monkeypatch):
 
 @pytest.fixture(scope="module")
 def exported(bench):
-    """The decode step, a kernel of each language and the contest's suite."""
     folder = bench.home / "set"
     words = ("--suite", "contest", "--to", str(folder), "--json")
     done = bench("exchange", "export", *LANGUAGES, "decode-auto", "decode-fla", *words)
@@ -86,7 +85,6 @@ def test_each_kernel_is_in_its_language_with_all_that_it_needs(found):
 
 @pytest.fixture(scope="module")
 def decode():
-    """The op, and its numerics."""
     catalog = load_catalog(default_roots()[:1])
     return catalog, load_numerics(catalog.ops["decode"], catalog.op_folders["decode"])
 

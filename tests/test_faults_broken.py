@@ -5,17 +5,6 @@ import json
 import pytest
 from faults import ADVERSARIAL, CPU, SHORT, Gdnbench
 
-# Folder: what the reason begins with or contains.
-BROKEN = {
-    "decode/syntax_error": "variant.py:5: SyntaxError",
-    "decode/raises": "variant.py:3: RuntimeError: no [/bold] licence on this machine",
-    "decode/exits": "variant.py:5: SystemExit",
-    "decode/no_kernel": "variant.py must set `kernel`",
-    "decode/bad_default": "variant.py:7: default 12 is not among the choices (8, 16)",
-    "decode/bad_preset": "variant.py:5: preset test-bad-preset-b: test-bad-preset has no param WARPS",
-    "decode/no_source": "names the source missing.py",
-    "decode/name_taken": "the name decode-reference is taken by",
-}
 SOURCES = ADVERSARIAL / "broken" / "decode"
 
 
@@ -44,12 +33,6 @@ def run(bench):
         "test-talking-declaration",
     )
     return bench.run(",".join(kernels), *CPU, *SHORT, "-q")
-
-
-@pytest.mark.parametrize("folder", BROKEN)
-def test_a_declaration_that_does_not_load_is_listed_with_its_reason(listed, folder):
-    assert listed[folder]["status"] == "broken"
-    assert BROKEN[folder] in listed[folder]["reason"]
 
 
 @pytest.mark.parametrize(("name", "extra"), [("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")])

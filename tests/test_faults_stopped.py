@@ -47,7 +47,6 @@ def bench(tmp_path):
 
 
 def _samples(folder):
-    """The stored samples, one row per case, round and position in it."""
     frame = pd.read_parquet(folder / "samples.parquet").astype({"case": str})
     return frame.assign(position=frame.groupby(["case", "round"]).cumcount()).set_index(["case", "round", "position"])
 
@@ -188,7 +187,6 @@ OPTIONS = (*CPU, "--rounds", str(DISK_ROUNDS), "--samples", "50", "--margin", "0
 
 
 def run_with_files_of_at_most(bench, nbytes):
-    """Runs the reference where no file may grow beyond a size, as on a disk that fills."""
     return subprocess.run(
         [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
         env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too

@@ -18,7 +18,6 @@ SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 
 
 def company(workload=SMALL):
-    """What is measured beside the points."""
     return {
         case("base", Role.BASELINE, workload): 5.0,
         case("base", Role.CONTROL, workload): 5.0,

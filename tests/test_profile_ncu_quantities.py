@@ -113,21 +113,6 @@ def test_a_kernel_does_not_differ_from_itself(path):
     assert difference.compared > 40
 
 
-def test_v1_and_v4_differ_in_the_mechanism():
-    [difference] = compare_functions(_functions(V1), _functions(V4))
-    changes = {change.key: change for change in difference.changes}
-    assert changes["duration_us"].verdict == "better"
-    assert changes["instructions"].verdict == "worse"
-    assert changes["instructions"].ratio == pytest.approx(196608 / 65792)
-    assert changes["registers"].verdict == ""
-    assert "stall_not_selected" in changes
-    assert math.isnan(changes["stall_not_selected"].ratio)
-    for same in ("grid_blocks", "shared_bytes", "sms", "dram_read_bytes", "l2_hit_pct", "stall_selected"):
-        assert same not in changes
-    groups = [change.group for change in difference.changes]
-    assert groups == sorted(groups, key=list(dict.fromkeys(groups)).index)
-
-
 def test_a_counter_that_one_report_lacks_is_not_compared():
     profiles = read_profiles(V1)
     lacking = [

@@ -77,17 +77,11 @@ def _edited(path, **fields):
     ("field", "value"),
     [
         ("schema", 2),
-        ("op", 3),
         ("case", {}),
-        ("triton", None),
-        ("times_us", {}),
         ("times_us", {"instrumented": [5.0]}),
-        ("times_us", {"plain": []}),
         ("times_us", {"plain": [0.0]}),
         ("times_us", {"plain": [1e300]}),
         ("trace", "../../../etc/passwd"),
-        ("trace", "a\0b"),
-        ("mode", {}),
         ("launches", -1),
         ("capacity", "32"),
         ("sm_mhz", [0.0]),
@@ -107,12 +101,10 @@ def test_a_field_that_cannot_be_what_it_is_is_named(tmp_path, field, value):
     ("part", "value"),
     [
         ("label", ""),
-        ("kernel", None),
         ("params", {"BV": 1.5}),
         ("role", "villain"),
         ("shape", {"B": -1, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
-        ("shape", {"B": 1}),
     ],
 )
 def test_a_part_of_a_case_that_cannot_be_is_refused(tmp_path, part, value):

@@ -25,7 +25,6 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """The GPUs of this machine."""
     there: list[Gpu] = []
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: tuple(there))
     return there

@@ -24,7 +24,6 @@ SLOW = ["run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "-
 
 @pytest.fixture
 def folder(tmp_path):
-    """A job's own, among others."""
     path = tmp_path / "jobs" / "one"
     path.mkdir(parents=True)
     return path

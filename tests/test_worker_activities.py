@@ -16,8 +16,6 @@ PREFIX = "gdnbench_"
 
 
 class Timeline:
-    """Writes records one after the other, with a pause between them."""
-
     def __init__(self):
         self.records, self.now_ns = [], 1_000_000
 

@@ -10,7 +10,6 @@ import pytest
 from run_data import case
 
 from gdnbench.measure.worker import cupti, graph
-from gdnbench.measure.worker.__main__ import choose_timer
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
 from gdnbench.workers import cold
@@ -306,12 +305,6 @@ def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
     assert others == ()
 
 
-@pytest.mark.parametrize(("clock", "module"), [("cupti", cupti), ("graph", graph)])
-def test_the_tasks_clock_chooses_the_timer(clock, module):
-    task = Task(Phase.MEASURE, "cuda", (), "decode", (), seed=1, step_limit_s=1.0, clock=clock)
-    assert choose_timer(task) is module.measure_all
-
-
 LAUNCHED = {SHORT.id: ("kernel",), LONG.id: ("kernel", "kernel")}
 
 
@@ -348,10 +341,3 @@ def _two_functions(gpu, *_):
     for name, took_ns in (("gates", 2_000), ("void ns::scan<int>(int)", 3_000), ("scan", 4_000)):
         gpu.do(name, took_ns)
     return ("out",)
-
-
-def test_records_lost_from_a_few_launches_are_no_deviation(worker):
-    worker.recorder.lose = lambda record: record.name == "kernel" and record.start_ns % 7 == 0
-    found = sampled(worker.run(cupti, launched=LAUNCHED))
-    assert len(found) == 6
-    assert any(len(each.times_us) < 20 for each in found)

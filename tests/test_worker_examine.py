@@ -25,20 +25,15 @@ IN_PLACE = HEADER + STEP + BODY + (
     "        return output, t.state.copy_(state)\n"
     "    return run\n"
 )  # fmt: skip
-UNEQUAL = (
-    HEADER
-    + STEP
-    + BODY
-    + (
-        "calls = []\n"
-        "def run(t):\n"
-        "    output, state = step(t)\n"
-        "    calls.append(None)\n"
-        "    state.view(-1).view(torch.int32)[7] += len(calls) % 2\n"
-        "    return output, state\n"
-        "def bind(t, workload, params): return lambda: run(t)\n"
-    )
-)
+UNEQUAL = HEADER + STEP + BODY + (
+    "calls = []\n"
+    "def run(t):\n"
+    "    output, state = step(t)\n"
+    "    calls.append(None)\n"
+    "    state.view(-1).view(torch.int32)[7] += len(calls) % 2\n"
+    "    return output, state\n"
+    "def bind(t, workload, params): return lambda: run(t)\n"
+)  # fmt: skip
 LOGGED = (
     HEADER + STEP + BODY + "import test_worker_examine as tests\n"
     "def run(t):\n"
