@@ -49,27 +49,6 @@ def test_a_broken_kernel_asked_for_by_name_says_why(bench):
 
 
 @pytest.mark.slow
-def test_a_missing_extra_is_a_status_with_the_line_that_mends_it(run):
-    for name, extra in (("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")):
-        row = run.rows[name]
-        assert row["status"] == "missing"
-        assert f"pip install 'gdnbench[{extra}]'" in row["reason"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("test-import-fails", "no table for this machine"),
-        ("test-no-bind", "must define bind(tensors, workload, params)"),
-    ],
-)
-def test_an_implementation_that_does_not_load_is_broken(run, name, reason):
-    assert run.rows[name]["status"] == "broken"
-    assert reason in run.rows[name]["reason"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

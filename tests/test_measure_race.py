@@ -187,22 +187,6 @@ def test_how_it_stands_is_told_with_the_best_and_how_many_are_left():
     assert re.search(r"B=1 qk4_v8 .*N=[01] [34]\.\d{3} µs.* 2 of 4 ", segments[1].standing)
 
 
-def swept_floors(times_us, workload=SMALL):
-    return {
-        case(f"floor:N={n}", Role.FLOOR, workload, N=n): time_us for n, time_us in enumerate(times_us)
-    }  # fmt: skip
-
-
-def test_floors_that_are_swept_race_as_kernels_do():
-    gpu = SimulatedGpu(swept_floors(TIES), swept=["floor"])
-    collected, segments = gpu.run(gpu.race())
-    assert segments[0].phase == "coarse"
-    assert len(segments) > 1
-    for segment in segments[1:]:
-        assert labels(segment) == {"floor:N=0", "floor:N=1"}
-    assert min(rounds_of(collected).values()) == COARSE_ROUNDS
-
-
 @pytest.mark.parametrize("own_sd", [0.001, 0.005])
 def test_the_best_is_hardly_ever_dropped_whatever_a_process_adds_to_it(own_sd):
     """Each process favours other points: the coarse pass, which is one, must not decide by that."""

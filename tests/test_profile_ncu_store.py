@@ -109,12 +109,9 @@ def _with_cell(path, column, value):
     ("column", "value", "said"),
     [
         ("B", "0", "B=0"),
-        ("HQ", "nan", "HQ: "),
         ("HV", "9" * 5000, "HV: "),
         ("V", "", "V of the workload is missing"),
         ("HV", "9", "HV=9 is no multiple of HQ=4"),
-        ("launch", "-1", "launch: "),
-        ("source", "0123456789ABCDEF", "source: "),
         ("source", f"{SOURCE}\n", "source: "),
         ("kernel", "decode-\x1b[31mv4", "kernel: "),
         ("metric", "", "metric"),
@@ -136,10 +133,8 @@ def test_a_cell_that_cannot_be_what_it_is_is_named_with_its_line(tmp_path, colum
     [
         ("launch__sm_count", "0"),
         ("gpu__time_duration.sum", "-3"),
-        ("gpu__time_duration.sum", "inf"),
         ("gpu__time_duration.sum", "soon"),
         ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "1e9"),
-        ("smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "-0.1"),
     ],
 )
 def test_a_counter_that_cannot_be_so_is_named_with_its_line(tmp_path, metric, value):

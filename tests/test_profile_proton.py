@@ -132,13 +132,6 @@ def test_what_is_nested_deeply_ends_in_an_error_and_no_traceback(command_line, t
     assert "Traceback" not in err
 
 
-def test_files_of_before_there_was_a_source_are_read():
-    [path] = (Path(__file__).parents[1] / "profiles" / "proton" / "decode-triton").glob("*.json")
-    opened = load_profile(path)
-    assert opened.recording.source == ""
-    assert opened.breakdown.launches
-
-
 @pytest.fixture
 def collect(catalog, tmp_path, monkeypatch):
     """Traces a kernel on an H200 that is not here, by a worker that is played; gives file, launches and notes."""

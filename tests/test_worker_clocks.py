@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from run_data import case
+from run_data import Events, case
 
 from gdnbench.measure.worker import cupti, graph
 from gdnbench.model.status import Status
@@ -116,10 +116,6 @@ class Recorder:
         return found
 
 
-class Events(list):
-    send = list.append
-
-
 @pytest.fixture
 def worker(monkeypatch):
     """Runs a clock's `measure_all`; gives its events. `gpu`, `rotations` and `recorder` may be meddled with before."""
@@ -213,17 +209,6 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
         assert len(each.placements) == len(each.times_us)
     assert worker.rotations[SHORT.id].opened == [0, 1, 2]
     assert worker.rotations[SHORT.id].judged == 3
-
-
-def test_cupti_leaves_the_warm_ups_out(worker):
-    calls = []
-    run = worker.rotations[SHORT.id].run
-    worker.rotations[SHORT.id].placements = (
-        SimpleNamespace(run=lambda: calls.append(1) or run(), input_ranges=0),
-    ) * PLACES
-    found = sampled(worker.run(cupti, order=((SHORT.id,),)))
-    assert len(found[0].times_us) == 30
-    assert len(calls) == 30 + WARM_UPS
 
 
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):

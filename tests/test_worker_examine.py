@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
+from run_data import Events
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.case import Case
@@ -83,10 +84,6 @@ def root(tmp_path_factory):
         (folder / "variant.py").write_text(DECLARATION.format(name, more))
         (folder / "kernel.py").write_text(source)
     return root
-
-
-class Events(list):
-    send = list.append
 
 
 def examine(root, *names, scenarios=()):

@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from decode_workloads import decode_at
-from run_data import case
+from run_data import Events, case
 
 from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError
@@ -126,10 +126,6 @@ class Hooks:
 
 def _leave(code):
     raise SystemExit(code)
-
-
-class Events(list):
-    send = list.append
 
 
 @pytest.fixture
