@@ -70,16 +70,13 @@ class SanitizerFinding:
         places = list(dict.fromkeys(frame.place for frame in self.frames if frame.file))
         if not places:
             return self.frames[0].place
-        return places[0] if len(places) == 1 or self._is_race else f"{places[0]}, called at {places[-1]}"
+        is_one = len(places) == 1 or " races with " in self.what
+        return places[0] if is_one else f"{places[0]}, called at {places[-1]}"
 
     @property
     def kernel(self) -> str:
         """The name of the kernel."""
         return self.frames[-1].name
-
-    @property
-    def _is_race(self) -> bool:
-        return " races with " in self.what
 
     def is_in(self, kernels: Iterable[str], folders: Iterable[Path]) -> bool:
         """Whether it is in one of these kernels, or a source in these folders; one without a function may be."""

@@ -107,7 +107,9 @@ def read_stamps(path: Path) -> Stamps:
     try:
         about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
         stamps = Stamps(_about_of(about), records, _times("plain_us", plain_us), _times("stamped_us", stamped_us))
-        _check_records(records, stamps.about)
+        phases = len(stamps.about.phases)
+        if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + phases:
+            raise ValueError(f"records are {records.dtype} of {records.shape}, for {phases} phases")
     except (ValueError, ShapeError) as error:
         raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error
     if not records.size:
@@ -131,11 +133,6 @@ def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
     if not is_time.all():
         raise ValueError(f"{name} holds {array[~is_time][0]}, which is no time")
     return array
-
-
-def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
-    if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + len(about.phases):
-        raise ValueError(f"records are {records.dtype} of {records.shape}, for {len(about.phases)} phases")
 
 
 def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:

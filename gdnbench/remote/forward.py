@@ -45,7 +45,15 @@ from gdnbench.process.events import (
 from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
-from gdnbench.remote.targets import NamedTarget, SlurmTarget, check_trusted, format_targets, load_targets, targets_with
+from gdnbench.remote.targets import (
+    ModalTarget,
+    NamedTarget,
+    SlurmTarget,
+    check_trusted,
+    format_targets,
+    load_targets,
+    targets_with,
+)
 from gdnbench.remote.transfer import ExpectedOutput, OriginFolders, fetch, files_under
 from gdnbench.render.console import without_commands
 from gdnbench.verb_table import VERBS
@@ -310,7 +318,7 @@ class Forwarded:
     @property
     def recovery_hint(self) -> str:
         """How to get what is finished there and not here."""
-        if not self.named.keeps_files:
+        if isinstance(self.named.target, ModalTarget):
             return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
         if not self.runs or not VERBS[self.job.verb].splits:
             return f"run it again; what it left there is in {self.leftover}"

@@ -140,11 +140,6 @@ class NamedTarget:
             case LocalTarget() | ModalTarget():
                 return ""
 
-    @property
-    def keeps_files(self) -> bool:
-        """Whether what lies there is still there after the command."""
-        return not isinstance(self.target, ModalTarget)
-
 
 def user_config() -> Path:
     """Returns the user's own file."""

@@ -142,7 +142,8 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[La
         row = dict(zip(head, cells, strict=True))
         key = tuple(row[name] for name in names)
         if key not in seen:
-            seen[key] = (_launch_of(row), _workload_of(row))
+            launch = convert_cells({name: row[name] for name in _LAUNCH if name in row}, _Launch)
+            seen[key] = (launch, _workload_of(row))
         metrics, metric = found.setdefault(seen[key], {}), _metric_of(row)
         if metrics.setdefault(metric.name, metric) is not metric:
             raise ValueError(f"metric: {metric.name} is there twice for one launch")
@@ -163,10 +164,6 @@ def _workload_of(row: Mapping[str, str]) -> Workload | None:
     if missing := [name for name in axes.names if name not in sizes]:
         raise ValueError(f"{', '.join(missing)} of the workload is missing")
     return declared.checked(axes.from_cells(sizes))
-
-
-def _launch_of(row: Mapping[str, str]) -> _Launch:
-    return convert_cells({name: row[name] for name in _LAUNCH if name in row}, _Launch)
 
 
 def _metric_of(row: Mapping[str, str]) -> Metric:
