@@ -122,26 +122,6 @@ class ReportFormatError(ProfilerError):
     """A file is not a profiler's report, or is damaged."""
 
 
-class NothingProfiledError(ProfilerError):
-    """The profiler ran and saw no launch of the requested kernel."""
-
-
-class CounterPermissionError(ProfilerError):
-    """The driver does not let this user read the GPU's counters."""
-
-
-class CountersTakenError(ProfilerError):
-    """Another program, usually DCGM, holds the GPU's counters."""
-
-
-class ProfilerTooOldError(ProfilerError):
-    """The profiler does not know this GPU."""
-
-
-class WorkerFailedError(ProfilerError):
-    """The program under the profiler failed by itself."""
-
-
 class MissingCounterError(ProfilerError):
     """A counter could not be read: the profiler wrote NaN."""
 

@@ -8,18 +8,19 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from faults import ADVERSARIAL, FORKING, LIMIT_S, REPOSITORY, Done, answer, finish, python_path, wait_for
+from faults import ADVERSARIAL, FORKING, LIMIT_S, LONG, REPOSITORY, Done, answer, finish, python_path, wait_for
 
 from gdnbench.remote.targets import trust
 
 WORKDIR = "it's the workdir"
 SHORT = ("--gpu", "cpu", "--rounds", "3", "--samples", "2", "--margin", "0.9", "--shape", "B=1")
 HOST = "gpu1"
+ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Laptop:
             text=True,
             **options,
         )
+
+    def start_slow(self, target: str) -> subprocess.Popen[str]:
+        """Starts a run of a slow kernel on a target."""
+        words = ("run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1")
+        return replace(self, environment={**self.environment, **ROOTS}).start(*words, "--on", target, "--json")
 
     def finish(self, process: subprocess.Popen[str]) -> Done:
         return finish(process, LIMIT_S)

@@ -17,6 +17,12 @@ TICK_US = 0.032
 WORKLOAD = decode_at()
 
 
+class Events(list):
+    """A channel that keeps what a worker sends."""
+
+    send = list.append
+
+
 def case(label, role=Role.KERNEL, workload=WORKLOAD, *, kernel="", preset="", **params):
     variant = Variant(kernel or label.partition(":")[0], label, preset=preset, params=Params(params))
     return Case(variant, workload, role)

@@ -55,7 +55,6 @@ def untried(monkeypatch):
 
 @pytest.fixture(scope="module")
 def op_alone(tmp_path_factory):
-    """The op decode, with no kernels."""
     root = tmp_path_factory.mktemp("op")
     shutil.copytree(BUNDLED / "decode", root / "decode", ignore=lambda at, _: ["v4"] if at.endswith("decode") else [])
     for folder in (root / "decode").iterdir():
@@ -69,7 +68,6 @@ def _declare(kind, fields):
 
 
 def _load_kernels(op_alone, tmp_path, declarations):
-    """The catalog of kernels that are declared so, each in a folder of its own with every source."""
     for number, text in enumerate(declarations):
         folder = add_kernel(tmp_path, f"k{number:03}", variant=text)
         (folder / "kernel.cu").write_text("")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,6 @@ def own_trials(monkeypatch, tmp_path, bundled):
 
 
 def _reasons(root, wanted):
-    """Why each folder is broken; the healthy kernels before and after them all load."""
     add_kernel(root, "aa-first", variant=PLAIN.replace("mine", "first"))
     add_kernel(root, "zz-last", variant=PLAIN.replace("mine", "last"))
     for name, (variant, _) in wanted.items():
@@ -237,14 +235,8 @@ VERBS = {
 def test_no_verb_ends_well_in_silence(tmp_path, verb):
     root = tmp_path / "kernels"
     add_kernel(root, "aa", variant=LETHAL["exit-0"][0])
-    (add_kernel(root, "first", variant=PLAIN.replace("mine", "first")) / "kernel.py").write_text(
-        textwrap.dedent(
-            """
-            def bind(tensors, workload, params):
-                raise ValueError("no such kernel yet")
-            """
-        )
-    )
+    source = add_kernel(root, "first", variant=PLAIN.replace("mine", "first")) / "kernel.py"
+    source.write_text('def bind(tensors, workload, params):\n    raise ValueError("no such kernel yet")\n')
     words, told = VERBS[verb]
     done = Gdnbench(tmp_path, (root,), forks=True)(*words)
     assert done.out.strip() or done.code, (done.code, done.err)

@@ -26,7 +26,6 @@ def bench(tmp_path):
 
 @pytest.fixture
 def take(bench, tmp_path):
-    """Imports documents into `kernels`."""
 
     def call(*options, **documents):
         paths = write(tmp_path / "files", **documents)
@@ -133,10 +132,7 @@ def test_code_in_a_file_runs_only_where_kernels_do(bench, take, tmp_path, monkey
     document = definition(reference=touch + definition()["reference"], description=CODE)
     made = take(
         definition=document,
-        solution=solution(
-            {"src/main.py": touch + SOLUTION, "src/parts.py": PARTS},
-        )
-        | {"description": CODE},
+        solution=solution({"src/main.py": touch + SOLUTION, "src/parts.py": PARTS}) | {"description": CODE},
         workloads=[line(3)],
     )
     assert made.code == 0, made.err
@@ -171,6 +167,14 @@ def test_whatever_a_thing_is_called_it_stays_in_the_folder(take, tmp_path, name)
         assert not catalog.broken
         assert len(catalog.ops) == len(catalog.entries) == 1
         assert all(folder.parent == tmp_path / "kernels" for folder in catalog.op_folders.values())
+
+
+@pytest.mark.parametrize("length", [60, 79, 80, 81, 82, 200])
+def test_a_solution_is_imported_whatever_the_length_of_its_name(take, tmp_path, length):
+    alike = {last: solution() | {"name": f"{'x' * (length - 1)}{last}"} for last in "ab"}
+    done = take(definition=definition(), **alike)
+    assert done.code == 0, done.err
+    assert len(list((tmp_path / "kernels").glob("*/*/variant.py"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -217,9 +221,10 @@ def test_a_definition_that_does_not_fit_is_refused_in_words(take, tmp_path, chan
     ],
     ids=str,
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused_in_words(take, documents, options, said):
+def test_what_does_not_go_together_is_refused_in_words(take, tmp_path, documents, options, said):
     done = take(*options, **documents)
     assert done.code == ExitCode.USAGE, done.err
+    assert not list((tmp_path / "kernels").glob("*"))
     assert "".join(said.split()) in "".join(done.err.split())
 
 

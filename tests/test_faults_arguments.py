@@ -37,7 +37,6 @@ BOUND = {
 
 @pytest.fixture
 def told(tmp_path):
-    """What binding a kernel says."""
 
     def tell(declared, file, source, load_it=load):
         op = tmp_path / "twice"

@@ -5,17 +5,6 @@ import json
 import pytest
 from faults import ADVERSARIAL, CPU, SHORT, Gdnbench
 
-# Folder: what the reason begins with or contains.
-BROKEN = {
-    "decode/syntax_error": "variant.py:5: SyntaxError",
-    "decode/raises": "variant.py:3: RuntimeError: no [/bold] licence on this machine",
-    "decode/exits": "variant.py:5: SystemExit",
-    "decode/no_kernel": "variant.py must set `kernel`",
-    "decode/bad_default": "variant.py:7: default 12 is not among the choices (8, 16)",
-    "decode/bad_preset": "variant.py:5: preset test-bad-preset-b: test-bad-preset has no param WARPS",
-    "decode/no_source": "names the source missing.py",
-    "decode/name_taken": "the name decode-reference is taken by",
-}
 SOURCES = ADVERSARIAL / "broken" / "decode"
 
 
@@ -46,12 +35,6 @@ def run(bench):
     return bench.run(",".join(kernels), *CPU, *SHORT, "-q")
 
 
-@pytest.mark.parametrize("folder", BROKEN)
-def test_a_declaration_that_does_not_load_is_listed_with_its_reason(listed, folder):
-    assert listed[folder]["status"] == "broken"
-    assert BROKEN[folder] in listed[folder]["reason"]
-
-
 @pytest.mark.parametrize(("name", "extra"), [("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")])
 def test_a_missing_module_is_listed_with_the_line_that_mends_it(listed, name, extra):
     assert listed[name]["status"] == "missing"
@@ -63,27 +46,6 @@ def test_a_broken_kernel_asked_for_by_name_says_why(bench):
     assert done.code == 6
     assert "could not be loaded: variant.py:7: default 12 is not among the choices (8, 16)" in done.err
     assert str(SOURCES / "bad_default") in done.err
-
-
-@pytest.mark.slow
-def test_a_missing_extra_is_a_status_with_the_line_that_mends_it(run):
-    for name, extra in (("test-missing-extra", "flashinfer"), ("test-missing-submodule", "fla")):
-        row = run.rows[name]
-        assert row["status"] == "missing"
-        assert f"pip install 'gdnbench[{extra}]'" in row["reason"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("test-import-fails", "no table for this machine"),
-        ("test-no-bind", "must define bind(tensors, workload, params)"),
-    ],
-)
-def test_an_implementation_that_does_not_load_is_broken(run, name, reason):
-    assert run.rows[name]["status"] == "broken"
-    assert reason in run.rows[name]["reason"]
 
 
 @pytest.mark.slow

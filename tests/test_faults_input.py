@@ -1,70 +1,30 @@
 """Wrong options and damaged runs: each ends in one message, a hint and its exit code, and never in a traceback."""
 
 import json
-from dataclasses import asdict
 from functools import partial
 
 import pytest
-from decode_workloads import decode_at
+from run_data import case, failed, measured, store
 
-from gdnbench.model.case import Case, Variant
-from gdnbench.model.measurement import Measurement, Timing
-from gdnbench.model.status import Role, Status
-from gdnbench.store.info import RunInfo, write_info
-from gdnbench.store.measurements import write_measurements
-from gdnbench.store.settings import Settings
+from gdnbench.model.status import Role
 
-REFERENCE = Variant("decode-reference", "decode-reference")
-TIMING = Timing(
-    timer="cpu",
-    samples=15,
-    rounds=3,
-    time_us=210.0,
-    median_us=211.0,
-    time_lo_us=200.0,
-    time_hi_us=220.0,
-    min_us=190.0,
-    p10_us=195.0,
-    p90_us=230.0,
-    noise=0.02,
-)
 ROWS = [
-    Measurement(case=Case(REFERENCE, decode_at(), Role.BASELINE), status=Status.OK, timing=TIMING, nbytes=1_054_752),
-    Measurement(
-        case=Case(Variant("decode-mine", "decode-mine"), decode_at(), Role.KERNEL),
-        status=Status.CRASHED,
-        reason="the process died in step `measure` (SIGKILL)",
-        nbytes=1_054_752,
-    ),
+    measured(case("decode-reference", Role.BASELINE), 210.0),
+    failed(case("decode-mine"), reason="the process died in step `measure` (SIGKILL)"),
 ]
 
 
 @pytest.fixture
 def command(command_line, monkeypatch, tmp_path):
-    """Runs the command line in this process and an empty folder: exit code, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
     return partial(command_line, columns="500")
 
 
 @pytest.fixture
 def stored(tmp_path):
-    """The folder of a stored run."""
     folder = tmp_path / "results" / "20260101-000000-cpu-decode"
     folder.mkdir(parents=True)
-    info = RunInfo(
-        run_id=folder.name,
-        timestamp="2026-01-01T00:00:00+00:00",
-        complete=True,
-        command="gdnbench run",
-        op="decode",
-        gpu="cpu",
-        baseline="decode-reference",
-        settings=asdict(Settings(rounds=3)),
-        cases=[row.case.to_dict() for row in ROWS],
-        machine={"gpu": None, "host": {}, "versions": {}},
-    )
-    write_info(folder, info)
-    write_measurements(folder, info, ROWS)
+    store(folder, ROWS, run_id=folder.name, gpu="cpu", baseline="decode-reference")
     return folder
 
 
@@ -74,16 +34,6 @@ WRONG_OPTIONS = {
     "kernel like none": (["--kernel", "xyzzy"], 2, "there is no kernel xyzzy", "gdnbench list"),
     "no kernel": (["--kernel", ","], 2, "no kernel was named", "--kernel all"),
     "unknown op": (["--op", "prefil"], 2, "there is no op prefil", "decode"),
-    "unknown param": (["--kernel", "decode-v4:BV=8"], 2, "decode-v4 has no param BV", "WARPS"),
-    "bad value": (["--kernel", "decode-v4:WARPS=3"], 2, "WARPS=3 is not a value of WARPS", "1, 2, 4, 8, 16"),
-    "no value": (["--kernel", "decode-v4:WARPS"], 2, "`WARPS` sets no param", "WARPS=4"),
-    "B=0": (["--shape", "B=0"], 2, "B=0: an axis has at least one element", "B >= 1"),
-    "B=-1": (["--shape", "B=-1"], 2, "B=-1: an axis has at least one element", "B >= 1"),
-    "B=x": (["--shape", "B=x"], 2, "a size is a whole number", "B=1,8,64"),
-    "Q=1": (["--shape", "Q=1"], 2, "there is no axis Q", "heads=qk4_v8"),
-    "uneven heads": (["--shape", "heads=qk3_v8"], 2, "HV=8 is no multiple of HQ=3", "qk4_v8"),
-    "no heads": (["--shape", "heads=qk0_v8"], 2, "HQ=0: an axis has at least one element", "HQ >= 1"),
-    "unknown heads": (["--shape", "heads=big"], 2, "there is no heads big", "qk4_v8"),
     "absent model": (["--gpu", "b100"], 5, "No GPU here is 'b100'", "--gpu cpu"),
     "absent index": (["--gpu", "99"], 5, "No GPU here is '99'", "--gpu cpu"),
     "unknown baseline": (["--baseline", "decode-refrence"], 2, "there is no kernel decode-refrence", "did you mean"),
@@ -93,7 +43,6 @@ WRONG_OPTIONS = {
     "no margin": (["--margin", "nan"], 2, "a margin lies between 0 and 1", "0.005"),
     "no time": (["--step-limit", "0"], 2, "--step-limit 0: a step takes some time", "30"),
     "negative seed": (["--seed", "-5"], 2, "--seed -5: a seed lies between 0 and", "a fresh one"),
-    "huge seed": (["--seed", str(2**63)], 2, "a seed lies between 0 and", "a fresh one"),
     "rounds twice": (["--rounds", "3", "--rounds", "5"], 2, "--rounds is given 2 times", "give --rounds once"),
     "unknown run": (["--resume", "20010101-x"], 2, "no runs in results", "gdnbench run"),
 }
@@ -152,16 +101,13 @@ def _without(field):
 DAMAGES = {
     "no measurements": ("measurements.csv", lambda path: path.unlink(), "measurements.csv is missing"),
     "empty measurements": ("measurements.csv", _cut(0), "measurements.csv is cut off"),
-    "half a header": ("measurements.csv", _cut(0.2), "measurements.csv"),
     "half a row": ("measurements.csv", _cut(0.8), "measurements.csv"),
-    "a byte short": ("measurements.csv", lambda path: path.write_bytes(path.read_bytes()[:-1]), "measurements.csv"),
     "a row short": ("measurements.csv", _last_line_gone, "measurements.csv"),
     "no number": ("measurements.csv", _replaced("210", "fast"), "measurements.csv line 2"),
     "unknown status": ("measurements.csv", _replaced("crashed", "tired"), "measurements.csv line 3"),
     "a time that failed": ("measurements.csv", _replaced(",ok,", ",crashed,"), "measurements.csv line 2"),
     "no text": ("measurements.csv", lambda path: path.write_bytes(b"\xff\xfe\x00"), "measurements.csv"),
     "half a description": ("run.json", _cut(0.5), "run.json: Input data was truncated"),
-    "empty description": ("run.json", _cut(0), "run.json: Input data was truncated"),
     "a list": ("run.json", lambda path: path.write_text("[]"), "run.json: Expected `object`, got `array`"),
     "another version": ("run.json", _other_schema, "run.json is of schema version 99; this gdnbench reads 1"),
     "a missing field": ("run.json", _without("op"), "run.json: Object missing required field `op`"),

@@ -78,44 +78,6 @@ def test_a_reason_below_the_first_line_is_told(text, told):
     assert tell_raised(RuntimeError(text)).endswith(told)
 
 
-@pytest.mark.parametrize("length", [60, 79, 80, 81, 82, 200])
-def test_a_solution_is_imported_whatever_the_length_of_its_name(command_line, tmp_path, length):
-    tensor = {"shape": ["m", "n"], "dtype": "float32"}
-    axes = {"m": {"type": "var"}, "n": {"type": "const", "value": 64}}
-    shared = {"description": "rows", "op_type": "rows", "axes": axes}
-    definition = {"name": "row_scale", **shared, "inputs": {"x": tensor}, "outputs": {"y": tensor}}
-    definition["reference"] = "import torch\n\ndef run(x):\n    return x * 2\n"
-    spec = {"language": "python", "target_hardware": ["H100"], "entry_point": "main.py::run"}
-    spec["destination_passing_style"] = False
-    files = [tmp_path / "definition.json"]
-    files[0].write_text(json.dumps(definition))
-    for last in "ab":  # which begin alike
-        name = f"{'row_scale_'.ljust(length - 1, 'x')}{last}"
-        solution = {"name": name, "definition": "row_scale", "author": "x", "spec": spec}
-        solution["sources"] = [{"path": "main.py", "content": "def run(x):\n    return x * 2\n"}]
-        files.append(tmp_path / f"{last}.json")
-        files[-1].write_text(json.dumps(solution))
-    code, _, err = command_line("exchange", "import", *files, "--to", tmp_path / "to", columns="300")
-    assert code == 0, err
-    assert len(list((tmp_path / "to").glob("*/*/variant.py"))) == 2
-
-
-@pytest.mark.parametrize("language", ["python", "tilelang"])
-def test_an_import_that_fails_leaves_no_op_without_kernels(command_line, tmp_path, language):
-    tensor = {"shape": ["m"], "dtype": "float32"}
-    definition = {"name": "row_scale", "description": "rows", "op_type": "rows", "axes": {"m": {"type": "var"}}}
-    definition |= {"inputs": {"x": tensor}, "outputs": {"y": tensor}, "reference": "def run(x):\n    return x\n"}
-    spec = {"language": language, "target_hardware": ["H100"], "entry_point": "main.py::run"}
-    solution = {"name": "mine", "definition": "row_scale", "author": "x", "spec": spec}
-    solution["sources"] = [{"path": "main.py", "content": "def run(x):\n    return x\n"}]
-    files = [tmp_path / "definition.json", tmp_path / "solution.json"]
-    for file, document in zip(files, (definition, solution), strict=True):
-        file.write_text(json.dumps(document))
-    code, _, err = command_line("exchange", "import", *files, "--to", tmp_path / "to", columns="300")
-    assert (code == 0) == (language == "python"), err
-    assert (tmp_path / "to" / "row_scale").exists() == (language == "python")
-
-
 def test_a_name_that_is_too_long_is_told_by_its_length():
     with pytest.raises(DeclarationError, match="81 characters"):
         check_name("x" * 81)

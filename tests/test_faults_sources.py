@@ -18,10 +18,7 @@ VERBS = {"lint": ("lint",), "run": ("run", "--gpu", "cpu", "--dry-run")}
 CALLS = "grid=lambda workload, p: (workload.M,)"
 CUDA_CALLS = f"{CALLS}, block=lambda workload, p: 128"
 FILES = {
-    "twice/cuda": {
-        "variant.py": f'CudaKernel(name="twice-cuda", entry="twice", {CUDA_CALLS})',
-        "kernel.cu": CUDA,
-    },
+    "twice/cuda": {"variant.py": f'CudaKernel(name="twice-cuda", entry="twice", {CUDA_CALLS})', "kernel.cu": CUDA},
     "twice/headed": {
         "variant.py": f'CudaKernel(name="twice-headed", entry="twice", {CUDA_CALLS})',
         "kernel.cu": '#include "below/head.cuh"\n',

@@ -1,7 +1,11 @@
-"""Runs that are stopped, taken up again or started twice: nothing that was measured is lost or mixed."""
+"""Runs that are stopped, killed, started twice or out of disk: nothing that was measured is lost or mixed."""
 
+import os
+import resource
 import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import pandas as pd
@@ -43,7 +47,6 @@ def bench(tmp_path):
 
 
 def _samples(folder):
-    """The stored samples, one row per case, round and position in it."""
     frame = pd.read_parquet(folder / "samples.parquet").astype({"case": str})
     return frame.assign(position=frame.groupby(["case", "round"]).cumcount()).set_index(["case", "round", "position"])
 
@@ -132,3 +135,90 @@ def test_what_is_terminated_leaves_no_temporary_file(bench, monkeypatch, verb):
     process.send_signal(number)
     assert finish(process).code == 130
     assert temporary() == []
+
+
+def test_a_killed_run_leaves_a_hidden_folder_that_resume_finishes(bench):
+    process = bench.start_run("test-slow", *CPU, *LONG, "-q")
+    wait_for(measured(bench.results, 2), "the second round")
+    workers = workers_of(process.pid)
+    process.kill()
+    process.wait()
+    assert workers
+    wait_for(lambda: not any(map(is_running, workers)), "the orphaned worker to end", 5)
+    hidden = bench.only_run()
+    assert hidden.name.startswith(".")
+    shown = bench("show", "--out", str(bench.results))
+    assert shown.code == 2
+    assert "was stopped before it was written" in shown.err
+    done = resume_whole(bench)
+    assert f".{done.info['run_id']}.partial" == hidden.name
+
+
+def test_the_worker_of_a_killed_run_ends_even_if_its_kernel_hangs(bench):
+    process = bench.start_run("test-hangs", *CPU, "--step-limit", "100", "-q")
+    wait_for(lambda: any("hanging" in log.read_text() for log in bench.results.glob("*/*.log")), "the kernel to hang")
+    [worker] = workers_of(process.pid)
+    process.kill()
+    process.wait()
+    try:
+        wait_for(lambda: not is_running(worker), "the orphaned worker to end", 5)
+    finally:
+        if is_running(worker):
+            os.kill(worker, signal.SIGKILL)
+
+
+def test_a_killed_measuring_worker_costs_its_case_and_no_other(bench):
+    process = bench.start_run("test-slow", *CPU, *LONG, "-q")
+    wait_for(measured(bench.results), "the first round")
+    [worker] = workers_of(process.pid, "measure")
+    os.kill(worker, signal.SIGKILL)
+    done = finish(process)
+    lost = [row for row in done.rows.values() if row["status"] != "ok"]
+    assert [row["status"] for row in lost] == ["crashed"]
+    assert "died in step `measure` (SIGKILL)" in lost[0]["reason"]
+    assert {row["rounds"] for row in done.rows.values() if row["status"] == "ok"} == {ROUNDS}
+    assert done.code == 8
+    assert done.info["complete"]
+
+
+DISK_ROUNDS = 21
+LONGEST_FILE = 14_000  # bytes: run.json has 9,000, and a journal grows with each round
+OPTIONS = (*CPU, "--rounds", str(DISK_ROUNDS), "--samples", "50", "--margin", "0.9")
+
+
+def run_with_files_of_at_most(bench, nbytes):
+    return subprocess.run(
+        [sys.executable, "-m", "gdnbench", "run", "decode-reference", *OPTIONS, "-q", "--out", str(bench.results)],
+        env={**bench.environment, "PYTHONDONTWRITEBYTECODE": "1"},  # a compiled module would be cut off, too
+        capture_output=True,
+        text=True,
+        timeout=bench.limit_s,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, nbytes)),
+    )
+
+
+def test_a_full_disk_ends_a_run_in_words_and_resume_finishes_it(tmp_path):
+    bench = Gdnbench(tmp_path, in_process=True)
+    stopped = run_with_files_of_at_most(bench, LONGEST_FILE)
+    assert stopped.returncode == 5, stopped.stderr
+    assert stopped.stderr.startswith("error: ")
+    assert "File too large" in stopped.stderr
+    assert "hint:" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    [run] = bench("runs", "--out", str(bench.results), "--json").document
+    assert run["state"] == "stopped"
+
+    done = bench.resume(run["run_id"])
+    assert done.code == 0, done.err
+    assert done.info["complete"]
+    assert {row["rounds"] for row in done.rows.values()} == {DISK_ROUNDS}
+
+
+@pytest.mark.parametrize("room", [0, 1, 2000])
+def test_a_disk_that_is_full_from_the_start_leaves_no_folder_that_no_verb_sees(tmp_path, room):
+    bench = Gdnbench(tmp_path)
+    stopped = run_with_files_of_at_most(bench, room)
+    assert stopped.returncode
+    assert "Traceback" not in stopped.stderr, stopped.stderr
+    assert [*bench.results.glob("*"), *bench.results.glob(".*")] == []

@@ -25,11 +25,10 @@ CATALOG = SimpleNamespace(
 )
 
 
-def built(cases, registers=lambda params: params["BV"]):
-    """Builds of all cases, whose registers tell their params."""
+def built(cases, registers=lambda each: each.variant.params["BV"]):
     return Builds(
         made={
-            (each.variant, each.workload, arch, "f"): Build(arch, registers(each.variant.params), 0, 0, 128, 4096)
+            (each.variant, each.workload, arch, "f"): Build(arch, registers(each), 0, 0, 128, 4096)
             for each in cases
             for arch in ARCHS
         }
@@ -58,13 +57,7 @@ def test_builds_of_one_name_with_other_params_are_all_listed_and_told_apart():
 def test_a_batch_size_that_is_compiled_otherwise_has_a_row_of_its_own():
     """As with `warps=lambda workload, p: 1 if workload.B == 1 else 8`."""
     cases = [case("decode-x", workload=decode_at(B=batch), BV=8) for batch in (1, 8, 64)]
-    builds = Builds(
-        made={
-            (each.variant, each.workload, arch, "f"): Build(arch, 40 if each.workload.B == 1 else 24, 0, 0, 128, 4096)
-            for each in cases
-            for arch in ARCHS
-        }
-    )
+    builds = built(cases, lambda each: 40 if each.workload.B == 1 else 24)
     assert rows_of(cases, builds) == [
         *((f"decode-x at B={batch}", "sm_90", registers) for batch, registers in ((1, 40), (8, 24))),
         *((f"decode-x at B={batch}", "sm_100", registers) for batch, registers in ((1, 40), (8, 24))),

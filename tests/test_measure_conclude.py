@@ -32,7 +32,6 @@ def point(bv, warps=4, workload=SMALL, kernel="decode-x"):
 
 
 def sweep(times_us, rounds=60, cases=None, swept=None, **settings):
-    """The answer to rounds in which every case was measured."""
     collected = collect({each.id: time_us for each, time_us in times_us.items()}, rounds=rounds, samples=20)
     kernels = dict.fromkeys(each.variant.kernel for each in times_us)
     swept = swept or {kernel: ["BV", "WARPS"] for kernel in kernels}
@@ -149,13 +148,6 @@ def test_the_values_tried_are_told_in_the_order_of_the_grid_even_if_they_failed(
     assert found.axes == {"decode-x": {"BV": [16, 2, 4], "WARPS": [8, 1]}}
     assert list(found.axes["decode-x"]) == ["BV", "WARPS"]
     assert len(found.points) == 2
-
-
-def test_baselines_controls_and_floors_are_no_points():
-    beside = [case("decode-x", role, SMALL) for role in (Role.BASELINE, Role.CONTROL)]
-    beside.append(case("decode-floor", Role.FLOOR, SMALL))
-    found = sweep({**dict.fromkeys(beside, 1.0), point(4): 4.0}, swept={"decode-x": ["BV", "WARPS"]})
-    assert labels(found.points) == ["BV=4:WARPS=4"]
 
 
 def test_without_a_measurement_there_is_a_sweep_without_points():

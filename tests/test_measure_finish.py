@@ -9,7 +9,7 @@ from run_data import case, collect, failed, healthy, info
 
 from gdnbench.analyse.analysis import analyse
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.errors import RunFormatError, UnknownNameError, UsageError
+from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.measure.start import load_unfinished
 from gdnbench.measure.write import write_run
 from gdnbench.model.status import Role, Status
@@ -28,9 +28,12 @@ SOURCES = {name: CATALOG.entries[name].source_hash() for name in ("decode-refere
 
 @pytest.fixture
 def finish(tmp_path):
-    def run(complete=True, checked=None):
+    def run(complete=True, checked=None, functions=None):
         folder = RunFolder.create(tmp_path, "run")
         collected = collect(dict.fromkeys((each.id for each in CASES), 5.0), rounds=3, samples=20)
+        if functions:
+            own = collected.samples[CASES[1].id]
+            own |= {number: replace(sampled, functions_us=functions(number)) for number, sampled in own.items()}
         with Journal(folder.path) as journal:
             for rounds in collected.samples.values():
                 for sampled in rounds.values():
@@ -45,7 +48,7 @@ def finish(tmp_path):
         described = info(
             run_id="run", complete=complete, settings=SETTINGS, sources=SOURCES, cases=[c.to_dict() for c in CASES]
         )
-        return write_run(folder, described, found, collected, [], {})
+        return write_run(folder, described, found, collected, [], {"cupti": collected} if functions else {})
 
     return run
 
@@ -55,23 +58,12 @@ def test_a_whole_run_can_be_read_and_is_tidy(finish):
     assert read_info(path).complete
     assert [row.case for row in read_measurements(path)] == list(CASES)
     assert {each.name for each in path.iterdir()} == {
-        *("run.json", "measurements.csv", "rounds.csv", "builds.csv", "samples.parquet", "nvbench"),
+        *("run.json", "measurements.csv", "rounds.csv", "builds.csv", "samples.parquet", "nvbench")
     }
 
 
-def test_what_cupti_says_of_the_functions_of_a_call_has_a_file(tmp_path):
-    collected = collect({CASES[0].id: 5.0, CASES[1].id: 5.0}, rounds=3, samples=20)
-    for number, sampled in collected.samples[CASES[1].id].items():
-        collected.samples[CASES[1].id][number] = replace(
-            sampled, functions_us={"gates": float(number), "scan": 10.0 * number}
-        )
-    folder = RunFolder.create(tmp_path, "run")
-    found = analyse(
-        CATALOG.ops["decode"], CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench",
-        run_id="run", copying=(),
-    )  # fmt: skip
-    described = info(run_id="run", settings=SETTINGS, sources=SOURCES, cases=[c.to_dict() for c in CASES])
-    path = write_run(folder, described, found, collected, [], {"cupti": collected})
+def test_what_cupti_says_of_the_functions_of_a_call_has_a_file(finish):
+    path = finish(functions=lambda number: {"gates": float(number), "scan": 10.0 * number})
     rows = [(row.case, row.function, row.rounds, row.time_us) for row in read_launches(path)]
     assert rows == [(CASES[1].id, "gates", 3, 2.0), (CASES[1].id, "scan", 3, 20.0)]
 
@@ -87,11 +79,6 @@ def test_the_logs_stay_where_a_case_failed(finish):
     assert read_measurements(path)[1] == failed(CASES[1], reason="SIGSEGV")
 
 
-def test_an_unknown_run_cannot_be_resumed(tmp_path):
-    with pytest.raises(UnknownNameError):
-        load_unfinished(tmp_path, "run", CATALOG)
-
-
 @pytest.mark.parametrize(("name", "state"), [("decode-v4", "has changed"), ("decode-v99", "is gone")])
 def test_a_run_whose_kernels_changed_does_not_go_on(finish, tmp_path, name, state):
     path = finish(complete=False)
@@ -100,13 +87,6 @@ def test_a_run_whose_kernels_changed_does_not_go_on(finish, tmp_path, name, stat
     (path / "run.json").write_text(json.dumps(document))
     with pytest.raises(UsageError, match=f"{name} {state}"):
         load_unfinished(tmp_path, "run", CATALOG)
-
-
-def test_a_case_that_took_its_worker_down_gets_another_chance(finish, tmp_path):
-    path = finish(complete=False)
-    with Journal(path) as journal:
-        journal.append(encode(Examined(CASES[1].id, Status.CRASHED, "SIGSEGV")))
-    assert load_unfinished(tmp_path, "run", CATALOG).collected.lost == {}
 
 
 def test_a_journal_with_junk_inside_is_named(finish, tmp_path):

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from decode_workloads import decode_at
@@ -143,14 +144,6 @@ def test_a_case_goes_on_in_the_form_that_was_chosen_and_keeps_its_id():
     assert [each.id for each in chosen] == [each.id for each in cases]
 
 
-def test_the_forms_of_a_task_arrive_in_the_worker(tmp_path):
-    bare = case("decode-f", Role.FLOOR, ROWS=2)
-    forms = {bare.id: ({"ROWS": 2}, {"MODE": "fast"})}
-    task = Task(Phase.EXAMINE, "cpu", (), "decode", (bare,), seed=1, step_limit_s=1.0, forms=forms)
-    task.write(tmp_path / "task.json")
-    assert Task.read(tmp_path / "task.json").forms == forms
-
-
 @given(
     declared=st.floats(1.0, 1e3),
     others=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=5),
@@ -192,13 +185,6 @@ def test_a_trial_takes_a_fifth_of_a_second_unless_a_form_is_very_slow(warm_us, o
         assert samples * sum(each + overhead_us for each in warm_us) <= 200_000
 
 
-class Refusing:
-    """Stands for what a trial of a single fit form does not need."""
-
-    def send(self, _event):
-        pass
-
-
 def conducted(verdicts):
     """The verdict of a trial whose forms have these by ROWS."""
     bare = case("decode-f", Role.FLOOR)
@@ -210,7 +196,7 @@ def conducted(verdicts):
         asked.append(form.variant.params["ROWS"])
         return verdicts[asked[-1]]
 
-    return FormTrial(task, Refusing(), None, None).conduct(bare, examine), asked
+    return FormTrial(task, SimpleNamespace(send=lambda _event: None), None, None).conduct(bare, examine), asked
 
 
 def test_the_one_form_that_is_fit_is_taken_and_the_others_are_told():

@@ -37,15 +37,6 @@ def test_a_case_that_is_lost_takes_its_samples_with_it():
     assert collected.lost[A].reason == "SIGSEGV"
 
 
-def test_a_round_counts_only_if_every_case_has_it():
-    collected = collect(*(sampled(number, case_id) for number, case_id in [(1, A), (1, B), (2, A), (3, B)]))
-    assert collected.complete_rounds([A, B]) == {1}
-    assert collected.complete_rounds([A, B, C]) == set()
-    assert collected.complete_rounds([]) == set()
-    collected.drop_incomplete_rounds([A, B])
-    assert {case_id: set(rounds) for case_id, rounds in collected.samples.items()} == {A: {1}, B: {1}}
-
-
 class Workers:
     """Stands in for `supervise`: measures what the task says, except where a script says how a worker ends."""
 

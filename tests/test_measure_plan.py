@@ -34,7 +34,6 @@ def plan(kernels="decode-v4", gpu=H200, catalog=CATALOG, **more):
 
 @pytest.fixture
 def without_fla(monkeypatch):
-    """As where fla-core is not installed."""
     import importlib.util
 
     real = importlib.util.find_spec
@@ -63,23 +62,11 @@ def test_without_fla_the_reference_stands_in_and_a_note_says_so(without_fla):
     assert "pip install 'gdnbench[fla]'" in note
 
 
-def test_on_a_cpu_the_reference_stands_in_and_there_is_no_floor():
-    found = plan(gpu=None)
-    assert found.baseline == "decode-reference"
-    assert Role.FLOOR not in roles(found).values()
-    assert "GPU" in found.notes[0]
-
-
 def test_a_chosen_baseline_that_cannot_be_had_is_an_error(without_fla):
     with pytest.raises(MachineError, match="decode-fla cannot run here") as caught:
         plan(baseline="decode-fla")
     assert "--baseline" in caught.value.hint
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
-
-
-def test_a_chosen_baseline_for_another_device_is_an_error():
-    with pytest.raises(MachineError, match="needs a GPU"):
-        plan(gpu=None, baseline="decode-v4")
 
 
 @pytest.mark.parametrize(
@@ -104,16 +91,10 @@ def test_without_any_baseline_a_note_says_so(tmp_path, without_fla):
     assert "no baseline" in found.notes[0]
 
 
-def test_rounds_are_shuffled_each_in_its_own_way_and_by_the_seed():
-    order = round_order(CASES, 21, seed=3)
-    assert len(set(order)) == 21
-    assert order == round_order(CASES, 21, seed=3)
-    assert order != round_order(CASES, 21, seed=4)
-
-
 def test_the_cases_of_a_workload_stay_together_in_an_order_that_changes():
     cases = [Case(variant, decode_at(B=batch)) for batch in (1, 8, 64) for variant in VARIANTS]
     order = round_order(cases, 60, seed=2)
+    assert order == round_order(cases, 60, seed=2)
     workloads = []
     for ids in order:
         assert Counter(ids) == Counter(case.id for case in cases)
@@ -168,7 +149,6 @@ def test_a_slow_kernel_gets_fewer_samples_but_never_too_few(asked, warm_us, devi
 
 @pytest.fixture
 def by_shape(tmp_path):
-    """A catalog whose one kernel has other defaults at B=8."""
     folder = tmp_path / "decode" / "mine"
     folder.mkdir(parents=True)
     (tmp_path / "decode" / "op.py").write_text((default_roots()[0] / "decode" / "op.py").read_text())
@@ -241,7 +221,6 @@ B1 = {{ kernel = "decode-v6", WARPS = 16 }}
 
 @pytest.fixture
 def with_dispatcher(tmp_path):
-    """The bundled kernels and a dispatcher of our own among them."""
     write_dispatcher(tmp_path, TABLE)
     return load_catalog([default_roots()[0], tmp_path])
 

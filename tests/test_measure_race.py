@@ -18,7 +18,6 @@ SMALL, LARGE = decode_at(B=1), decode_at(B=64)
 
 
 def company(workload=SMALL):
-    """What is measured beside the points."""
     return {
         case("base", Role.BASELINE, workload): 5.0,
         case("base", Role.CONTROL, workload): 5.0,
@@ -186,22 +185,6 @@ def test_how_it_stands_is_told_with_the_best_and_how_many_are_left():
     _, segments = gpu.run(gpu.race())
     assert segments[0].standing == ""
     assert re.search(r"B=1 qk4_v8 .*N=[01] [34]\.\d{3} µs.* 2 of 4 ", segments[1].standing)
-
-
-def swept_floors(times_us, workload=SMALL):
-    return {
-        case(f"floor:N={n}", Role.FLOOR, workload, N=n): time_us for n, time_us in enumerate(times_us)
-    }  # fmt: skip
-
-
-def test_floors_that_are_swept_race_as_kernels_do():
-    gpu = SimulatedGpu(swept_floors(TIES), swept=["floor"])
-    collected, segments = gpu.run(gpu.race())
-    assert segments[0].phase == "coarse"
-    assert len(segments) > 1
-    for segment in segments[1:]:
-        assert labels(segment) == {"floor:N=0", "floor:N=1"}
-    assert min(rounds_of(collected).values()) == COARSE_ROUNDS
 
 
 @pytest.mark.parametrize("own_sd", [0.001, 0.005])

@@ -38,12 +38,10 @@ class Workers(HealthyWorkers):
 
     @property
     def tried(self):
-        """The forms in which the floor was tried, by its id."""
         return next(task.forms for task in self.tasks if task.phase is Phase.EXAMINE)
 
     @property
     def measured(self):
-        """The floor's params in every process that timed it."""
         cases = [case.to_dict() for task in self.tasks if task.phase is Phase.MEASURE for case in task.cases]
         return of_floor(cases)
 

@@ -166,7 +166,6 @@ def test_a_stopped_sweep_goes_on_without_a_point_that_the_check_now_refuses(cata
 
 @pytest.fixture
 def with_floor(roots):
-    """A catalog with a floor of two params in it."""
     folder = roots[0] / "decode" / "floor"
     folder.mkdir()
     (folder / "kernel.py").write_text("")

@@ -1,4 +1,4 @@
-"""Stamps of known clocks give known times, and stamps that tell nothing are an error."""
+"""Stamps of known clocks give known times by phase, and stamps that tell nothing are an error."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from stamps_data import MHZ, STEP_NS, about, records, specialised, stamps
 
 from gdnbench.errors import ProfilerError
-from gdnbench.profile.breakdown import BETWEEN, WHOLE, analyse
+from gdnbench.profile.breakdown import BETWEEN, WHOLE, Breakdown, analyse
 from gdnbench.profile.stamps import HEAD, SM, UNWRITTEN, Stamps
 from gdnbench.profile.stamps import TOTAL as TOTAL_CYCLES
 
@@ -24,21 +24,6 @@ def test_cycles_become_microseconds_by_the_clock_of_the_launches():
     assert load.maximum == pytest.approx(1 + 63 * 0.02, rel=0.003)
     assert load.average == pytest.approx(1 + 63 * 0.02 / 2, rel=0.003)
     assert _rows(profile)["update"].average == pytest.approx(0.5, rel=0.003)
-
-
-def test_the_spread_is_that_between_warps_of_a_launch_and_not_between_launches():
-    made = stamps(warps=16)
-    slower = made.records.copy()
-    slower[25:, :, 5] += 7500  # in half of the launches, each warp alike
-    row = _rows(analyse(replace(made, records=slower)))["update"]
-    assert row.spread == pytest.approx(0, abs=1e-9)
-    assert row.maximum > 5 * row.minimum
-
-
-def test_shares_of_phases_and_of_what_follows_the_last_mark_make_the_whole():
-    rows = _rows(analyse(stamps(after=450)))
-    assert sum(row.share for name, row in rows.items() if name != WHOLE) == pytest.approx(1)
-    assert rows[BETWEEN].average == pytest.approx(0.3, rel=0.003)
 
 
 def test_the_span_of_a_launch_and_how_far_apart_its_warps_begin():
@@ -115,19 +100,14 @@ def test_no_record_at_all_is_an_error_that_names_the_cause():
     assert "GDNBENCH_PHASES_BEGIN" in caught.value.hint
 
 
-def test_a_timer_that_stands_still_is_an_error():
+@pytest.mark.parametrize(
+    ("words", "value", "told"), [(slice(SM), 4096, "did not move"), (TOTAL_CYCLES, 0, "no warp counted a cycle")]
+)
+def test_a_timer_or_a_clock_that_stands_still_is_an_error(words, value, told):
     made = stamps(launches=2, warps=4)
     stopped = made.records.copy()
-    stopped[:, :, :SM] = 4096
-    with pytest.raises(ProfilerError, match="did not move"):
-        analyse(replace(made, records=stopped))
-
-
-def test_a_clock_that_stands_still_is_an_error():
-    made = stamps(launches=2, warps=4)
-    stopped = made.records.copy()
-    stopped[:, :, TOTAL_CYCLES] = 0
-    with pytest.raises(ProfilerError, match="no warp counted a cycle"):
+    stopped[:, :, words] = value
+    with pytest.raises(ProfilerError, match=told):
         analyse(replace(made, records=stopped))
 
 
@@ -181,3 +161,43 @@ def test_a_warp_that_passes_no_mark_is_of_no_other_role():
     cycles[:, 7] = 0
     made = Stamps(about(block_warps=8), records(cycles, after=150), np.array([4.0]), np.array([4.2]))
     assert [role.places for role in analyse(made).roles] == [tuple(range(7)), (7,)]
+
+
+def rows(phases, totals, **more):
+    arrays = {name: np.array(values, dtype=float) for name, values in phases.items()}
+    return {row.name: row for row in Breakdown(arrays, np.array(totals, dtype=float), **more).rows()}
+
+
+def test_the_numbers_of_a_phase_are_those_of_all_warps_of_all_launches():
+    found = rows({"load": [[1, 2], [3, 6]], "store": [[1, 1], [1, 1]]}, [[4, 4], [4, 8]])
+    load = found["load"]
+    assert (load.average, load.minimum, load.maximum) == (3, 1, 6)
+    assert load.share == pytest.approx(12 / 20)
+    assert load.p95 == pytest.approx(3 + 0.85 * 3)  # sorted 1, 2, 3, 6; place 0.95 * 3 lies 0.85 from 3 to 6
+    assert load.spread == pytest.approx((0.9 * 1 + 0.9 * 3) / 2)  # two warps: 90 % of their distance, in each launch
+
+
+def test_what_no_phase_covers_stands_between_and_the_shares_add_to_one():
+    found = rows({"load": [[1, 2]], "store": [[2, 1]]}, [[4, 5]])
+    assert found[BETWEEN].average == pytest.approx(1.5)
+    assert sum(row.share for name, row in found.items() if name != WHOLE) == pytest.approx(1)
+    assert found[WHOLE].share == 1
+
+
+def test_a_warp_without_a_phase_counts_in_no_average_and_in_every_share():
+    found = rows({"load": [[2, np.nan]], "compute": [[2, 4]]}, [[4, 4]])
+    assert found["load"].average == 2
+    assert found["load"].share == pytest.approx(0.25)
+    assert found[BETWEEN].average == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_launch_without_a_phase_counts_in_no_spread():
+    assert rows({"load": [[1, 3], [np.nan, np.nan]]}, [[4, 4], [4, 4]])["load"].spread == pytest.approx(1.8)
+    assert rows({"load": [[1.0], [np.nan]]}, [[4.0], [4.0]])["load"].spread == 0
+
+
+def test_a_nested_phase_is_not_taken_off_twice():
+    found = rows({"outer": [[4.0]], "inner": [[3.0]]}, [[5.0]], nested=frozenset({"inner"}))
+    assert found[BETWEEN].average == 1
+    assert found["inner"].share == pytest.approx(0.6)

@@ -35,7 +35,6 @@ each_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
 def _marked_builds(entry, arch, **options):
-    """Of each launch that has marks."""
     workload = able_workload(entry)
     launches = marked_launches(entry, Case(entry.default, workload), arch)
     return [build(entry, entry.default, workload, arch, launch=launch, **options) for launch in launches]
@@ -157,7 +156,6 @@ SPLIT = load_catalog([default_roots()[0], TOYS]).entries["gemm-split"]
 
 
 def _marked_split(folder, *entries):
-    """gemm-split with marks in these of its launches."""
 
     names = ", ".join(f"{entry}_end" for entry in ("partial_sums", "add_sums"))
 

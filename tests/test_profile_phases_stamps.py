@@ -3,7 +3,6 @@
 import json
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,18 +82,14 @@ def test_a_file_of_before_there_was_a_source_is_read(stored):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("op", 3),
         ("label", ["decode-v4"]),
         ("label", "decode-\x1b[2Jv4"),
         ("shape", {"B": 0, "HQ": 4, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 4, "HV": 8, "K": 128}),
         ("shape", {"B": 1, "HQ": 3, "HV": 8, "K": 128, "V": 128}),
         ("shape", {"B": 1, "HQ": 4, "HV": 8, "K": 128, "V": 128, "W": 1}),
-        ("gpu", None),
-        ("phases", []),
         ("phases", ["load", "update", 3]),
         ("asked", -1),
-        ("registers", 1e9),
         ("stamped_spill_bytes", True),
         ("source", "no hash"),
         ("schema", 2),
@@ -110,13 +105,10 @@ def test_a_field_that_cannot_be_what_it_is_is_named(stored, field, value):
 @pytest.mark.parametrize(
     "array",
     [
-        {"plain_us": np.array([])},
         {"plain_us": np.array([1e300])},
         {"plain_us": np.array(["4.0"])},
         {"plain_us": np.array([4.0], dtype=object)},  # which is pickled
         {"stamped_us": np.array([4.0, np.nan])},
-        {"stamped_us": np.array([-4.0])},
-        {"records": np.zeros((3, 5), dtype=np.uint32)},
         {"records": np.zeros((3, 5, 7), dtype=np.int64)},
         {"records": np.zeros((3, 5, 8), dtype=np.uint32)},
         {"about": np.array(["{}"])},
@@ -190,9 +182,3 @@ def test_an_archive_that_unpacks_without_end_is_not_unpacked(stored, monkeypatch
     _with_member(stored, "plain_us.npy", bytes(50 << 20), compress_type=zipfile.ZIP_DEFLATED)
     with pytest.raises(ReportFormatError, match="plain_us declares 52428800 bytes"):
         read_stamps(stored)
-
-
-def test_a_file_of_the_repository_is_read_as_ever():
-    folder = Path(__file__).parents[1] / "profiles" / "phases"
-    found = [read_stamps(path).about for path in sorted(folder.glob("decode-*/*.npz"))]
-    assert [(each.label, each.source) for each in found] == [("decode-v4", ""), ("decode-v9", "")]

@@ -50,8 +50,6 @@ def run(script, opened=None):
 
 
 class Scripted:
-    """A command whose worker is a script."""
-
     def __init__(self, script):
         self._script = script
 
@@ -151,7 +149,6 @@ for line in sys.stdin:
 
 
 def ctrl_c(times):
-    """Presses it from another thread, with time in between."""
 
     def press():
         for number in range(times):

@@ -38,7 +38,6 @@ def laptop(tmp_path):
 
 
 def save_captured(folder, name="layer 3"):
-    """A file of captured inputs of the decode step."""
     op = load_catalog(default_roots()[:1]).ops["decode"]
     numerics = load_numerics(op, default_roots()[0] / "decode")
     tensors, _ = numerics.make_inputs(op.workload({"B": 1, "HQ": 1, "HV": 2}), 5, "cpu", "never")
@@ -101,7 +100,6 @@ def test_what_the_target_needs_and_does_not_have_is_told(laptop, table, variable
 
 @pytest.fixture
 def sent(monkeypatch):
-    """What would be sent."""
     found = []
 
     def keep(self, _host, _observer):
@@ -247,7 +245,6 @@ def test_a_tree_arrives_whole_or_not_at_all_and_once(tmp_path):
 
 
 def job(folder, *, partial=False, complete=True, journal=""):
-    """A job's folder with a run in it."""
     name = f".{RUN}.partial" if partial else RUN
     run = shutil.copytree(RESULTS / RUN, folder / "out" / "results" / name)
     info = json.loads((run / "run.json").read_text())

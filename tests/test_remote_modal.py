@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from faults import ADVERSARIAL, FORKING, LONG, REPOSITORY, answer, python_path, wait_for
+from faults import ADVERSARIAL, FORKING, REPOSITORY, answer, python_path, wait_for
 from remote_data import SHORT, WORKDIR, Laptop, has_measured, is_alone
 
 from gdnbench.remote.host import ModalHost, Requirements
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.slow
 
 STAND_IN = Path(__file__).with_name("modal_stand_in")
 TOYS = {"GDNBENCH_KERNELS": str(REPOSITORY / "tests" / "toys")}
-ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
-SLOW = (
-    *("run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1"),
-    *("--on", "cloud", "--json"),
-)
 
 
 @pytest.fixture
@@ -57,10 +52,6 @@ def sandboxes(service):
     return [json.loads((folder / "made").read_text()) for folder in folders]
 
 
-def start_slow(laptop):
-    return type(laptop)(laptop.home, laptop.workdir, {**laptop.environment, **ROOTS}).start(*SLOW)
-
-
 def test_a_run_in_a_sandbox_is_as_one_here_and_the_sandbox_is_terminated(laptop, service):
     done = laptop("run", "gemm-torch", *SHORT[:8], "--on", "cloud", "--json", **TOYS)
     assert done.code == 0, done.err
@@ -83,7 +74,7 @@ def test_a_run_in_a_sandbox_is_as_one_here_and_the_sandbox_is_terminated(laptop,
 
 
 def test_ctrl_c_brings_home_what_is_finished_and_terminates_the_sandbox(laptop, service):
-    process = start_slow(laptop)
+    process = laptop.start_slow("cloud")
     wait_for(has_measured(laptop, 2, process), "the second round")
     process.send_signal(signal.SIGINT)
     stopped = laptop.finish(process)
@@ -95,7 +86,7 @@ def test_ctrl_c_brings_home_what_is_finished_and_terminates_the_sandbox(laptop, 
 
 
 def test_of_a_sandbox_that_ends_nothing_is_kept_and_the_message_says_so(laptop, service):
-    process = start_slow(laptop)
+    process = laptop.start_slow("cloud")
     wait_for(has_measured(laptop, 2, process), "the second round")
     [sandbox] = service.glob("sb-*")
     os.killpg(int((sandbox / "pids").read_text().split()[-1]), signal.SIGKILL)

@@ -4,18 +4,12 @@ import json
 import signal
 
 import pytest
-from faults import ADVERSARIAL, LONG, ROUNDS, answer, wait_for
-from remote_data import HOST, SHORT, has_measured, is_alone, ssh_laptop
+from faults import ROUNDS, answer, wait_for
+from remote_data import HOST, ROOTS, SHORT, has_measured, is_alone, ssh_laptop
 from simulated_workers import VARIABLE
 from slurm_data import MadeUpSlurm, cluster, cluster_laptop
 
 pytestmark = pytest.mark.slow
-
-SLOW = (
-    *("run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1"),
-    *("--on", "cluster", "--json"),
-)
-ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
 
 
 @pytest.fixture
@@ -31,10 +25,6 @@ def laptop(slurm, tmp_path):
     return cluster_laptop(tmp_path, slurm)
 
 
-def start_slow(laptop):
-    return type(laptop)(laptop.home, laptop.workdir, {**laptop.environment, **ROOTS}).start(*SLOW)
-
-
 def test_a_run_on_a_node_is_as_one_here_and_leaves_no_job(laptop, slurm):
     done = laptop("run", "decode-reference", *SHORT, "--on", "cluster", "--json")
     assert done.code == 0, done.err
@@ -47,7 +37,7 @@ def test_a_run_on_a_node_is_as_one_here_and_leaves_no_job(laptop, slurm):
 
 def test_ctrl_c_in_the_queue_leaves_no_job(laptop, slurm):
     slurm.occupy()
-    process = start_slow(laptop)
+    process = laptop.start_slow("cluster")
     wait_for(lambda: (laptop.workdir / "jobs").exists() and laptop.jobs, "the job's folder")
     wait_for(lambda: slurm.left, "a job in the queue")
     process.send_signal(signal.SIGINT)
@@ -58,7 +48,7 @@ def test_ctrl_c_in_the_queue_leaves_no_job(laptop, slurm):
 
 
 def test_a_job_that_is_cancelled_comes_home_with_what_is_finished_and_resume_goes_on(laptop, slurm):
-    process = start_slow(laptop)
+    process = laptop.start_slow("cluster")
     wait_for(has_measured(laptop, 2, process), "the second round")
     slurm.cancel()
     cancelled = laptop.finish(process)

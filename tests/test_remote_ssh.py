@@ -6,13 +6,10 @@ import shutil
 import signal
 
 import pytest
-from faults import ADVERSARIAL, LONG, ROUNDS, wait_for
-from remote_data import SHORT, far_results, has_measured, is_alone, ssh_laptop
+from faults import ROUNDS, wait_for
+from remote_data import ROOTS, SHORT, far_results, has_measured, is_alone, ssh_laptop
 
 pytestmark = pytest.mark.slow
-
-SLOW = ("run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "--shape", "B=1", "--on", "lab", "--json")
-ROOTS = {"GDNBENCH_KERNELS": str(ADVERSARIAL / "cpu")}
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +69,7 @@ def test_a_host_that_is_not_reached_is_told_with_what_to_try(laptop, tmp_path):
 
 
 def test_ctrl_c_ends_the_job_there_brings_home_what_is_finished_and_resume_goes_on(laptop):
-    environment = {**laptop.environment, **ROOTS}
-    process = type(laptop)(laptop.home, laptop.workdir, environment).start(*SLOW)
+    process = laptop.start_slow("lab")
     wait_for(has_measured(laptop, 2, process), "the second round")
     process.send_signal(signal.SIGINT)
     stopped = laptop.finish(process)
@@ -99,7 +95,7 @@ def test_ctrl_c_ends_the_job_there_brings_home_what_is_finished_and_resume_goes_
 
 def test_a_cut_connection_is_told_the_worker_there_stops_and_resume_has_it_all(own):
     laptop, server = own
-    process = type(laptop)(laptop.home, laptop.workdir, {**laptop.environment, **ROOTS}).start(*SLOW)
+    process = laptop.start_slow("lab")
     wait_for(has_measured(laptop, 2, process), "the second round")
     server.kill()
     cut = laptop.finish(process)

@@ -1,4 +1,4 @@
-"""A job is a file: what a worker does with it, without anything that sends it."""
+"""A job is a file: what travels in it, and what a worker does with it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from gdnbench.errors import UsageError
 from gdnbench.model.gpu import Gpu
 from gdnbench.process.channel import decode
 from gdnbench.process.events import EVENTS, JobEnded, TextPrinted
-from gdnbench.remote.job import RemoteJob, read_job
+from gdnbench.remote.job import RemoteJob, forwarded_args, read_job, read_options
 from gdnbench.remote.worker import work
 
 KERNELS = str(REPOSITORY / "kernels")
@@ -24,7 +24,6 @@ SLOW = ["run", "test-slow", "--gpu", "cpu", "--baseline", "test-slow", *LONG, "-
 
 @pytest.fixture
 def folder(tmp_path):
-    """A job's own, among others."""
     path = tmp_path / "jobs" / "one"
     path.mkdir(parents=True)
     return path
@@ -191,3 +190,38 @@ def test_a_command_does_not_outlive_its_worker(folder):
     process.kill()  # perhaps before the command has asked to be killed with it
     process.communicate()
     wait_for(lambda: not any(map(is_running, command)), "the end of the command")
+
+
+SPELLINGS = {
+    "--kernel": ("kernel", True),
+    "-k": ("kernel", True),
+    "--out": ("results", True),
+    "--on": ("on", True),
+    "--label": ("label", True),
+    "--quiet": ("quiet", False),
+    "-q": ("quiet", False),
+    "-y": ("yes", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "travels"),
+    [
+        ("a --on lab b", "a b"),
+        ("--on=lab --out=x a", "a"),
+        ("--label --on --on lab", "--label --on"),  # the label is `--on`
+        ("-k --out -q --out x", "-k --out -q"),
+        ("-k--out -qy --on lab", "-k--out -qy"),
+        ("a -- --on lab", "a -- --on lab"),
+        ("--on lab -- --out", "-- --out"),
+        ("--label=--out=x", "--label=--out=x"),
+        ("a --out", "a"),
+        ("--unknown --on x", "--unknown"),
+        ("- --on lab", "-"),
+        ("", ""),
+    ],
+)
+def test_options_of_this_machine_stay_and_values_that_look_like_them_travel(typed, travels):
+    options = list(read_options(typed.split(), SPELLINGS))
+    assert forwarded_args(options, {"on", "results"}) == travels.split()
+    assert forwarded_args(options, set()) == typed.split()

@@ -7,10 +7,9 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from run_data import case
+from run_data import Events, case
 
 from gdnbench.measure.worker import cupti, graph
-from gdnbench.measure.worker.__main__ import choose_timer
 from gdnbench.model.status import Status
 from gdnbench.store.journal import Examined, Refused, Sampled, StepBegun
 from gdnbench.workers import cold
@@ -117,10 +116,6 @@ class Recorder:
         return found
 
 
-class Events(list):
-    send = list.append
-
-
 @pytest.fixture
 def worker(monkeypatch):
     """Runs a clock's `measure_all`; gives its events. `gpu`, `rotations` and `recorder` may be meddled with before."""
@@ -216,17 +211,6 @@ def test_cupti_gives_every_sample_of_every_round_its_true_time(worker, plain):
     assert worker.rotations[SHORT.id].judged == 3
 
 
-def test_cupti_leaves_the_warm_ups_out(worker):
-    calls = []
-    run = worker.rotations[SHORT.id].run
-    worker.rotations[SHORT.id].placements = (
-        SimpleNamespace(run=lambda: calls.append(1) or run(), input_ranges=0),
-    ) * PLACES
-    found = sampled(worker.run(cupti, order=((SHORT.id,),)))
-    assert len(found[0].times_us) == 30
-    assert len(calls) == 30 + WARM_UPS
-
-
 def test_every_sample_is_scrubbed_unless_the_run_is_plain(worker):
     launches = 3 * (30 + 20 + 2 * WARM_UPS)
     worker.run(cupti)
@@ -306,12 +290,6 @@ def test_a_graph_visits_every_placement_and_scrubs_them_all(worker):
     assert others == ()
 
 
-@pytest.mark.parametrize(("clock", "module"), [("cupti", cupti), ("graph", graph)])
-def test_the_tasks_clock_chooses_the_timer(clock, module):
-    task = Task(Phase.MEASURE, "cuda", (), "decode", (), seed=1, step_limit_s=1.0, clock=clock)
-    assert choose_timer(task) is module.measure_all
-
-
 LAUNCHED = {SHORT.id: ("kernel",), LONG.id: ("kernel", "kernel")}
 
 
@@ -348,10 +326,3 @@ def _two_functions(gpu, *_):
     for name, took_ns in (("gates", 2_000), ("void ns::scan<int>(int)", 3_000), ("scan", 4_000)):
         gpu.do(name, took_ns)
     return ("out",)
-
-
-def test_records_lost_from_a_few_launches_are_no_deviation(worker):
-    worker.recorder.lose = lambda record: record.name == "kernel" and record.start_ns % 7 == 0
-    found = sampled(worker.run(cupti, launched=LAUNCHED))
-    assert len(found) == 6
-    assert any(len(each.times_us) < 20 for each in found)

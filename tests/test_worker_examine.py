@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
+from run_data import Events
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.model.case import Case
@@ -25,20 +26,15 @@ IN_PLACE = HEADER + STEP + BODY + (
     "        return output, t.state.copy_(state)\n"
     "    return run\n"
 )  # fmt: skip
-UNEQUAL = (
-    HEADER
-    + STEP
-    + BODY
-    + (
-        "calls = []\n"
-        "def run(t):\n"
-        "    output, state = step(t)\n"
-        "    calls.append(None)\n"
-        "    state.view(-1).view(torch.int32)[7] += len(calls) % 2\n"
-        "    return output, state\n"
-        "def bind(t, workload, params): return lambda: run(t)\n"
-    )
-)
+UNEQUAL = HEADER + STEP + BODY + (
+    "calls = []\n"
+    "def run(t):\n"
+    "    output, state = step(t)\n"
+    "    calls.append(None)\n"
+    "    state.view(-1).view(torch.int32)[7] += len(calls) % 2\n"
+    "    return output, state\n"
+    "def bind(t, workload, params): return lambda: run(t)\n"
+)  # fmt: skip
 LOGGED = (
     HEADER + STEP + BODY + "import test_worker_examine as tests\n"
     "def run(t):\n"
@@ -88,10 +84,6 @@ def root(tmp_path_factory):
         (folder / "variant.py").write_text(DECLARATION.format(name, more))
         (folder / "kernel.py").write_text(source)
     return root
-
-
-class Events(list):
-    send = list.append
 
 
 def examine(root, *names, scenarios=()):

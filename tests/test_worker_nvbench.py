@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,17 +13,14 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from decode_workloads import decode_at
-from run_data import case, healthy
+from run_data import Events, case
 
-from gdnbench.analyse.analysis import analyse
-from gdnbench.analyse.rounds import Collected
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import default_roots
 from gdnbench.errors import MachineError
 from gdnbench.measure.timing import read_record
 from gdnbench.measure.worker import nvbench
 from gdnbench.model.status import Role, Status
 from gdnbench.store.journal import Examined, HostTimes, Refused, Sampled, StepBegun
-from gdnbench.store.settings import Settings
 from gdnbench.verify import rotation
 from gdnbench.workers import cold, placement
 from gdnbench.workers.task import Phase, Task
@@ -130,10 +126,6 @@ class Hooks:
 
 def _leave(code):
     raise SystemExit(code)
-
-
-class Events(list):
-    send = list.append
 
 
 @pytest.fixture
@@ -325,34 +317,3 @@ def test_samples_tell_the_placements_of_their_tensors_and_of_outputs_that_the_ke
     assert [len(event.placements) for event in rounds] == [1] * ROUNDS  # the stand-in takes one sample
     assert [event.placements[0] for event in rounds] == [32 * position for position in range(ROUNDS)]
     assert len({event.output_placements[0] for event in rounds}) == ROUNDS
-
-
-def measured(events, tmp_path):
-    """The events with what NVBench's files hold of them, as the session reads them."""
-    for event in events:
-        if isinstance(event, Sampled):
-            times_us, sm_mhz = read_record(tmp_path / "measure-0.json", event.record)
-            yield replace(event, times_us=times_us, sm_mhz=sm_mhz)
-        else:
-            yield event
-
-
-@pytest.fixture
-def analysis(measure, tmp_path):
-    collected = Collected()
-    for event in measured(measure()[0], tmp_path):
-        collected.take(event)
-    op = load_catalog(default_roots()[:1]).ops["decode"]
-    return analyse(op, CASES, healthy(CASES), {}, collected, Settings(), timer="nvbench", run_id="r", copying=())
-
-
-def test_identical_kernels_are_not_told_apart(analysis):
-    same = next(row for row in analysis.measurements if row.case.label == "ok2")
-    assert same.versus.verdict in {"same", "unclear"}
-    assert same.versus.low < 1 < same.versus.high
-
-
-def test_different_kernels_are_told_apart(analysis):
-    """Two per cent apart: told from `ok`, and from nothing else."""
-    others = [row for row in analysis.measurements if row.case.label in {"add", "mul"}]
-    assert {row.versus.verdict for row in others} == {"slower"}

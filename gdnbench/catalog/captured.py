@@ -65,8 +65,6 @@ class CapturedFile:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A tensor of a file; `dtype` is safetensors' name."""
-
     dtype: str
     shape: tuple[int, ...]
     data: bytes
@@ -94,10 +92,7 @@ def document_of(file: CapturedFile) -> InputsDocument:
 
 
 def find_again(stored: Sequence[InputsDocument], path: Path | None, run: str) -> list[InputsDocument]:
-    """Finds a stopped run's captured inputs by hash, in a file or folder, or where they were if `path` is None.
-
-    Raises UsageError if one is missing or has changed, or if `path` is given and the run has none.
-    """
+    """Finds a stopped run's captured inputs by hash, in `path` or where they were; UsageError if one is gone."""
     if path is not None and not stored:
         raise UsageError(f"{run} has no captured inputs", "leave --inputs out")
     by_hash = {_hash(each): each for each in captured_files(path)} if path is not None and stored else {}
@@ -118,7 +113,6 @@ def captured_files(path: Path) -> list[Path]:
 
 
 def _hash(path: Path) -> str:
-    """SHA-256 of a file's content in hex; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -172,7 +166,6 @@ def _check_form(spec: TensorSpec, tensor: _Stored) -> None:
 
 
 def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> dict[str, int]:
-    """The size of each axis that a tensor shows; raises UsageError if two tensors differ."""
     axes = {axis.name for axis in op.workloads.axes}
     agreed: dict[str, tuple[int, str]] = {}
     for spec in op.inputs:
@@ -190,7 +183,6 @@ def _axes_shown(op: Op, tensors: Mapping[str, _Stored]) -> dict[str, int]:
 
 
 def _between(source: str, ends: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a list's members, from its offsets."""
     lengths = tuple(end - begin for begin, end in pairwise(ends))
     if not lengths or ends[0] != 0 or min(lengths) < 0:
         raise UsageError(f"{source} does not begin with 0, or one of its numbers is below that before it")

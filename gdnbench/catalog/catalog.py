@@ -47,10 +47,7 @@ class Catalog:
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
 
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
-        """A variant as it is at a workload, and its kernel: for a dispatcher, those that it picks there.
-
-        `gpu` is the GPU's short name; empty for none in particular.
-        """
+        """A variant and its kernel at a workload, resolved for a dispatcher; `gpu` is a short name, empty for any."""
         resolved = self.entries[variant.kernel].at(variant, workload, gpu)
         return self.entries[resolved.kernel], resolved
 
@@ -81,10 +78,7 @@ def default_roots() -> tuple[Path, ...]:
 
 
 def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
-    """Loads every op and kernel under the roots; what fails to load is listed as broken and stops nothing.
-
-    A later root may add kernels to an op of an earlier one: its op folder then needs no `op.py`.
-    """
+    """Loads every op and kernel; what fails is listed as broken. A later root may add kernels to earlier ops."""
     searched = tuple(default_roots() if roots is None else roots)
     ops: dict[str, LoadedOp] = {}
     entries: dict[str, CatalogEntry] = {}
@@ -132,7 +126,6 @@ def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[CatalogEn
 
 
 def _fill_dispatchers(entries: dict[str, CatalogEntry]) -> list[Broken]:
-    """Gives each dispatcher its table, now that all kernels are known; removes those whose table is invalid."""
     broken = []
     for name, entry in list(entries.items()):
         if isinstance(entry.kernel, DispatchKernel):
@@ -155,7 +148,6 @@ def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
 
 
 def _folders(folder: Path) -> list[Path | Broken]:
-    """The folders in a folder; what cannot be looked into is broken."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
     except OSError as error:

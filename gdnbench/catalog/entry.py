@@ -29,10 +29,7 @@ _DIRECTIVE = re.compile(rb'^[ \t]*#[ \t]*include\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+
 
 
 def include_path(folder: Path, op_folder: Path) -> tuple[Path, ...]:
-    """Returns the folders where a kernel's includes are looked for, in order, without those of CUDA.
-
-    They are the kernel's, its op's, `include/` beside the folders of ops, the bundled one last, and gdnbench's own.
-    """
+    """The folders of a kernel's includes, in order: its own, its op's, `include/` beside the ops, gdnbench's."""
     roots = (folder.parent.parent, op_folder.parent, bundled_kernels())
     return tuple(dict.fromkeys((folder, op_folder, *(root / "include" for root in roots), HEADERS)))
 
@@ -79,10 +76,7 @@ _SEPARATOR = ":"  # in a label, before each param that was set by hand
 
 
 def label_parts(label: str) -> tuple[str, list[str]]:
-    """The name in a label, of a kernel or a preset, and the params that were set by hand.
-
-    `decode-triton` and `["BV=16", "WARPS=4"]` of `decode-triton:BV=16:WARPS=4`.
-    """
+    """Splits `decode-triton:BV=16:WARPS=4` into the name and the params that were set by hand."""
     name, *settings = label.split(_SEPARATOR)
     return name, settings
 
@@ -158,11 +152,7 @@ class CatalogEntry:
         return (self.default, *self.presets)
 
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> Variant:
-        """A variant of this kernel at a workload: the kernel by its bare name takes its defaults for that workload.
-
-        A dispatcher's is of the kernel that it picks, under the dispatcher's label: look the entry up again, or use
-        `Catalog.at`.
-        """
+        """This kernel's variant at a workload; a dispatcher's is of the kernel that it picks, under its label."""
         if variant != self.default:
             return variant
         if self.dispatch:

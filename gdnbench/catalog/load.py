@@ -98,10 +98,7 @@ _SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")
 
 
 def _check_sources(folder: Path, *, below: bool = True) -> None:
-    """Refuses a folder with a source that would never end: compilers and Python open what is included and imported.
-
-    The folder may be missing; `below` says that the folders in it belong to it.
-    """
+    """Refuses a folder with a source that would never end: compilers and Python open what is included."""
     for place, folders, names in os.walk(folder):
         for name in (*names, *folders):
             if name.endswith(_SOURCES):
@@ -117,11 +114,6 @@ def _check_source(path: Path) -> None:
 
 
 def _check_against(kernel: Kernel, op: Op) -> None:
-    """Raises DeclarationError for a field that does not fit the op.
-
-    A param is a constant beside the axes, tensors and scalars: a name means one of them. What is updated in place is an
-    output that can hold the input it starts from.
-    """
     entries = [kernel.entry, *(each.entry for each in getattr(kernel, "launches", ()))]
     if strange := [entry for entry in entries if entry and not entry.isidentifier()]:
         raise DeclarationError(f"entry: {strange[0]!r} is no name of a function")
@@ -175,7 +167,6 @@ def _known_module(path: Path) -> ModuleType | None:
 
 
 def _run_file(path: Path) -> ModuleType:
-    """The module of a file, which is run once in a process while the file itself does not change."""
     module = _known_module(path)
     if module is None:
         state, module = _state_of(path), _run_anew(path)
@@ -262,10 +253,7 @@ def _weight(row: dict[str, str], where: str) -> float:
 
 
 def read_dispatch(path: Path, op: Op, kernels: Mapping[str, Kernel]) -> Dispatch:
-    """Reads a dispatcher's table, which may pick `kernels` of the op, by name.
-
-    DeclarationError is raised if it is not such a table, or names a missing kernel, param or workload, or a dispatcher.
-    """
+    """Reads a dispatcher's table, which picks `kernels` by name; DeclarationError if it is invalid."""
     try:
         document = tomllib.loads(read_regular_text(path, MOST_SOURCE_BYTES))
     except (OSError, ValueError) as error:

@@ -26,10 +26,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class NewKernel:
-    """A new kernel in the folder of kernels `root`, copied from the label `origin`.
-
-    `source` is the implementing file; `files` are paths in its own folder.
-    """
+    """A copy of `origin` in the folder of kernels `root`; `source` implements it, `files` lie in its folder."""
 
     name: str
     origin: str
@@ -121,10 +118,7 @@ def read_folder(folder: Path) -> dict[Path, bytes]:
 
 
 def op_named_by(name: str, ops: Collection[str], origin: str = "") -> str:
-    """Returns the op in a kernel's name, `decode` of `decode-mine`; raises UsageError if it names no op's kernel.
-
-    `origin` is the kernel to copy; the error's hint names its op.
-    """
+    """The op in a kernel's name, `decode` of `decode-mine`; UsageError, with `origin`'s as hint, if none."""
     longest_first = sorted(ops, key=len, reverse=True)
     for op in longest_first:
         if re.fullmatch(rf"{re.escape(op)}(-[a-z0-9]+)+", name):
@@ -170,7 +164,6 @@ def write_folder(folder: Path, files: Mapping[Path, bytes], check: Callable[[Pat
 
 
 def _check_loads(folder: Path, origin: CatalogEntry, changes: Changes) -> None:
-    """Loads a copy as the catalog will; raises DeclarationError if it does not load, or has other names."""
     hint = f"copy {origin.folder} and edit it by hand"
     loaded = load_kernel(folder, LoadedOp(origin.op, origin.op_folder))
     if isinstance(loaded, Broken):
@@ -185,10 +178,7 @@ _AFTER_FIRST_LINE = re.compile(r'"""[^\r\n]*([\r\n].*""")', re.DOTALL)  # of a d
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes to a declaration: its docstring's first line, names, and params' defaults; presets are left out.
-
-    `entry` is the function's new name, empty to keep it.
-    """
+    """Changes to a declaration: title, names, params' defaults, no presets; an empty `entry` keeps the function."""
 
     idea: str
     name: str
@@ -215,10 +205,7 @@ def entry_of(entry: str, old: str, new: str) -> str:
 
 
 def changed_files(origin: CatalogEntry, changes: Changes, files: Mapping[Path, bytes]) -> dict[Path, bytes]:
-    """Changes the declaration, and the function's name in every text file.
-
-    Raises UsageError if the declaration computes what is to change, or is not UTF-8.
-    """
+    """Changes the declaration, and the function's name in every file; UsageError if it cannot be done."""
     try:
         declaration = rewrite(files[_DECLARATION].decode("utf-8-sig"), changes).encode()
     except UnicodeDecodeError as error:

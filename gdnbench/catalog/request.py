@@ -89,10 +89,7 @@ def make_request(
 
 
 def requested_captures(op: Op, inputs: Path | None, axes: str, suite: str = "") -> tuple[CapturedFile, ...]:
-    """The files of `--inputs`, or none if it is not given; `axes` (`--shape`) are those that no tensor shows.
-
-    Raises UsageError beside a suite, for several sizes of an axis, and as `read_captured`.
-    """
+    """The files of `--inputs`, or none; `axes` are those that no tensor shows. UsageError as `read_captured`."""
     if inputs is None:
         return ()
     if suite:
@@ -115,10 +112,7 @@ def sizes_of(captured: Iterable[CapturedFile]) -> tuple[Workload, ...]:
 def timed_at(
     op: Op, sizes: Iterable[Workload], captured: Sequence[CapturedFile], profiles: str
 ) -> tuple[Workload, ...]:
-    """The workloads at some sizes: first with the captured inputs of that size, then with the profiles named.
-
-    Raises UnknownNameError for a profile that the op does not have.
-    """
+    """The workloads: first captured inputs of a size, then named profiles; UnknownNameError for others."""
     if not captured:
         return in_profiles(sizes, parse_profiles(op, profiles))
     named = parse_profiles(op, profiles) if profiles.strip() else ()
@@ -153,10 +147,7 @@ def in_profiles(workloads: Iterable[Workload], profiles: Sequence[str]) -> tuple
 
 
 def requested_workloads(op: Op, axes: str, suite: str, usual: str = DEFAULT_SUITE) -> tuple[Workload, ...]:
-    """The workloads of `--suite` or of `--shape`, or of the suite `usual` if neither is given.
-
-    Raises UnknownNameError for an unknown suite or alias, UsageError for invalid workloads, or both options.
-    """
+    """The workloads of `--suite` or `--shape`, else of the suite `usual`; UsageError for both options."""
     if suite and axes:
         raise UsageError(f"--suite {suite} has its own workloads", "leave --shape out, or --suite")
     return op.suite(suite).workloads if suite else parse_workloads(op, axes, usual)
@@ -179,10 +170,7 @@ def parse_near_default(op: Op, axes: str) -> tuple[Workload, ...]:
 
 
 def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
-    """Parses `--shape` into one workload, by default the op's; raises as `parse_workloads`.
-
-    Raises UsageError for several, which gives the `purpose`: `a profile is of one`.
-    """
+    """Parses `--shape` into one workload, by default the op's; UsageError, giving `purpose`, for several."""
     workloads = parse_near_default(op, axes)
     if len(workloads) > 1:
         raise UsageError(
@@ -192,7 +180,6 @@ def parse_workload(op: Op, axes: str, purpose: str) -> Workload:
 
 
 def _changed(op: Op, axes: str, own: tuple[Workload, ...]) -> tuple[Workload, ...]:
-    """Every combination of the sizes in `axes`; other sizes come from `own`, or the defaults."""
     if has_short_lists(axes):
         axes = write_in_full(axes, op.suite_workloads)
     settings = op.workloads.parse(axes)

@@ -71,10 +71,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> GdnbenchError:
-    """The error for a name that no kernel asked for has.
-
-    It says why its folder did not load, that it is an op or a kernel of another op, or the nearest names.
-    """
+    """The error for an unknown kernel: why it did not load, that it is of another op, or the nearest names."""
     if broken := find_broken(catalog, name):
         return DeclarationError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
     if name in catalog.ops:

@@ -51,10 +51,7 @@ class Declaration:
 
 
 def problem_of(declaration: Declaration) -> str:
-    """Why a declaration may not be run in a process that is to go on; empty if it may. Tries it if need be.
-
-    MachineError is raised if it cannot be tried.
-    """
+    """Why a declaration may not be run in a process that goes on, empty if it may; MachineError if untried."""
     try_all([declaration])
     return _known(declaration) or ""
 

@@ -96,7 +96,6 @@ def try_in_fork(request: TrialRequest, limit_s: float) -> str:
 
 
 def _wait(fork: int, limit_s: float) -> int | None:
-    """Returns how a fork ended, as `subprocess` has it; None at the limit."""
     deadline, pause_s = time.monotonic() + limit_s, _FIRST_PAUSE_S
     while time.monotonic() < deadline:
         ended, status = os.waitpid(fork, os.WNOHANG)
@@ -108,7 +107,7 @@ def _wait(fork: int, limit_s: float) -> int | None:
 
 
 def _be_fork(request: TrialRequest, limit_s: float, log: TextIO, sending: int) -> None:
-    """Tries the declaration, sends what is wrong with it behind a byte that says that it came to its end, and ends."""
+    """Tries the declaration, sends what is wrong behind a byte that says that it came to its end, and ends."""
     try:
         os.setpgid(0, 0)
         die_with_parent()
@@ -165,10 +164,7 @@ def find_problem(request: TrialRequest, forks: Forks) -> str:
 
 
 def _call_functions(module: ModuleType, request: TrialRequest) -> None:
-    """Calls the functions that a declaration made, at the workloads of its op's suites, as commands do.
-
-    Raises what they raise but for errors; SystemExit as `_EndsError`.
-    """
+    """Calls a declaration's functions at its op's workloads; errors are swallowed, SystemExit is `_EndsError`."""
     calls: list[Callable[[Workload], object]] = []
     path = request.path
     try:
@@ -197,7 +193,6 @@ class _EndsError(BaseException):
 
 
 def _launch_functions(kernel: Kernel) -> list[Callable[[Workload], object]]:
-    """The functions of its launches, with all params at their defaults."""
     launches = kernel.launches if isinstance(kernel, CudaKernel | TritonKernel) else ()
     names = ("grid", "block", "shared_bytes", "warps", "stages")
     functions = [getattr(launch, name) for launch in launches for name in names if hasattr(launch, name)]

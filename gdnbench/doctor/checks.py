@@ -43,10 +43,7 @@ def check_absence(hidden: Sequence[Gpu], torch_gpus: Sequence[TorchGpu]) -> Mach
 
 
 def check_driver(state: GpuState, nvrtc_version: str | None) -> MachineCheck:
-    """Checks whether the driver takes the code of the installed compiler.
-
-    It does within one CUDA major version, whatever the minor, but not across major versions.
-    """
+    """Checks whether the driver takes the compiler's code, as it does within one CUDA major version."""
     supported = state.cuda_driver_version
     if supported is None:
         return MachineCheck(
@@ -139,7 +136,7 @@ def _describe(process: GpuProcess) -> str:
 def check_results(results: Path) -> MachineCheck:
     """Checks whether runs can be written to the folder, or the folder made, by a trial that leaves nothing behind."""
     remedy = "choose another folder with --out"
-    place = _nearest(results)
+    place = next(path for path in (results, *results.absolute().parents) if path.exists())
     if not place.is_dir():
         return MachineCheck("results", Level.FAIL, f"{place} is a file, not a folder", remedy, needed_to_measure=True)
     try:
@@ -150,10 +147,6 @@ def check_results(results: Path) -> MachineCheck:
         return MachineCheck("results", Level.FAIL, finding, remedy, needed_to_measure=True)
     finding = f"{results} can be {'written to' if place == results else 'made'}"
     return MachineCheck("results", Level.OK, finding, needed_to_measure=True)
-
-
-def _nearest(path: Path) -> Path:
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
 
 
 def check_calibration(host: str, gpu: Gpu, driver: str | None) -> MachineCheck:

@@ -63,10 +63,7 @@ class LibraryLoaded:
 
 
 def load_libraries(gpu: Gpu | None, limit_s: float = _LIMIT_S) -> dict[str, LoadResult]:
-    """Loads each of `LIBRARIES` in one process and computes on `gpu`, if given, through torch.
-
-    Libraries that have not loaded after `limit_s` seconds count as hanging.
-    """
+    """Loads `LIBRARIES` in one process, computes on `gpu` through torch; after `limit_s` the rest count as hanging."""
     environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as NVML counts
     found: dict[str, LoadResult] = {}
     deadline = time.monotonic() + limit_s
@@ -134,17 +131,12 @@ def _load_torch(uuid: str) -> LoadResult:
 
 def _describe_gpu(properties: Any) -> TorchGpu:
     return TorchGpu(
-        name=properties.name,
-        uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}",
-        l2_bytes=properties.L2_cache_size,
+        name=properties.name, uuid=f"GPU-{str(properties.uuid).removeprefix('GPU-')}", l2_bytes=properties.L2_cache_size
     )
 
 
 def use_gpu(uuid: str) -> None:
-    """Computes something on the GPU: only that shows that torch, the driver and the GPU fit together.
-
-    Raises RuntimeError if torch does not see the GPU, and whatever else torch raises.
-    """
+    """Computes on the GPU, which shows that torch, driver and GPU fit; RuntimeError if torch sees none."""
     import torch
 
     torch.cuda.init()  # type: ignore[no-untyped-call]  # says why, where is_available() says no
@@ -162,7 +154,6 @@ def _load_triton() -> LoadResult:
 
 
 def _load_nvrtc() -> LoadResult:
-    """Loads NVRTC through cuda-core and builds an empty kernel, which needs no GPU."""
     from cuda.core import Program, ProgramOptions
 
     Program('extern "C" __global__ void empty() {}', "c++", ProgramOptions(arch="sm_90")).compile("cubin")

@@ -67,10 +67,7 @@ def check_python(
 
 
 def check_torch(torch: LoadResult, gpu: Gpu | None, driver_cuda: str | None) -> MachineCheck:
-    """Checks whether torch loads and, with a GPU, computes on it.
-
-    `gpu` is None for the CPU; `driver_cuda` is the newest CUDA that the driver supports, `13.0`, or None if unknown.
-    """
+    """Checks whether torch loads and computes on `gpu`, None for the CPU; `driver_cuda` is the driver's newest."""
     if torch.is_missing:
         return _fail("not installed", "pip install torch")
     if torch.problem:

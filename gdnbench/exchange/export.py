@@ -108,7 +108,6 @@ def export(
 def _picked(
     catalog: Catalog, variant: Variant, workloads: Sequence[Workload], data: DataSet
 ) -> tuple[CatalogEntry, Variant]:
-    """Returns the variant at the first workload, and notes workloads at which a dispatcher picks another."""
     picks = {workload: catalog.at(variant, workload) for workload in workloads}
     first, (entry, picked) = next(iter(picks.items()))
     own = (picked.kernel, picked.params)
@@ -120,7 +119,6 @@ def _picked(
 
 
 def _stored_lines(matched: Match, folder: Path, weights: Mapping[Workload, float], data: DataSet) -> list[Trace]:
-    """Returns the lines that an op was imported with, as they were, and writes the inputs that they name."""
     stored = [each for each in stored_workloads(folder) if each.definition == matched.definition.name]
     lines = [each for each in stored if matched.workload(each.workload) in weights]
     inputs = [each for line in lines for each in line.workload.inputs.values() if each.type == "safetensors"]
@@ -130,10 +128,7 @@ def _stored_lines(matched: Match, folder: Path, weights: Mapping[Workload, float
 
 
 def definition_of(op: Op, folder: Path, workload: Workload) -> Definition:
-    """Returns an op's Definition at compile-time axes; one that was imported is unchanged.
-
-    Raises UsageError if the format cannot hold the op.
-    """
+    """An op's Definition at compile-time axes, unchanged if imported; UsageError if the format cannot hold it."""
     if (folder / DEFINITION_FILE).is_file():
         return stored_definition(folder)
     op, axes = op.at(workload.axes), _axes(op, workload)
@@ -178,5 +173,4 @@ def _tensor(op: Op, spec: TensorSpec) -> DefinedTensor:
 
 
 def _number(dim: str | int) -> str:
-    """Returns a dimension's axis name, which for a number is `size_128`."""
     return dim if isinstance(dim, str) else f"size_{dim}"

@@ -39,8 +39,6 @@ _BITS = {torch.Tensor.view}  # its type says how to read bits; it does not conve
 
 
 class _Widened(TorchFunctionMode):
-    """Replaces each narrower floating-point type that a function asks for by float64."""
-
     def __torch_function__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -102,10 +100,7 @@ class ImportedNumerics:
         self._workloads = stored_workloads(folder)
 
     def make_inputs(self, workload: Any, seed: int, device: str, scenario: str) -> tuple[Tensors, dict[str, float]]:
-        """Makes inputs by the first line of these axes, else at random as flashinfer-bench draws them.
-
-        Raises DeclarationError for integers that no file gives: random ones are not indices.
-        """
+        """Inputs by the first line of these axes, else at random; DeclarationError for integers that no file gives."""
         del scenario
         random = torch.Generator(device="cpu").manual_seed(seed)
         sizes = {name: workload.axes[ours] for name, ours in self._names.items()}
@@ -209,7 +204,6 @@ def load_entry(folder: Path) -> Call:
 
 
 def _load_python(folder: Path, spec: BuildSpec) -> ModuleType:
-    """Imports the sources as a package, as flashinfer-bench does, so that they find each other."""
     package = f"gdnbench_solution_{_digest(folder)}"
     parent = ModuleType(package)
     parent.__path__ = [str(folder / SOURCES_FOLDER)]

@@ -173,10 +173,7 @@ _MOST_VERIFIED = 4
 
 
 def op_files(definition: Definition, name: str, workloads: Sequence[tuple[Trace, Path]]) -> dict[Path, bytes]:
-    """Returns the files of an op's folder; each workload has the folder that its paths are relative to.
-
-    Raises UsageError for an element type, or scalars, that gdnbench's ops do not have, or inputs outside that folder.
-    """
+    """The files of an op's folder; UsageError for element types or scalars that ops here do not have."""
     lines = [trace for trace, _ in workloads if all(size > 0 for size in trace.workload.axes.values())]
     for line in lines:
         if missing := [axis for axis in definition.variable_axes if axis not in line.workload.axes]:
@@ -261,7 +258,6 @@ def _gates(definition: Definition) -> str:
 
 
 def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
-    """Returns the suite of all lines, from its file, and one of the smallest to verify."""
     names, variable = axis_names(definition), definition.variable_axes
     if not (lines and variable):
         return ""
@@ -274,7 +270,6 @@ def _suites(definition: Definition, lines: Sequence[Trace]) -> str:
 
 
 def _suite(definition: Definition, lines: Sequence[Trace]) -> str:
-    """Returns a row for each setting of the variable axes (of all, if none varies), weighted by its number of lines."""
     names = axis_names(definition)
     columns = definition.variable_axes or list(definition.axes)
     sizes = {axis: each.value for axis, each in definition.axes.items()}
@@ -301,7 +296,6 @@ make_inputs, oracle = _numerics.make_inputs, _numerics.oracle
 
 
 def _blobs(trace: Trace, root: Path) -> dict[Path, bytes]:
-    """Reads the files of a workload's inputs, which must be in the data set's folder."""
     files = {}
     for given in trace.workload.inputs.values():
         if given.type == "safetensors":
@@ -327,10 +321,7 @@ def kernel_files(solution: Solution, definition: Definition, name: str) -> dict[
 
 
 def kernel_name(solution: Solution, op: str) -> str:
-    """Returns the Solution's name after the op's, unless it begins with that; long names are cut.
-
-    Raises UsageError if the name has no letter or digit.
-    """
+    """The Solution's name after the op's, cut if long; UsageError if it has no letter or digit."""
     plain = safe_name(solution.name).lower().replace("_", "-").replace(".", "-").replace("+", "-")
     plain = "-".join(filter(None, plain.split("-")))
     if not plain:

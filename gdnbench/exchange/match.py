@@ -36,11 +36,7 @@ from gdnbench.regular_file import read_regular
 
 @dataclass(frozen=True)
 class Match:
-    """A Definition of an op.
-
-    `fixed` are sizes of the op's axes and derived sizes that the Definition makes constant, `names` has the op's axis
-    or derived size for each of its variable axes.
-    """
+    """A Definition of an op: `fixed` are sizes that it makes constant, `names` the op's of its variable axes."""
 
     op: Op
     definition: Definition
@@ -48,11 +44,7 @@ class Match:
     names: dict[str, str]
 
     def workload(self, traced: TracedWorkload) -> Workload:
-        """Returns the op's workload of these axes.
-
-        Raises UsageError if an axis is missing or the op has lists; ShapeError for a workload that the op does not
-        define.
-        """
+        """The op's workload of these axes; UsageError if an axis is missing, ShapeError if the op has no such."""
         if self.op.workloads.lists:
             raise UsageError(f"{self.op.name} has lists of sizes, which axes do not tell", "name its workloads here")
         if missing := [name for name in self.names if name not in traced.axes]:

@@ -22,11 +22,7 @@ _ORACLE = "oracle"
 
 
 def write_reference(op: Op, folder: Path, order: list[str]) -> str:
-    """Returns the reference of a Definition: the oracle's results in the outputs' own types.
-
-    `order` has the arguments of `run`, inputs and scalars by name. Raises UsageError if the oracle needs gdnbench
-    itself, or a name of its own is `run`.
-    """
+    """The oracle as a reference in the outputs' types, of arguments `order`; UsageError if it needs gdnbench."""
     path = folder / op.numerics
     oracle = standing_alone(read_text(path), path)
     tensors = ", ".join(f'"{spec.name}": {spec.name}' for spec in op.inputs)
@@ -66,7 +62,6 @@ def standing_alone(source: str, path: Path) -> str:
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
-    """Yields the names that a statement of a module binds."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             yield node.name
@@ -118,10 +113,7 @@ def _operator(sign: str, function: str = "") -> tuple[_Operator, _Operator]:
 
 @dataclass(frozen=True, eq=False)
 class SizeExpression:
-    """A size known at run time, as text in Python and in C++.
-
-    The C++ type is `int64_t`; `floor_div` and `floor_mod` divide as Python does.
-    """
+    """A size known at run time, in Python and as C++ `int64_t`; `floor_div` and `floor_mod` are Python's."""
 
     python: str
     cpp: str

@@ -15,24 +15,14 @@ from gdnbench.catalog.entry import CatalogEntry, included_headers
 from gdnbench.errors import UsageError
 from gdnbench.exchange.match import SOLUTION_FILE, ExportedKernel, stored_solution
 from gdnbench.exchange.reference import as_cpp, as_python
-from gdnbench.exchange.schema import (
-    BuildSpec,
-    ExtensionBinding,
-    Language,
-    Solution,
-    SourceFile,
-    read_text,
-)
+from gdnbench.exchange.schema import BuildSpec, ExtensionBinding, Language, Solution, SourceFile, read_text
 from gdnbench.model.case import argument_names
 from gdnbench.model.declaration import FACTS, TensorSpec
 from gdnbench.model.kernel import CudaKernel, CudaLaunch, TorchKernel, TritonKernel
 
 
 def solution_of(subject: ExportedKernel, author: str, binding: ExtensionBinding) -> Solution:
-    """Returns a variant's Solution, unchanged if imported; `binding` is for kernels in CUDA C++.
-
-    Raises UsageError if the kernel needs code outside its sources, or was imported for another Definition.
-    """
+    """A variant's Solution, unchanged if imported, `binding` for CUDA C++; UsageError if it needs other code."""
     entry, definition = subject.entry, subject.match.definition
     if (entry.folder / SOLUTION_FILE).is_file():
         solution = stored_solution(entry.folder)
@@ -117,7 +107,6 @@ def _triton_launches(subject: ExportedKernel, kernel: TritonKernel, source: str)
 
 
 def _parameters(source: str, entry: str) -> list[str]:
-    """Returns the parameters of a function in a file, without running it; raises UsageError if it is not defined."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             return [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
@@ -209,7 +198,6 @@ def _kernel_files(source: Path) -> list[SourceFile]:
 
 
 def _run_time_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yields imports, except those under TYPE_CHECKING."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -260,10 +248,7 @@ inline void launch(const void* kernel, dim3 grid, unsigned threads, int64_t shar
 
 
 def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[SourceFile]:
-    """Returns the binding, the kernel, and the headers of the kernel's or gdnbench's folders that they include.
-
-    Raises UsageError if an include leads elsewhere, or the launch depends on what no argument gives.
-    """
+    """The binding, the kernel, and the headers that they include; UsageError if an include leads elsewhere."""
     entry = subject.entry
     headers = _headers(entry)
     kernel = next(name for name in ("kernel.cuh", "kernel_source.cuh", "gdnbench_kernel.cuh") if name not in headers)
@@ -275,7 +260,6 @@ def cuda_sources(subject: ExportedKernel, binding: ExtensionBinding) -> list[Sou
 
 
 def _headers(entry: CatalogEntry) -> dict[str, str]:
-    """Returns the text of each header on the kernel's include path by the name that includes it."""
     paths: dict[str, Path] = {}
     for name, path in included_headers(entry.source, entry.include_path):
         home = next((each for each in entry.include_path if path.resolve().is_relative_to(each.resolve())), path)

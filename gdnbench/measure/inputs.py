@@ -80,10 +80,7 @@ class InputsProbe:
 def effects_of_inputs(
     op: Op, cases: Sequence[Case], collected: Collected, probed: Collected, settings: Settings
 ) -> dict[str, InputsEffect]:
-    """How far the time of each case depends on its inputs, by case id, if it was timed at the extremes.
-
-    The confidence is joint for the intervals of a workload.
-    """
+    """How far each case's time depends on its inputs, by id; confidence is joint for a workload."""
     own, apart = (RoundTimes(each, settings.confidence, settings.trim) for each in (collected, probed))
     times_by_group: dict[_Group, dict[str, FloatArray]] = {}
     for group in _groups(cases):

@@ -42,10 +42,7 @@ _ROLES = {"": Role.KERNEL, "ablation": Role.ABLATION}
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures, ordered by workload; `gpu` is None for the CPU, `baseline` a label, empty if there is none.
-
-    `notes` are decisions made on the user's behalf.
-    """
+    """What a run measures, by workload; no `gpu` is the CPU, no `baseline` is empty, `notes` are choices made."""
 
     request: Request
     gpu: Gpu | None
@@ -150,7 +147,6 @@ def _choose_baseline(catalog: Catalog, request: Request, gpu: Gpu | None) -> tup
 
 
 def _not_tuned(entry: CatalogEntry, gpu: str) -> str:
-    """A note on a dispatcher whose table has no rows for the GPU; empty otherwise."""
     if entry.dispatch is None or gpu in {CPU, *entry.dispatch.picks}:
         return ""
     return f"{entry.kernel.name} has no rows for {gpu} and takes those of {entry.dispatch.first_gpu}: not tuned here"
@@ -164,33 +160,24 @@ BUILD_S = 0.5
 
 @dataclass(frozen=True)
 class Outlook:
-    """The work that a plan makes.
-
-    Attributes:
-        kernels: labels of what would be measured, baseline and floor included; a swept kernel's name.
-        points: for a sweep, combinations of params, over all kernels.
-        left_out: reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others.
-        builds: the cached included.
-        rounds: after the burn-ins; 0 for a race, which decides by itself.
-        building_s: approximate time of the missing builds on this many cores.
-        measuring_s: upper limit, without checks, if no call is longer than `longest_call_us`, which is None in a race.
-        refused: why nothing is done; empty if something can be measured.
-    """
+    """The work that a plan makes."""
 
     device: str
-    kernels: tuple[str, ...]
-    points: int
+    kernels: tuple[str, ...]  # labels of what would be measured, baseline and floor included; a swept kernel's name
+    points: int  # for a sweep, combinations of params, over all kernels
     shapes: tuple[str, ...]
     cases: int
+    # reasons by label of kernels that cannot be measured here, with the workload if a kernel can do others
     left_out: dict[str, str]
-    builds: int
+    builds: int  # the cached included
     cached: int
-    rounds: int
+    rounds: int  # after the burn-ins; 0 for a race, which decides by itself
     processes: int
-    building_s: float
+    building_s: float  # approximate time of the missing builds on this many cores
+    # upper limit, without checks, if no call is longer than `longest_call_us`, which is None in a race
     measuring_s: float
     longest_call_us: float | None
-    refused: str = ""
+    refused: str = ""  # why nothing is done; empty if something can be measured
 
     @property
     def missing(self) -> int:

@@ -15,13 +15,7 @@ from gdnbench.analyse.conclude import conclude
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.request import device_of
-from gdnbench.codegen.builds import (
-    Builds,
-    archs_of,
-    build_cases,
-    build_rows,
-    serialized_warnings,
-)
+from gdnbench.codegen.builds import Builds, archs_of, build_cases, build_rows, serialized_warnings
 from gdnbench.errors import GdnbenchError
 from gdnbench.machine.gpus import alone_on, spec_of
 from gdnbench.measure import timing
@@ -110,10 +104,7 @@ class Session:
     draw_key: str = field(default_factory=partial(secrets.token_hex, 16))
 
     def run(self) -> Finished:
-        """Measures and writes. Ctrl-C ends the run early and keeps what is finished.
-
-        Raises MachineError if the workers cannot work here; the samples taken by then are kept for `--resume`.
-        """
+        """Measures and writes; Ctrl-C keeps what is finished. MachineError, samples kept, if workers cannot work."""
         interrupted = False
         try:
             with alone_on(self.gpu, self.observer), Journal(self.folder.path) as journal:
@@ -365,8 +356,7 @@ class Session:
         own = replace(own, measurements=tuple(rows))
         clocked = {clock: self.clocked.get(clock, Collected()) for clock in self.settings.clocks}
         return with_clocks(
-            own,
-            {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked},
+            own, {clock: judge(cases=timed, collected=clocked[clock], timer=clock, clock=clock) for clock in clocked}
         )
 
     def _is_healthy(self, case: Case) -> bool:

@@ -56,10 +56,7 @@ ASIDE = 4  # further copies of the tensors: draws of the inputs, and the tensors
 
 
 def round_order(cases: Sequence[Case], rounds: int, seed: int) -> tuple[tuple[str, ...], ...]:
-    """The ids of all cases for each round, by workload; workloads and their cases are shuffled anew in each round.
-
-    The cases of a workload stay together, so that drift affects both of a pair, and none always follows another.
-    """
+    """Case ids of each round, shuffled by workload, then by case: drift affects both of a pair, none always leads."""
     generator = random.Random(seed)
     groups: dict[Workload, list[str]] = {}
     for case in cases:
@@ -95,10 +92,7 @@ def memory_blocks(
 
 
 def placements_bytes(tensor_bytes: int, rounds: int, most_bytes: int) -> int:
-    """Memory of a workload's tensors at all placements, with the outputs that kernels allocate themselves.
-
-    `most_bytes` limits the tensors without those outputs.
-    """
+    """Memory of all placements with kernels' own outputs; `most_bytes` limits the tensors without those."""
     window = window_size(tensor_bytes)
     placements = window * window_count(tensor_bytes, window, rounds, most_bytes)
     return (OWN_OUTPUTS * placements + ASIDE) * tensor_bytes
@@ -133,11 +127,7 @@ def longest_round_s(samples: int, device: Device) -> float:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a run, measured by one worker for each group of cases.
-
-    When it ends, its cases have `rounds` complete rounds, those of earlier segments included. `standing` is a message
-    for the observer, and may be empty.
-    """
+    """What one worker a group measures, until `rounds` of all segments are complete; `standing` is a message."""
 
     phase: str
     cases: tuple[Case, ...]
@@ -254,7 +244,6 @@ class Race:
 
 
 def _more_rounds(field: BestComparison[Case], still: Sequence[Case]) -> int:
-    """Rounds that would settle the survivors; 0 if they are settled."""
     others = [field.others[case] for case in still if case != field.leader]
     needs = (each.more_rounds or MOST_ROUNDS_A_SEGMENT for each in others if each.verdict is Verdict.UNCLEAR)
     return max(needs, default=0)

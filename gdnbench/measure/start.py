@@ -33,10 +33,7 @@ from gdnbench.store.settings import Settings, settings_of
 
 
 def begin_session(catalog: Catalog, plan: Plan, results: Path, observer: Observer) -> Session:
-    """Begins a new run and claims its folder below `results`.
-
-    Raises GdnbenchError for a clock that cannot be had, or a results folder that cannot be written.
-    """
+    """Begins a run and claims its folder in `results`; GdnbenchError if the clock or folder cannot be had."""
     request, gpu = plan.request, plan.gpu
     if request.settings.clocks and gpu is None:
         wanted = ", ".join(request.settings.clocks)
@@ -110,7 +107,6 @@ def _describe(catalog: Catalog, plan: Plan, run_id: str, now: datetime) -> RunIn
 
 
 def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
-    """The last calibration of this machine; None if it cannot be read, which `doctor` reports."""
     try:
         calibration = last_calibration(host_name(), gpu.slug) if gpu else None
     except RunFormatError:
@@ -119,7 +115,6 @@ def _last_calibration(gpu: Gpu | None) -> CalibrationDocument | None:
 
 
 def _other_processes(gpu: Gpu | None) -> list[str]:
-    """A warning if other processes hold the GPU, since their work is in our times."""
     others = (read_state(gpu).processes if gpu else None) or ()
     names = ", ".join(f"{process.name or 'process'} ({process.pid})" for process in others)
     return [f"other processes are on the GPU: {names}; times may be inflated"] if names else []
@@ -189,7 +184,6 @@ def _replay(events: Iterable[Event]) -> Collected:
 
 
 def _drop_incomplete(collected: Collected, worker_cases: set[str]) -> None:
-    """Drops a worker's incomplete round, but keeps rounds that other processes completed at the same workloads."""
     workloads = {key_of(case_id) for case_id in worker_cases}
     others = [each for each in collected.samples if each not in worker_cases and key_of(each) in workloads]
     collected.drop_incomplete_rounds(worker_cases - collected.lost.keys(), others)

@@ -43,10 +43,7 @@ _HINT = "measure it again; where it comes again, see `gdnbench doctor`"
 
 
 def read_record(record: Path, number: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Returns the samples of a round of a case, times in µs and SM clocks in MHz; MachineError if they are none.
-
-    `record` is NVBench's JSON, beside which the files stand, and `number` that of the files.
-    """
+    """A round's samples, µs and SM clocks, MHz, by NVBench's JSON and file `number`; MachineError if invalid."""
     times, clocks = (file_of(record, number, kind) for kind in ("bin", "freqs-bin"))
     try:
         times_us = np.fromfile(times, np.float32).astype(float) * 1e6
@@ -138,7 +135,7 @@ class TimingWorkers:
             self._keep(each, task.clock, collected)
 
     def _keep(self, event: Event, clock: Clock | None, collected: Collected) -> None:
-        """Records an event with its clock: the worker sends no clock, and the journal must tell them apart."""
+        """Records an event with its clock, which the worker does not send: the journal must tell clocks apart."""
         if isinstance(event, Examined | Sampled):
             event = replace(event, clock=clock or "")
         self.record(event)
@@ -156,7 +153,6 @@ def _blamed(event: Event, cases: Sequence[Case], bridge: Collection[str]) -> tup
 
 
 def _with_samples(event: Sampled, record: Path) -> Sampled | Examined:
-    """The round with its samples, from NVBench's files if the message lacks them; a failure if they are unreadable."""
     if event.record is None:
         return event
     try:
@@ -187,11 +183,7 @@ def measure_groups(
 
 
 def read_clock(
-    measuring: TimingWorkers,
-    task: Task,
-    schedule: FixedRounds,
-    collected: Collected,
-    groups: Iterable[Sequence[Case]],
+    measuring: TimingWorkers, task: Task, schedule: FixedRounds, collected: Collected, groups: Iterable[Sequence[Case]]
 ) -> None:
     """Measures with the task's further clock; if it cannot be read here, only its own numbers are missing, with why."""
     try:
@@ -208,7 +200,6 @@ _BRIDGE = {Role.BASELINE, Role.CONTROL, Role.FLOOR}
 
 
 def _runs_own_python(case: Case, entries: Mapping[str, CatalogEntry]) -> bool:
-    """Whether a kernel runs its own Python where it is timed and its op does not declare it as a baseline."""
     entry = entries[case.variant.kernel]
     return isinstance(entry.kernel, TorchKernel) and entry.kernel.name not in entry.op.baselines
 
@@ -238,10 +229,7 @@ Forms = Mapping[str, tuple[Variant, ...]]
 
 
 def find_forms(catalog: Catalog, cases: Sequence[Case], device: Device, measured: Collection[str] = ()) -> Forms:
-    """The forms of the cases that have several on a device; a control takes the form of its baseline.
-
-    Cases in `measured` have samples and keep the form of a resumed run's first part.
-    """
+    """The forms of the cases with several on a device; controls take the baseline's, `measured` keep theirs."""
     found: dict[str, tuple[Variant, ...]] = {}
     for case in cases:
         entry = catalog.entries[case.variant.kernel]

@@ -29,10 +29,7 @@ def write_run(
     builds: Sequence[BuildRow],
     clocked: Mapping[Clock, Collected],
 ) -> Path:
-    """Writes all files of a run; returns the folder under its final name.
-
-    For a complete run the journal is removed, and, unless a case failed, the workers' task files and logs.
-    """
+    """Writes a run's files, and removes the journal if it is complete; returns the folder's final name."""
     write_measurements(folder.path, info, analysis.rows)
     write_rounds(folder.path, analysis.rounds)
     write_builds(folder.path, builds)

@@ -101,10 +101,7 @@ class Child:
         return self._process.poll() is not None
 
     def follow(self, on_poll: Callable[[], None] = lambda: None) -> int:
-        """Passes on what the command prints until it has ended; returns its exit code, negative for a signal.
-
-        Calls `on_poll` ten times a second or more often.
-        """
+        """Passes on output until the end, calling `on_poll` ten times a second; returns the exit code."""
         end_s = float("inf")
         while (is_running := not self.has_ended) or self._selector.get_map():
             end_s = end_s if is_running else min(end_s, time.monotonic() + _LATE_S)
@@ -147,10 +144,7 @@ class Child:
                 self._observer(decode(line, PROGRESS))
 
     def interrupt(self, *, again: bool = False) -> None:
-        """Sends Ctrl-C to the command alone, which stops its workers.
-
-        A second one keeps it from saving what is finished, so it is sent with `again` alone.
-        """
+        """Sends Ctrl-C to the command alone; a second one, with `again`, keeps it from saving what is finished."""
         if (again or not self.is_interrupted) and not self.has_ended:
             self._process.send_signal(signal.SIGINT)
         self.is_interrupted = True

@@ -80,10 +80,7 @@ def start(
     pass_fds: Sequence[int] = (),
     **streams: Unpack[Streams],
 ) -> Popen[bytes]:
-    """Starts a command in its own session, and so process group: the parent handles Ctrl-C.
-
-    `environment` is added to this process's; `pass_fds` are inherited. Raises OSError if it cannot be started.
-    """
+    """Starts a command in its own session; `environment` is added to this process's. OSError if it cannot."""
     from subprocess import DEVNULL, Popen
 
     return Popen(

@@ -29,11 +29,7 @@ _READ_BY_IMPORTS = ("CUDA", "GOMP", "KMP", "LD_", "MKL", "NVIDIA", "OMP", "OPENB
 
 
 class ForkedProcess:
-    """A worker that another process forked, with the part of `subprocess.Popen` that `Worker` needs.
-
-    `connection` leads to the forking process, which reports the worker's end; closing it kills the worker. Raises
-    OSError if that process does not answer.
-    """
+    """A worker forked by another process, through `connection`, whose end kills it; OSError if no answer."""
 
     stdin: IO[bytes] | None = None
 
@@ -62,7 +58,6 @@ class ForkedProcess:
         return self.returncode
 
     def _read(self, timeout: float | None) -> dict[str, int]:
-        """Returns the next message of the forking process; raises TimeoutError, or OSError if that process is gone."""
         self._connection.settimeout(timeout or (None if timeout is None else 1e-6))
         while b"\n" not in self._rest:
             try:

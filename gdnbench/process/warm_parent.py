@@ -111,7 +111,6 @@ class _Parent:
                 connection.close()
 
     def _drop(self, pid: int) -> None:
-        """Kills the worker of a client that disconnected."""
         connection = self._connections[pid]
         self._selector.unregister(connection)
         connection.close()
@@ -143,7 +142,6 @@ def _send(connection: socket.socket, message: dict[str, int]) -> None:
 
 
 def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Runs a module in this fork as `python -m` would; never returns."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -178,7 +176,6 @@ def _become_worker(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
 
 
 def _draw_seeds() -> None:
-    """Reseeds libraries, so that forks draw different numbers; Python's own `random` reseeds by itself."""
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.seed()
     if "numpy" in sys.modules:

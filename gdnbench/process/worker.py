@@ -53,10 +53,7 @@ def take_requests() -> TextIO:
 
 
 def die_with_parent() -> None:
-    """Makes the OS kernel kill this process when its parent ends.
-
-    A killed parent cannot stop its worker, and a GPU kernel that hangs would keep the GPU for ever.
-    """
+    """Has the OS kill this process when its parent ends: a hung GPU kernel would keep the GPU for ever."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

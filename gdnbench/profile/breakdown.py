@@ -25,18 +25,14 @@ WHOLE = "total"
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Durations by phase, in microseconds.
+    """Durations by phase, in microseconds."""
 
-    Attributes:
-        phases: by name, in the order in which they run: an array [launches, warps]. A phase that a warp runs several
-            times is summed; NaN where a warp does not run it.
-        totals: an array [launches, warps]: from the begin of a warp's first phase to the end of its last one.
-        nested: phases inside others, whose time includes theirs.
-    """
-
+    # by name, in the order in which they run: an array [launches, warps]. A phase that a warp runs several times is
+    # summed; NaN where a warp does not run it
     phases: Mapping[str, FloatArray] = field(repr=False)
+    # an array [launches, warps]: from the begin of a warp's first phase to the end of its last one
     totals: FloatArray = field(repr=False)
-    nested: frozenset[str] = frozenset()
+    nested: frozenset[str] = frozenset()  # phases inside others, whose time includes theirs
 
     @property
     def launches(self) -> int:
@@ -60,11 +56,7 @@ class Breakdown:
 
 @dataclass(frozen=True)
 class PhaseRow:
-    """One phase over all warps of all launches, in microseconds.
-
-    `share` is of the time of all warps, from 0 to 1. `average` is over the warps that run the phase. `spread` is the
-    95th minus the 5th percentile over the warps of a launch, averaged over launches: how unequally warps are served.
-    """
+    """One phase over all warps that run it, in µs; `share` is of the time of all warps, from 0 to 1."""
 
     name: str
     share: float
@@ -97,17 +89,11 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Timeline:
-    """A launch from end to end, by the global timer, which all SMs share.
+    """A launch from end to end, by the global timer, which all SMs share."""
 
-    Attributes:
-        span_us: from the first warp's begin to the last warp's end; the median over launches.
-        skew_us: from the first warp's begin to the last warp's begin; the median over launches.
-        step_ns: the timer's step, the smallest seen.
-    """
-
-    span_us: float
-    skew_us: float
-    step_ns: int
+    span_us: float  # from the first warp's begin to the last warp's end; the median over launches
+    skew_us: float  # from the first warp's begin to the last warp's begin; the median over launches
+    step_ns: int  # the timer's step, the smallest seen
     sm_mhz: float
 
 
@@ -126,39 +112,29 @@ class Overhead:
 
 @dataclass(frozen=True)
 class WarpRole:
-    """Warps that pass the same phases, such as the producers of a kernel whose warps do different work.
+    """Warps that pass the same phases, such as the producers of a kernel whose warps do different work."""
 
-    Attributes:
-        places: their indices in a block, ascending; empty if unknown, or if some also belong to another role's warps.
-            Warps of an idle block, which pass no phase, take no indices from other roles.
-        breakdown: their time by phase.
-    """
-
+    # their indices in a block, ascending; empty if unknown, or if some also belong to another role's warps. Warps of an
+    # idle block, which pass no phase, take no indices from other roles
     places: tuple[int, ...]
-    breakdown: Breakdown
+    breakdown: Breakdown  # their time by phase
 
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """The analysis of a file of stamps.
+    """The analysis of a file of stamps."""
 
-    Attributes:
-        breakdown: time by phase, of the phases that some warp passed.
-        roles: the same for the warps of each role, those with the most phases first; one role if all warps do the same.
-        unpassed: phases that no warp passed.
-        crossed: phases with a negative time in some warp: the clock at their end was read before that at their begin.
-            The difference is in the phases that the warp passed before and after; the sum is right.
-        unmarked: indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as
-            for warps that only give their registers to others. They are left out.
-        silent: number of other warps without a record in some launch; they are left out.
-    """
-
-    breakdown: Breakdown
+    breakdown: Breakdown  # time by phase, of the phases that some warp passed
+    # the same for the warps of each role, those with the most phases first; one role if all warps do the same
     roles: tuple[WarpRole, ...]
-    unpassed: tuple[str, ...]
+    unpassed: tuple[str, ...]  # phases that no warp passed
+    # phases with a negative time in some warp: the clock at their end was read before that at their begin. The
+    # difference is in the phases that the warp passed before and after; the sum is right
     crossed: tuple[str, ...]
+    # indices in a block of warps without a record in any launch, in all blocks: their path has no marks, as for warps
+    # that only give their registers to others. They are left out
     unmarked: tuple[int, ...]
-    silent: int
+    silent: int  # number of other warps without a record in some launch; they are left out
     timeline: Timeline
     overhead: Overhead
 
@@ -255,7 +231,6 @@ def _since_first(records: WordArray, word: int) -> NsArray:
 
 
 def _step(times: NsArray) -> int:
-    """Returns the smallest step between different times of a launch, in ns, or 0 if all are the same."""
     steps = (np.diff(np.unique(launch)) for launch in times.reshape(len(times), -1))
     return min((int(step.min()) for step in steps if step.size), default=0)
 

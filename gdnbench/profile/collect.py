@@ -32,18 +32,13 @@ _STORED = "`gdnbench proton --import FILE` shows what is stored"
 
 @dataclass(frozen=True)
 class ScopeRequest:
-    """How to record the inside of kernels.
-
-    Attributes:
-        launch: the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks.
-        launches: number of calls, None for the default; fewer if the records would be too large.
-    """
+    """How to record the inside of kernels."""
 
     catalog: Catalog
     gpu: str
     profiles: Path
-    launch: str
-    launches: int | None
+    launch: str  # the entry of the launch to stamp of a CUDA kernel; if empty, each launch that has marks
+    launches: int | None  # number of calls, None for the default; fewer if the records would be too large
     seed: int
     limit_s: float
 
@@ -101,10 +96,7 @@ _MOST_WARPS = 65536
 
 
 def _limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[str], None]) -> int:
-    """Returns `wanted`, or as many launches as keep the trace readable.
-
-    Raises UsageError if one is too large, or the kernel is not a single launch of Triton's.
-    """
+    """Returns `wanted`, or as many launches as keep the trace readable; UsageError if one is too large."""
     kernel, params = catalog.entries[case.variant.kernel].kernel, case.variant.params
     if not isinstance(kernel, TritonKernel) or len(kernel.launches) > 1:
         several = isinstance(kernel, TritonKernel)
@@ -127,11 +119,7 @@ def _limit_launches(catalog: Catalog, case: Case, wanted: int, note: Callable[[s
 
 
 def marked_launches(entry: CatalogEntry, case: Case, arch: str, launch: str = "") -> tuple[str, ...]:
-    """Builds a CUDA kernel with and without its marks; returns the entries of the launches to stamp, in call order.
-
-    These are all launches with marks, or `launch` alone if given. Raises UsageError if the kernel lacks the launch, or
-    nothing would be stamped; BuildError if a launch does not build.
-    """
+    """The entries of the launches to stamp, in call order, or `launch`; UsageError if none has marks."""
     kernel, label = entry.kernel, case.label
     assert isinstance(kernel, CudaKernel)
     entries = [each.entry for each in kernel.launches]
@@ -162,7 +150,6 @@ def _clock_reads(built: Build) -> int:
 
 
 def _build(entry: CatalogEntry, case: Case, arch: str, launches: Sequence[str]) -> dict[str, tuple[Build, Build]]:
-    """Builds each launch plain and stamped, so that the worker finds both in the cache."""
     jobs = {
         (name, marks): Job(entry, case.variant, case.workload, arch, name, stamped=marks)
         for name in launches

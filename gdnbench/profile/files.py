@@ -101,10 +101,7 @@ def _unreadable(path: Path, error: Exception, hint: str) -> ReportFormatError:
 
 
 def read_content(path: Path, hint: str) -> bytes:
-    """Returns the content of a file, unpacked if it is gzipped; raises ReportFormatError for any failure.
-
-    A file that is truncated, not regular, or larger than `MOST_BYTES` is refused.
-    """
+    """Returns a file's content, unpacked if gzipped; ReportFormatError also above `MOST_BYTES`."""
     try:
         content = read_regular(path, MOST_BYTES)
         if content.startswith(_GZIP):
@@ -125,10 +122,7 @@ def read_text(path: Path, hint: str) -> str:
 
 
 def profile_name(case: Case, gpu: str, now: datetime | None = None, *, entry: str = "") -> str:
-    """Returns the name that the files of one profile share, without a suffix: `20261121-203000-h200-B1-qk4_v8`.
-
-    The time `now` is UTC, by default the present; `entry` is the profiled launch of a kernel that has several.
-    """
+    """The name of a profile's files without suffix: `20261121-203000-h200-B1-qk4_v8`; `now` is UTC."""
     name = f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{gpu}-{case.workload.slug}"
     return f"{name}.{entry}" if entry else name
 

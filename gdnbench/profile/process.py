@@ -40,12 +40,7 @@ class Instrumentation(StrEnum):
 
 @dataclass(frozen=True)
 class ProfileTask:
-    """One worker's task.
-
-    Attributes:
-        result: path of the file that the worker writes; empty if it writes none.
-        entry: the launch to profile of a kernel with several; empty for a kernel of one.
-    """
+    """One worker's task."""
 
     instrumentation: Instrumentation
     roots: tuple[str, ...]
@@ -53,9 +48,9 @@ class ProfileTask:
     case: Case
     seed: int
     launches: int
-    result: str = ""
+    result: str = ""  # path of the file that the worker writes; empty if it writes none
     source: str = ""
-    entry: str = ""
+    entry: str = ""  # the launch to profile of a kernel with several; empty for a kernel of one
 
     def write(self, path: Path) -> None:
         """Writes the task as JSON for a worker."""
@@ -79,11 +74,7 @@ def run_worker(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Runs a worker on a GPU to its end, behind the profiler's command line `wrapper`.
-
-    Raises ProfilerTimedOutError after `limit_s`, when the worker is killed with all processes that it started;
-    ProfilerError if the profiler cannot be started.
-    """
+    """Runs a worker behind the profiler `wrapper`; ProfilerTimedOutError after `limit_s`, which kills it."""
     with tempfile.TemporaryDirectory(prefix="gdnbench-profile-") as folder:
         path = Path(folder) / "task.json"
         task.write(path)
@@ -117,10 +108,7 @@ def newest_installed(program: str, root: Path, *patterns: str) -> Path | None:
 
 
 def check_left(ended: Completed, path: Path, failure: str, hint: str) -> None:
-    """Raises ProfilerError if a process failed, or did not leave the file `path`.
-
-    The message is `failure` and the last line that the process printed.
-    """
+    """Raises ProfilerError, `failure` and the last line, if a process failed or did not leave the file `path`."""
     if ended.returncode or not path.is_file():
         said = ended.last_line or f"its worker ended with {ended.returncode}"
         raise ProfilerError(f"{failure}: {said}", hint)
@@ -141,7 +129,6 @@ def range_name(op: str, case: Case, source: str = "") -> str:
 
 
 def _workload_text(workload: Workload) -> str:
-    """Returns the workload's label; if it has lists, every axis and list in full."""
     if not workload.lists:
         return str(workload)
     return " ".join(f"{name}={cell}" for name, cell in workload.cells.items())
@@ -192,10 +179,7 @@ def choose_gpu(wanted: str, purpose: str, instead: str = "") -> Gpu:
 def make_assignment(
     catalog: Catalog, case: Case, errand: Instrumentation, *, seed: int, launches: int, result: str = ""
 ) -> ProfileTask:
-    """Returns the worker's task for a case.
-
-    A kernel that a dispatcher picked has its own name here, so that the hash is of its own sources.
-    """
+    """The worker's task; a kernel that a dispatcher picked has its own name, for the hash of its own sources."""
     entry = catalog.entries[case.variant.kernel]
     roots = tuple(str(root) for root in catalog.roots)
     return ProfileTask(errand, roots, entry.op.name, case, seed, launches, result, entry.known_source())

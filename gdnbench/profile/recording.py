@@ -24,14 +24,7 @@ from gdnbench.codec import SchemaError, Text, Word, decode_json
 from gdnbench.errors import ProfilerError, ReportFormatError, ShapeError
 from gdnbench.model.case import Case
 from gdnbench.profile.breakdown import Breakdown
-from gdnbench.profile.files import (
-    CaseFields,
-    FileName,
-    LaunchMicroseconds,
-    SourceHash,
-    decode_document,
-    read_content,
-)
+from gdnbench.profile.files import CaseFields, FileName, LaunchMicroseconds, SourceHash, decode_document, read_content
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.store.schema import SmallCount
 
@@ -52,29 +45,22 @@ class RecordingOf(msgspec.Struct, Generic[C], frozen=True):
     """The measurements of one run of `gdnbench proton`, as files hold them but for the case.
 
     Older files also hold CUPTI's times of launches, which `gdnbench run` has, and are not read.
-
-    Attributes:
-        triton: Triton's version, which is Proton's.
-        times_us: cold launches by CUDA events, in microseconds: `plain` and `instrumented`.
-        trace: name of the gzipped trace file beside this one; empty in older files, of kernels without scopes.
-        launches: traced launches that count, after `WARM_UPS` that do not.
-        capacity: passes through scopes that a warp can record in a launch.
-        sm_mhz: the SM clock before and after the traced launches.
-        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
     """
 
     op: Word
     case: C
     gpu: Text
-    triton: Text
+    triton: Text  # Triton's version, which is Proton's
+    # cold launches by CUDA events, in microseconds: `plain` and `instrumented`
     times_us: dict[Text, Annotated[list[LaunchMicroseconds], _SOME]]
+    # name of the gzipped trace file beside this one; empty in older files, of kernels without scopes
     trace: FileName = ""
     mode: Text = ""
-    launches: SmallCount = 0
-    capacity: SmallCount = 0
-    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()
+    launches: SmallCount = 0  # traced launches that count, after `WARM_UPS` that do not
+    capacity: SmallCount = 0  # passes through scopes that a warp can record in a launch
+    sm_mhz: tuple[Annotated[float, Meta(ge=1, le=1e6)], ...] = ()  # the SM clock before and after the traced launches
     notes: tuple[str, ...] = ()
-    source: SourceHash = ""
+    source: SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
 
     def write(self: Recording, path: Path) -> None:
         """Writes the recording as JSON."""
@@ -134,10 +120,7 @@ def load_profile(path: Path) -> ProtonProfile:
 
 
 def durations_by_scope(spans: Spans, *, sm_mhz: float, skip: int = 0, capacity: int | None = None) -> Breakdown:
-    """Returns durations by scope, launch and warp, in microseconds, without the first `skip` launches.
-
-    Raises ProfilerError if launches differ in their warps, a warp recorded `capacity` passes, or no launch is left.
-    """
+    """Durations by scope, launch and warp, µs, after `skip` launches; ProfilerError if they cannot be compared."""
     launch = _launches(spans)
     warps, warp = _warps(spans)
     shape = (int(launch.max()) + 1, len(warps))
@@ -193,7 +176,6 @@ def _check_space(lane: IntArray, capacity: int | None) -> None:
 
 
 def _in_order(spans: Spans) -> dict[int, str]:
-    """Returns the scopes in the order of the trace's first warp, then those that only other warps run."""
     first = (spans.block == spans.block[0]) & (spans.warp == spans.warp[0])
     seen = spans.scope[first][np.argsort(spans.begin[first], kind="stable")]
     return {int(number): spans.names[number] for number in dict.fromkeys([*seen, *range(len(spans.names))])}
@@ -256,10 +238,7 @@ class Spans:
 
 
 def read_trace(path: Path) -> Spans:
-    """Reads a trace, plain or gzipped.
-
-    Raises ReportFormatError if it is invalid; ProfilerError if it holds no scopes, or a clock wrapped.
-    """
+    """Reads a trace; ReportFormatError if it is invalid, ProfilerError if it has no scopes or a clock wrapped."""
     content = read_content(path, _AGAIN)
     try:
         events = decode_json(content, _ScopeTrace).events if content.strip() else []  # Proton's file without scopes
@@ -281,7 +260,6 @@ def read_trace(path: Path) -> Spans:
 
 @cache
 def _place(pid: str, tid: str) -> tuple[int, ...]:
-    """Parses core, block, warp and line; cached, as a few thousand pairs name all events."""
     block, warp = _BLOCK.fullmatch(pid), _WARP.fullmatch(tid)
     if not (block and warp):
         raise ValueError(f"{pid[:40]!r}, {tid[:40]!r} names no warp of a block")

@@ -122,10 +122,7 @@ def need_sanitizer_on(gpu: str) -> Sanitizer:
 
 @dataclass(frozen=True)
 class ToolVerdict:
-    """A tool's verdict on a case: a gate, or if the tool gave no answer, a status and a reason in `failure`.
-
-    `notes` are warnings, and errors in other kernels.
-    """
+    """A tool's verdict, a gate or a `failure`: status and reason; `notes` are warnings and others' errors."""
 
     gate: GateResult | None
     failure: tuple[Status, str] | None = None
@@ -143,10 +140,7 @@ class SanitizerCheck:
     observer: Observer
 
     def add_to(self, verification: Verification) -> Verification:
-        """Runs each kernel at its smallest workload under each tool, and adds the verdicts.
-
-        A finding makes any case unsafe. A tool that gives no answer fails a case that had passed.
-        """
+        """Runs kernels at their smallest workload and adds verdicts; no answer fails a case that had passed."""
         chosen = [
             case
             for case in self._smallest(verification.cases)
@@ -241,7 +235,6 @@ class SanitizerCheck:
 
 
 def _tools(verdict: Examined) -> tuple[SanitizerTool, ...]:
-    """Returns all tools; for a kernel that hangs only synccheck, which may say why."""
     return (SanitizerTool.SYNCCHECK,) if verdict.status is Status.TIMED_OUT else tuple(SanitizerTool)
 
 
@@ -269,7 +262,6 @@ def _gate(tool: SanitizerTool, scenario: str, faults: Sequence[SanitizerFinding]
 
 
 def _undecided(case: Case, faults: Sequence[SanitizerFinding]) -> str:
-    """Describes races between accesses that an mbarrier may order."""
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return (
         f"racecheck: {faults[0]}{more} may be none: it does not follow every way of arriving at an mbarrier; the"
@@ -278,7 +270,6 @@ def _undecided(case: Case, faults: Sequence[SanitizerFinding]) -> str:
 
 
 def _unanswered(tool: SanitizerTool, report: SanitizerReport) -> tuple[Status, str] | None:
-    """Returns why a report without faults is no proof of safety, or None if it is."""
     said = next((remark for remark in report.remarks if remark.lower().startswith(("error", "internal"))), "")
     if report.errors is None or said:
         return Status.FAILED, f"{PROGRAM} {tool} came to no end: {said or 'its log has no summary'}"
@@ -298,7 +289,6 @@ def _warnings(tool: SanitizerTool, own: Sequence[SanitizerFinding], report: Sani
 
 
 def _foreign(tool: SanitizerTool, report: SanitizerReport, own: Sequence[SanitizerFinding]) -> list[str]:
-    """Describes errors in kernels that are not the case's, which do not count."""
     others = [finding for finding in report.findings if finding not in own and not finding.is_warning]
     if not others:
         return []

@@ -35,10 +35,7 @@ _BANNER = "COMPUTE-SANITIZER"
 
 @dataclass(frozen=True)
 class DeviceFrame:
-    """A place in a kernel: the function as the tool names it, and its source line.
-
-    Without line tables, `file` is empty and `line`, which counts from 1, is 0.
-    """
+    """A place in a kernel; without line tables `file` is empty and `line`, which counts from 1, is 0."""
 
     function: str
     file: str = ""
@@ -59,20 +56,13 @@ class DeviceFrame:
 
 @dataclass(frozen=True)
 class SanitizerFinding:
-    """A fault that the tool reports.
+    """A fault that the tool reports."""
 
-    Attributes:
-        what: `Invalid __global__ read of size 4 bytes`.
-        frames: the line, then the calls that lead to it; for a race each access.
-        detail: the first thread that has the fault, and the address.
-        count: number of threads that have it.
-    """
-
-    what: str
-    frames: tuple[DeviceFrame, ...]
-    detail: str = ""
+    what: str  # `Invalid __global__ read of size 4 bytes`
+    frames: tuple[DeviceFrame, ...]  # the line, then the calls that lead to it; for a race each access
+    detail: str = ""  # the first thread that has the fault, and the address
     is_warning: bool = False
-    count: int = 1
+    count: int = 1  # number of threads that have it
 
     @property
     def place(self) -> str:
@@ -80,22 +70,16 @@ class SanitizerFinding:
         places = list(dict.fromkeys(frame.place for frame in self.frames if frame.file))
         if not places:
             return self.frames[0].place
-        return places[0] if len(places) == 1 or self._is_race else f"{places[0]}, called at {places[-1]}"
+        is_one = len(places) == 1 or " races with " in self.what
+        return places[0] if is_one else f"{places[0]}, called at {places[-1]}"
 
     @property
     def kernel(self) -> str:
         """The name of the kernel."""
         return self.frames[-1].name
 
-    @property
-    def _is_race(self) -> bool:
-        return " races with " in self.what
-
     def is_in(self, kernels: Iterable[str], folders: Iterable[Path]) -> bool:
-        """Whether the finding is in one of these kernels, by name, or in a source in one of these folders.
-
-        A finding without a function may be anywhere, and counts as inside.
-        """
+        """Whether it is in one of these kernels, or a source in these folders; one without a function may be."""
         names = {*kernels}
         if not any(frame.name for frame in self.frames):
             return True
@@ -113,17 +97,11 @@ class SanitizerFinding:
 
 @dataclass(frozen=True)
 class SanitizerReport:
-    """The output of one tool.
+    """The output of one tool."""
 
-    Attributes:
-        findings: each once, in the order of their first report.
-        errors: number of errors that the tool counts; None if it did not end.
-        remarks: other messages, such as failures of the tool.
-    """
-
-    findings: tuple[SanitizerFinding, ...]
-    errors: int | None
-    remarks: tuple[str, ...] = ()
+    findings: tuple[SanitizerFinding, ...]  # each once, in the order of their first report
+    errors: int | None  # number of errors that the tool counts; None if it did not end
+    remarks: tuple[str, ...] = ()  # other messages, such as failures of the tool
 
     @property
     def named_errors(self) -> int:
@@ -169,7 +147,6 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
-    """Returns the finding of a block, or None if it has no place."""
     severity = _SEVERITY.match(heading)
     is_warning = bool(severity and severity["warning"])
     what = heading[severity.end() :] if severity else heading
@@ -183,7 +160,6 @@ def _finding(heading: str, details: list[str]) -> SanitizerFinding | None:
 
 
 def _race(text: str, *, is_warning: bool) -> SanitizerFinding | None:
-    """Returns a race: its accesses, the first one's line first."""
     accesses = [(kind, _frame(_HAZARDS.sub("", place))) for kind, place in _ACCESS.findall(text)]
     if not accesses:
         return None

@@ -44,32 +44,21 @@ _HINT = "give --import an .npz file that `gdnbench proton` wrote"
 
 
 class StampedKernel(msgspec.Struct, frozen=True):
-    """The kernel that was stamped, as files hold it.
-
-    Attributes:
-        gpu: the GPU's name, `NVIDIA H200`.
-        phases: names, in declaration order.
-        asked: requested launches.
-        registers: per thread of the plain kernel; `stamped_registers` of the stamped one.
-        stamped_spill_bytes: local memory per thread of the stamped kernel.
-        source: hash of the kernel's sources; empty in files from before gdnbench recorded it.
-        entry: the stamped launch of a kernel with several; empty for a kernel of one.
-        block_warps: warps of a block; 0 in files from before gdnbench recorded it.
-    """
+    """The kernel that was stamped, as files hold it."""
 
     op: Word
     label: Word
     shape: SizeFields
-    gpu: Text
+    gpu: Text  # the GPU's name, `NVIDIA H200`
     arch: Text
-    phases: Annotated[tuple[Text, ...], Meta(min_length=1)]
-    asked: SmallCount
-    registers: SmallCount
+    phases: Annotated[tuple[Text, ...], Meta(min_length=1)]  # names, in declaration order
+    asked: SmallCount  # requested launches
+    registers: SmallCount  # per thread of the plain kernel; `stamped_registers` of the stamped one
     stamped_registers: SmallCount
-    stamped_spill_bytes: SmallCount
-    source: SourceHash = ""
-    entry: Text = ""
-    block_warps: SmallCount = 0
+    stamped_spill_bytes: SmallCount  # local memory per thread of the stamped kernel
+    source: SourceHash = ""  # hash of the kernel's sources; empty in files from before gdnbench recorded it
+    entry: Text = ""  # the stamped launch of a kernel with several; empty for a kernel of one
+    block_warps: SmallCount = 0  # warps of a block; 0 in files from before gdnbench recorded it
     profile: Text = ""
 
     @property
@@ -90,18 +79,12 @@ class StampedKernel(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Stamps:
-    """The records of each warp of each launch, and the times that show the overhead.
-
-    Attributes:
-        records: an array [launches, warps, 4 + phases] of 32-bit words.
-        plain_us: cold times of the plain kernel, an array [samples], microseconds.
-        stamped_us: cold times of the stamped kernel, interleaved with those.
-    """
+    """The records of each warp of each launch, and the times that show the overhead."""
 
     about: StampedKernel
-    records: WordArray = field(repr=False)
-    plain_us: FloatArray = field(repr=False)
-    stamped_us: FloatArray = field(repr=False)
+    records: WordArray = field(repr=False)  # an array [launches, warps, 4 + phases] of 32-bit words
+    plain_us: FloatArray = field(repr=False)  # cold times of the plain kernel, an array [samples], microseconds
+    stamped_us: FloatArray = field(repr=False)  # cold times of the stamped kernel, interleaved with those
 
     def write(self, path: Path) -> None:
         """Writes the file atomically."""
@@ -124,7 +107,9 @@ def read_stamps(path: Path) -> Stamps:
     try:
         about, records, plain_us, stamped_us = _read_arrays(content, ("about", "records", "plain_us", "stamped_us"))
         stamps = Stamps(_about_of(about), records, _times("plain_us", plain_us), _times("stamped_us", stamped_us))
-        _check_records(records, stamps.about)
+        phases = len(stamps.about.phases)
+        if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + phases:
+            raise ValueError(f"records are {records.dtype} of {records.shape}, for {phases} phases")
     except (ValueError, ShapeError) as error:
         raise ReportFormatError(f"{path} holds no stamps: {error}", _HINT) from error
     if not records.size:
@@ -150,13 +135,7 @@ def _times(name: str, array: npt.NDArray[Any]) -> FloatArray:
     return array
 
 
-def _check_records(records: npt.NDArray[Any], about: StampedKernel) -> None:
-    if records.dtype != np.uint32 or records.ndim != 3 or records.shape[2] != HEAD + len(about.phases):
-        raise ValueError(f"records are {records.dtype} of {records.shape}, for {len(about.phases)} phases")
-
-
 def _read_arrays(content: bytes, names: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """Returns the named arrays of an `.npz` file; raises ValueError naming one that is missing, damaged or pickled."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return [_member(archive, name) for name in names]

@@ -39,10 +39,7 @@ mv -T "$new" "$2" 2>/dev/null || test -e "$2/{WHOLE}"
 
 
 def _trees() -> list[dict[str, Path]]:
-    """Returns the files of gdnbench, without the kernels that a wheel brings, and of each folder of kernels, in order.
-
-    Raises UsageError for a missing or too large folder.
-    """
+    """The files of gdnbench, without a wheel's kernels, then of each folder of kernels; UsageError if missing."""
     for root in default_roots():
         if not root.is_dir():
             raise UsageError(f"{root} is no folder of kernels", "correct GDNBENCH_KERNELS")
@@ -120,10 +117,7 @@ class Prepared:
 
 
 def open_host(named: NamedTarget) -> Host:
-    """Returns the host that a target is reached through; the caller closes it.
-
-    Raises MachineError if there is no `ssh` here, or no client of Modal's.
-    """
+    """Returns a target's host, which the caller closes; MachineError without `ssh` or Modal's client."""
     target = named.target
     if isinstance(target, ModalTarget):
         return ModalHost(target, Requirements() if target.python else requirements())
@@ -131,10 +125,7 @@ def open_host(named: NamedTarget) -> Host:
 
 
 def prepare(named: NamedTarget, host: Host, observer: Observer) -> Prepared:
-    """Connects, and sends and makes what does not exist there yet.
-
-    Raises MachineError if the target cannot be reached or made ready, UsageError for a folder that cannot be sent.
-    """
+    """Connects, and makes what does not exist there; MachineError, or UsageError for a folder that is unfit."""
     if isinstance(named.target, ModalTarget):
         note = "starting a sandbox; Modal makes its image once: torch and its libraries, some gigabytes"
         observer(NoteMade(note))

@@ -46,6 +46,7 @@ from gdnbench.remote.environment import Prepared, prepare, put_files
 from gdnbench.remote.host import Host, last_line, shell
 from gdnbench.remote.job import INPUTS, JOB, OUT, RemoteJob, run_id
 from gdnbench.remote.targets import (
+    ModalTarget,
     NamedTarget,
     SlurmTarget,
     check_trusted,
@@ -88,10 +89,7 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Launcher:
-    """The program that starts a worker on another machine than the host: `srun` of a Slurm target.
-
-    `cancel` ends what may be left of the job; `hint` is for a worker that does not start.
-    """
+    """What starts a worker on another machine, `srun`; `cancel` ends leftovers, `hint` is for no start."""
 
     argv: tuple[str, ...]
     cancel: tuple[str, ...]
@@ -149,8 +147,6 @@ def run_job(
 
 @dataclass
 class _Relay:
-    """Reads what a worker sends, and sends it the request to stop; `errors` is the descriptor of its stderr's file."""
-
     process: Popen[bytes]
     observer: Observer
     run_opened: Callable[[str], None]
@@ -322,7 +318,7 @@ class Forwarded:
     @property
     def recovery_hint(self) -> str:
         """How to get what is finished there and not here."""
-        if not self.named.keeps_files:
+        if isinstance(self.named.target, ModalTarget):
             return f"run it again: {self.named.name} keeps nothing, and what was finished there is gone"
         if not self.runs or not VERBS[self.job.verb].splits:
             return f"run it again; what it left there is in {self.leftover}"
@@ -333,11 +329,7 @@ class Forwarded:
 
 
 def choose_target(gpu: str) -> NamedTarget | None:
-    """Returns the target for `--gpu` where `--on` names none: the one that has the model, or None to run here.
-
-    A GPU of this machine comes first. Raises GpuNotFoundError if no target has the model; UsageError if several have
-    it, a `gdnbench.toml` is wrong, or it is a project's that was not confirmed.
-    """
+    """The target for `--gpu` without `--on`, None to run here; GpuNotFoundError, UsageError for several."""
     if not names_model(gpu):
         return None
     try:

@@ -29,10 +29,7 @@ from gdnbench.remote.sandbox_exec import FAILED
 from gdnbench.remote.targets import ModalTarget
 
 _CLOSING = re.compile(r"Exiting with failure status|Error is not recoverable")
-_SSH_OPTIONS = (
-    *("-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"),
-    *("-o", "ConnectTimeout=30"),
-)
+_SSH_OPTIONS = (*("-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"), *("-o", "ConnectTimeout=30"))
 _LONGEST_FOLDER = 25
 _MASTER_S = 60  # that the shared connection outlasts its last user
 
@@ -48,10 +45,7 @@ _UPGRADED = {"H100": "H100!"}
 
 
 class Host(ABC):
-    """A machine on which programs can be started.
-
-    `name` is for messages; `python` an interpreter there that has gdnbench's requirements, or empty if unknown.
-    """
+    """A machine for programs; `name` is for messages, `python` one with the requirements, or empty."""
 
     name: str
     python = ""
@@ -70,10 +64,7 @@ class Host(ABC):
         return Completed(process.returncode, out.decode(errors="replace"), errors.decode(errors="replace"))
 
     def connect(self, argv: Sequence[str]) -> Completed:
-        """Runs a first, short program while the user can still enter a password.
-
-        Raises MachineError if the host cannot be reached.
-        """
+        """Runs a first, short program while the user can enter a password; MachineError if unreached."""
         return self.run(argv)
 
     def close(self) -> None:  # noqa: B027 - of a host without a connection there is nothing to do
@@ -92,10 +83,7 @@ class LocalHost(Host):
 
 
 class SshHost(Host):
-    """A machine that the system's `ssh` reaches, by its name in the user's config, over one shared connection.
-
-    Raises MachineError if there is no `ssh` here.
-    """
+    """A machine by its name in the user's ssh config, over a shared connection; MachineError without `ssh`."""
 
     def __init__(self, host: str) -> None:
         program = shutil.which("ssh")
@@ -155,10 +143,7 @@ class Requirements:
 
 
 class ModalHost(Host):
-    """A sandbox, started when it is first connected to, and terminated at the end; its image has the packages.
-
-    Raises MachineError if Modal's client is not installed here.
-    """
+    """A sandbox, whose image has the packages, from connection to end; MachineError without Modal's client."""
 
     name = "Modal"
     python = "python"
@@ -171,10 +156,7 @@ class ModalHost(Host):
         self._sandbox: Any = None
 
     def connect(self, argv: Sequence[str]) -> Completed:
-        """Starts the sandbox unless it runs, and runs the program in it.
-
-        Raises MachineError if Modal gives no sandbox, or it cannot be reached.
-        """
+        """Starts the sandbox if need be and runs the program; MachineError if it cannot be had or reached."""
         if self._sandbox is None:
             self._create()
         done = self.run(argv)

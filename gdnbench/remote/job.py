@@ -100,10 +100,7 @@ def read_job(path: Path) -> RemoteJob:
 
 @dataclass(frozen=True)
 class TypedOption:
-    """An option or argument as it was typed, and the value behind an option; None for a flag.
-
-    `name` is the parameter's; empty for an argument, and for flags that were typed together, `-qy`.
-    """
+    """An option as typed, and its value, None for a flag; `name` is empty for arguments and joined flags."""
 
     name: str
     words: tuple[str, ...]
@@ -111,10 +108,7 @@ class TypedOption:
 
 
 def read_options(words: Sequence[str], spellings: Mapping[str, tuple[str, bool]]) -> Iterator[TypedOption]:
-    """Yields the options and arguments of the words behind a verb.
-
-    `spellings` has, for each spelling of an option (`--shape`, `-k`), its parameter's name and whether a value follows.
-    """
+    """Yields what was typed behind a verb; `spellings` has an option's parameter and whether a value follows."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -148,10 +142,7 @@ _POLL_S = 0.2
 
 @contextmanager
 def locked(job: Path) -> Iterator[None]:
-    """Locks a job's folder: no other process works in it, or takes from it.
-
-    Raises UsageError if another process keeps it for a minute.
-    """
+    """Locks a job's folder against other processes; UsageError if one keeps it for a minute."""
     descriptor = os.open(job / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     try:
@@ -196,7 +187,6 @@ def take_up(out: Path, wanted: str) -> Path:
 
 
 def _runs_called(out: Path, wanted: str) -> list[Path]:
-    """Returns the runs of a job by id or start of it, newest first."""
     runs = list_runs(out / RESULTS, stopped=True)[::-1]
     exact = [run for run in runs if run_id(run) == wanted]
     return exact or [run for run in runs if run_id(run).startswith(wanted)]
@@ -209,6 +199,5 @@ def run_id(folder: Path) -> str:
 
 
 def _reach(run: Path) -> tuple[bool, int]:
-    """Returns how far a run got: whether it is whole, and its journal's length in bytes."""
     journal = run / JOURNAL
     return read_info(run).complete, journal.stat().st_size if journal.exists() else 0

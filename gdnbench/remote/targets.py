@@ -43,16 +43,12 @@ FolderName = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^(/|~/)[^:\x
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What targets of every kind have: an interpreter, empty for one that is made, a folder, variables of commands."""
-
     python: str = ""
     workdir: FolderName = WORKDIR
     environment: dict[VariableName, str] = {}
 
 
 class _Machine(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What targets that have their GPUs have: models of these, `h200`, empty if unknown."""
-
     gpus: list[Line] = []
 
 
@@ -90,10 +86,7 @@ ImageName = Annotated[str, msgspec.Meta(max_length=300, pattern=r"^([^-\s\x00-\x
 
 
 class ModalTarget(_Table, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="modal"):
-    """A sandbox of Modal's, which lives as long as a command, at most `timeout_s` seconds.
-
-    `image` is empty for Debian with Python.
-    """
+    """A sandbox of Modal's for one command, at most `timeout_s` seconds; no `image` is Debian with Python."""
 
     gpu: ModalGpu
     image: ImageName = ""
@@ -147,11 +140,6 @@ class NamedTarget:
             case LocalTarget() | ModalTarget():
                 return ""
 
-    @property
-    def keeps_files(self) -> bool:
-        """Whether what lies there is still there after the command."""
-        return not isinstance(self.target, ModalTarget)
-
 
 def user_config() -> Path:
     """Returns the user's own file."""
@@ -172,10 +160,7 @@ def load_targets() -> dict[str, NamedTarget]:
 
 
 def read_targets(path: Path) -> dict[str, NamedTarget]:
-    """Returns the targets of one file, none if there is no such file.
-
-    Raises UsageError naming file, key and what is wrong; MachineError if the file cannot be read.
-    """
+    """A file's targets, none without a file; UsageError names file, key and what is wrong."""
     try:
         document = tomllib.loads(read_regular_text(path, MOST_BYTES))
     except FileNotFoundError:
@@ -230,10 +215,7 @@ def format_targets(targets: Iterable[NamedTarget]) -> str:
 
 
 def add_target(path: Path, name: str, fields: Mapping[str, Any]) -> None:
-    """Adds a target, with a table of texts and lists of texts, to a file, which is made if it does not exist.
-
-    Raises UsageError if it has a target of that name, or the fields are not those of a target.
-    """
+    """Adds a target to a file, made if missing; UsageError if it exists or the fields are not a target's."""
     if name in read_targets(path):
         raise UsageError(f"{path} has a target {name}", "choose another name, or edit the file")
     _target(path, name, dict(fields))
@@ -261,11 +243,7 @@ def is_trusted(path: Path) -> bool:
 
 
 def trust(path: Path) -> None:
-    """Confirms a project's file as it is now.
-
-    Raises UsageError if it is another user's, or everybody may write it; MachineError if it cannot be read, or the
-    confirmation cannot be stored.
-    """
+    """Confirms a project's file as it is; UsageError if others own or may write it, MachineError if unreadable."""
     if why := _not_ones_own(path):
         raise UsageError(f"{path} cannot be confirmed: {why}", f"chmod o-w {path}, or copy it")
     lines = [*_confirmed(), _line(path)]

@@ -55,10 +55,7 @@ _SEND = 'cd "$1" && exec tar -czf - .'
 
 
 def files_under(folder: Path) -> dict[str, Path]:
-    """Returns the files of a tree by their path in it, in order, without hidden ones and byte code; follows links.
-
-    Raises UsageError if it is too much to send, MachineError if it cannot be read.
-    """
+    """A tree's files by path, sorted, without hidden ones; UsageError if too much, MachineError if unreadable."""
     files: dict[str, Path] = {}
     size = 0
     try:
@@ -201,11 +198,7 @@ class OriginFolders:
 
 @dataclass(frozen=True)
 class ExpectedOutput:
-    """What a verb may leave: runs, and the profiles of its profilers of the named kernels.
-
-    `kernels` are names and globs with params after colons, empty for all; with `calibrates`, also the runs of a
-    calibration.
-    """
+    """What a verb may leave: runs, profiles of the `kernels` (globs; empty for all), or calibrations."""
 
     verb: str = "run"
     kernels: tuple[str, ...] = ()
@@ -258,7 +251,6 @@ def _receive(host: Host, folder: str, arrived: Path) -> None:
 
 
 def _place(arrived: Path, homes: OriginFolders, expected: ExpectedOutput) -> list[Path]:
-    """Moves what is expected to where it belongs, warns of the rest, and returns the runs that arrived."""
     runs: list[Path] = []
     left: list[str] = []
     for path in _parts(arrived):
@@ -292,7 +284,6 @@ def _parts(arrived: Path) -> Iterator[Path]:
 
 
 def _place_new(arrived: Path, home: Path) -> None:
-    """Moves the files of a folder that do not exist here yet."""
     home.mkdir(parents=True, exist_ok=True)
     for path in sorted(arrived.iterdir()):
         if path.is_dir():
@@ -307,10 +298,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _place_run(arrived: Path, home: Path) -> Path:
-    """Moves a run to its name here, in place of the stopped run that it continues.
-
-    Raises UsageError if another run has the name, or a part of a run would replace a whole one.
-    """
+    """Moves a run here, in place of the stopped one that it continues; UsageError if that is another run."""
     name = run_id(arrived)
     present = [path for path in (home / name, home / f".{name}.partial") if path.exists()]
     for path in present:

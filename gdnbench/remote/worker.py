@@ -33,11 +33,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def work(path: Path, out: Path, events: int, stops: int) -> ExitCode:
-    """Does a job, with `out` as the command's working folder; returns the exit code of its command.
-
-    `events` is the descriptor to write events to, `stops` that of requests to stop. Raises UsageError if the file is no
-    job.
-    """
+    """Does a job in `out`, with descriptors `events` and `stops`; returns the exit code. UsageError if no job."""
     job = read_job(path)
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -91,8 +87,6 @@ def _check_gpu(job: RemoteJob) -> None:
 
 
 class _Command:
-    """The command under way, and the requests to stop it."""
-
     def __init__(self, job: RemoteJob, words: list[str], out: Path, events: EventWriter, stops: int) -> None:
         self._job = job
         self._words = words
@@ -137,10 +131,7 @@ class _Command:
         return {"PYTHONUTF8": "1", **width, **colour, **origin.variables}
 
     def _look(self, child: Child) -> None:
-        """Reports new runs, and stops the command if the client requests it or is gone.
-
-        The end of the client's stream, or its silence, is no second Ctrl-C.
-        """
+        """Reports new runs; stops the command at a request, or once, not as a second Ctrl-C, if the client is gone."""
         for run in _unfinished(self._out):
             if run.name not in self._opened:
                 self._opened.add(run.name)

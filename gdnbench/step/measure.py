@@ -52,10 +52,7 @@ class StepFinished:
 
 
 def measure_plan(plan: StepPlan, results: Path, observer: Observer) -> StepFinished:
-    """Measures and writes a run; Ctrl-C ends it early and keeps what is measured.
-
-    Raises GdnbenchError if no case can be measured, workers cannot work here, or nothing can be written.
-    """
+    """Measures and writes a run; Ctrl-C keeps what is measured. GdnbenchError if nothing can be."""
     if all(each.refusal for each in plan.cases):
         reason = "; ".join(dict.fromkeys(each.refusal for each in plan.cases))
         reason = reason or "there is no kernel, path or condition"
@@ -78,7 +75,6 @@ def measure_plan(plan: StepPlan, results: Path, observer: Observer) -> StepFinis
 
 
 def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Observer) -> None:
-    """Builds, and has workers measure every process's share of the rounds."""
     settings = plan.settings
     if plan.op:
         builds = build_cases(plan.catalog, plan.cases, [plan.gpu.arch], _BUILD_LIMIT_S, observer)
@@ -197,8 +193,6 @@ def _status(case: StepCase, collected: Collected) -> tuple[Status, str]:
 
 
 class _Group:
-    """The cases at one workload in one condition of the L2: by each quantity, in the same rounds."""
-
     def __init__(self, cases: Sequence[StepCase], rounds: RoundTimes) -> None:
         self._rounds = rounds
         self.at: dict[Quantity, WorkloadTimes] = {}
@@ -239,7 +233,6 @@ def _cells(name: str, interval: Interval) -> dict[str, float]:
 def _compare_paths(
     cases: Sequence[StepCase], groups: Mapping[tuple[Workload, L2], _Group], settings: StepSettings
 ) -> dict[str, dict[str, Any]]:
-    """Compares each case with the first of the measured paths of the same kernel, by case id."""
     measured = [each for each in cases if each.id in groups[each.group].measured]
     first: dict[tuple[Variant, Workload, L2], StepCase] = {}
     for case in measured:

@@ -67,10 +67,9 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True)
 class StepCase(Case):
-    """A kernel at a workload, by one path in one condition of the L2; a control is the baseline a second time.
+    """A kernel at a workload, by one path in one condition of the L2; a control is the baseline again.
 
-    `refusal` says why it cannot be measured, as far as known beforehand; it is empty if it can. Of an empty kernel, the
-    variant's label is the `LaunchWay`.
+    `refusal` is empty, or why it cannot be measured. Of an empty kernel, the variant's label is the `LaunchWay`.
     """
 
     path: Way = Way.PYTHON
@@ -110,23 +109,15 @@ class StepCase(Case):
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How a step is measured.
+    """How a step is measured."""
 
-    Attributes:
-        layers: launches of the op in a chain, each with tensors of its own.
-        between_mib: MiB that are read between two layers, in place of the weights.
-        rounds: of every case, in all processes together.
-        samples: chains a round, of each of `step` and `queued`.
-        margin: relative difference that counts as none.
-    """
-
-    layers: int = 36
-    between_mib: float = 0.0
-    rounds: int = 21
-    samples: int = 16
+    layers: int = 36  # launches of the op in a chain, each with tensors of its own
+    between_mib: float = 0.0  # MiB that are read between two layers, in place of the weights
+    rounds: int = 21  # of every case, in all processes together
+    samples: int = 16  # chains a round, of each of `step` and `queued`
     processes: int = 3
     seed: int = 0
-    margin: float = 0.005
+    margin: float = 0.005  # relative difference that counts as none
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
@@ -224,7 +215,6 @@ def make_cases(
 
 
 def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str:
-    """Returns why a case cannot be measured, as far as known without a GPU; empty if it can."""
     if each.l2 is L2.PERSISTING and entry.op.copy is None:
         return f"{entry.op.name} does not say which tensor is its state (`copy`)"
     if each.l2 is L2.PERSISTING and each.path in {Way.PYTHON, Way.PERSISTENT}:
@@ -239,11 +229,7 @@ def _refusal(each: StepCase, entry: CatalogEntry, settings: StepSettings) -> str
 
 
 def requested_cases(catalog: Catalog, op: str, kernels: str, axes: str) -> tuple[Case, ...]:
-    """Every named kernel at every named workload; an empty `axes` is the op's default, an empty `op` the kernels' own.
-
-    Raises UnknownNameError for an unknown op, kernel or alias, UsageError for invalid workloads or params, and
-    MachineError if a kernel needs a module that is missing.
-    """
+    """Named kernels at named workloads, or by default; UnknownNameError, UsageError, MachineError."""
     name = resolve_op(catalog, op, kernels.split(","))
     workloads = parse_near_default(find_op(catalog, name), axes)
     cases = []

@@ -74,10 +74,7 @@ def whole_launches(launches: Sequence[LaunchActivities]) -> list[LaunchActivitie
 
 
 def launch_times_us(launches: Sequence[LaunchActivities], expected: int) -> tuple[float, ...]:
-    """Time of each launch of a case in a round, first start to last end, µs, without launches with missing records.
-
-    Raises ProfilerError if fewer than half of the expected ones are complete.
-    """
+    """Times of complete launches in a round, first start to last end, µs; ProfilerError if under half are."""
     whole = [launch for launch in whole_launches(launches) if launch]
     if not whole or len(whole) < FEWEST_WHOLE * expected:
         raise ProfilerError(f"CUPTI recorded {len(whole)} of {expected} launches")

@@ -23,10 +23,7 @@ OWN_PREFIX = "gdnbench_"
 
 
 class OwnKernel:
-    """A kernel of gdnbench's own, on the stream that is current at construction.
-
-    `name` is that of the `extern "C"` function in the CUDA C++ `source`, without `OWN_PREFIX`.
-    """
+    """A kernel of gdnbench's own, on the current stream; `name` is that in `source` without `OWN_PREFIX`."""
 
     def __init__(self, name: str, source: str, *, blocks: int = 1, threads: int = 32, shared_bytes: int = 0) -> None:
         device = Device(torch.cuda.current_device())
@@ -75,10 +72,10 @@ extern "C" __global__ void gdnbench_block(const volatile int* released, const in
 
 
 class BlockingKernel:
-    """Holds the GPU until the host has enqueued a sample, as NVBench's does, on the stream current at construction.
+    """Holds the GPU until the host has enqueued a sample, as NVBench's does.
 
-    Each launch has a number, and the host writes the number of the last one that may end, so that it can enqueue the
-    next launch before the GPU has left this one.
+    Each launch has a number, and the host writes the last one that may end, so that
+    it can enqueue the next launch before the GPU has left this one.
     """
 
     def __init__(self) -> None:
@@ -210,10 +207,7 @@ _RAISED = 0.95  # share of the highest clock
 
 
 class L2Flush:
-    """Fills twice the L2's size, as NVBench does before each cold sample, on the stream current at construction.
-
-    The fill is a memset of the driver, so that activity records distinguish it from every kernel.
-    """
+    """Fills twice the L2's size, as NVBench does before cold samples, by a memset, which no kernel's record is."""
 
     def __init__(self) -> None:
         nbytes = _CACHES * torch.cuda.get_device_properties(0).L2_cache_size

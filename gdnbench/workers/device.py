@@ -119,7 +119,6 @@ class ThreadWatch:
         return tuple(f"a thread is left behind, which runs {where}" for where in map(self._outermost, new) if where)
 
     def _outermost(self, frame: FrameType) -> str:
-        """A thread's outermost function in the kernel's files, with file and line; empty if there is none."""
         outermost = ""
         for at, _ in walk_stack(frame):
             code = at.f_code

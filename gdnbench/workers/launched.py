@@ -50,10 +50,7 @@ def plain_name(name: str) -> str:
 
 
 def _declared(name: str) -> str:
-    """The part of a demangled name before the parameters, without template arguments, also those of a result type.
-
-    Among template arguments, `<` may be a comparison: in parentheses, or behind one.
-    """
+    """A demangled name without parameters and template arguments, in which `<` may be a comparison in parentheses."""
     declared, nesting = "", ""
     for before, character in pairwise(f" {name}"):
         if character == "(" and not nesting:
@@ -120,10 +117,7 @@ def _function_name(node: Any) -> str:
 
 
 def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> str:
-    """Describes how complete launches differ from the check's; empty if they are equal or cannot be compared.
-
-    The launches are of one case in one round. `checked` has plain names; empty if unknown.
-    """
+    """How complete launches of a round differ from the check's, by plain name; empty if equal or unknown."""
     whole = Counter(tuple(sorted(plain_name(each.name) for each in launch)) for launch in whole_launches(launches))
     expected = tuple(sorted(checked))
     deviating = {names: count for names, count in whole.items() if names != expected and UNKNOWN_FUNCTION not in names}
@@ -134,7 +128,6 @@ def deviation(launches: Sequence[LaunchActivities], checked: Sequence[str]) -> s
 
 
 def _difference(timed: Counter[str], checked: Counter[str]) -> str:
-    """Names the functions whose numbers of launches differ, with both numbers."""
     differ = {name for name in timed | checked if timed[name] != checked[name]}
     now, before = (
         _format_counts({name: count for name, count in counts.items() if name in differ}) for counts in (timed, checked)
@@ -144,10 +137,7 @@ def _difference(timed: Counter[str], checked: Counter[str]) -> str:
 
 
 def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
-    """Time of each function of a call in µs by plain name, the mean over complete launches.
-
-    A function launched repeatedly has the sum. Empty if a call has one activity, or one with an unknown name.
-    """
+    """Mean time of each function of a call, µs, by plain name; empty if there is just one activity."""
     whole = whole_launches(launches)
     total_ns: Counter[str] = Counter()
     for launch in whole:
@@ -159,7 +149,6 @@ def function_times_us(launches: Sequence[LaunchActivities]) -> dict[str, float]:
 
 
 def _format_counts(counts: dict[str, int]) -> str:
-    """Formats counts: `gates, scan (2 times), 1 fill`."""
     fills, copies = counts.pop(FILLED, 0), counts.pop(COPIED, 0)
     parts = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
     parts += [plural(fills, "fill")] if fills else []
@@ -215,19 +204,13 @@ class PersistingL2:
 
 
 class TunerChoices:
-    """The configs that `triton.autotune`, or a tuner derived from Triton's such as FLA's, chose in this process.
-
-    A tuner can only be found among all objects, which takes some 50 ms, so it is searched once a kernel.
-    """
+    """Configs that `triton.autotune` and its derivatives chose. A search takes 50 ms, so it is once a kernel."""
 
     def __init__(self) -> None:
         self._tuners: dict[str, Sequence[Any]] = {}
 
     def of(self, kernel: str, launched: Collection[str]) -> tuple[str, ...]:
-        """Name and config of each tuned function of `launched` in the kernel's last call, sorted.
-
-        For example `chunk_fwd_kernel_o: BK: 64, num_warps: 4`.
-        """
+        """Name and config of `launched` functions, sorted: `chunk_fwd_kernel_o: BK: 64, num_warps: 4`."""
         if not launched:
             return ()
         if kernel not in self._tuners:

@@ -67,10 +67,7 @@ class Placements:
         return self._ranges[key]
 
     def keep(self, number: int, outputs: tuple[torch.Tensor, ...]) -> int | None:
-        """Keeps outputs that the kernel allocated itself, so that torch does not reuse the same memory each time.
-
-        Returns the number of their place, or None for outputs that were there before.
-        """
+        """Keeps outputs of the kernel's own, so that torch reuses no memory; their place, None for earlier ones."""
         declared = {tensor.data_ptr() for tensor in self.workspaces[number].outputs.values()}
         own = tuple(tensor for tensor in outputs if tensor.data_ptr() not in declared)
         if not own:
@@ -171,10 +168,7 @@ class Draws:
         return drawn.inputs
 
     def choose(self, place: int, visit: int) -> int:
-        """The mixture for a launch of the round: the draw of each tensor, a bit each; 0 is the first draw.
-
-        `visit` is the launch's number at the placement, within its case and round.
-        """
+        """The mixture for a launch, a bit for each tensor's draw; `visit` counts its launches here in the round."""
         return self._hash(f"{self.number}/{place}/{visit}/mixture") & ((1 << len(self._bits) + 1) - 1)
 
     def _hash(self, what: str) -> int:
@@ -204,10 +198,7 @@ class Draws:
 
 
 class CapturedDraws(Draws):
-    """Captured inputs and, as the second draw, the same with their heads in another order (`rearranged`).
-
-    A launch thus finds the gates as captured, or each head's at another head.
-    """
+    """Captured inputs and, as the second draw, the same with their heads in another order (`rearranged`)."""
 
     _places = (1,)
 
@@ -243,10 +234,7 @@ class RenewedPlacements:
         self.renew(number, draws, in_place)
 
     def renew(self, number: int, draws: Draws, in_place: InPlace) -> None:
-        """Gives a placement other inputs and poisons its outputs, on the current stream, without copies from the host.
-
-        Outputs that a kernel allocates itself keep their values, which are wrong for the next inputs.
-        """
+        """Gives a placement other inputs and poisons outputs, without copies; outputs of the kernel's own stay."""
         choice = draws.choose(number, self._visits[number])
         self._renewal(number, draws, in_place)(choice)
         self._holds[number] = (draws, choice)

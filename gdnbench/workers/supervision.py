@@ -27,10 +27,7 @@ GPU_WORKER_THREADS = "4"
 
 
 def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
-    """Environment variables of a worker beside this process's: the GPU that it sees, and this gdnbench's path.
-
-    No GPU is visible if it is None; `interpret` runs Triton kernels in Triton's interpreter.
-    """
+    """A worker's variables: the GPU it sees, or none, and our path; `interpret` has Triton interpret."""
     return {
         # By default torch spins a thread on every core while the GPU works: several runs on a host then share one core.
         **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", GPU_WORKER_THREADS)} if gpu else {}),
@@ -107,7 +104,6 @@ def supervise(
 
 
 def _watch(worker: Worker[Event], on_event: Callable[[Event], None], stop: threading.Event | None) -> WorkerOutcome:
-    """Receives events until the worker has ended, or a step exceeds its limit; raises as `supervise`."""
     step, in_case = StepBegun("", "start", GRACE_S), False
     refused: Refused | None = None
     deadline = time.monotonic() + step.limit_s
@@ -144,10 +140,7 @@ def _watch(worker: Worker[Event], on_event: Callable[[Event], None], stop: threa
 
 
 def run_concurrently(*parts: Part) -> None:
-    """Runs the parts at once, each in a thread, and returns when all have ended; a single one runs in this thread.
-
-    Raises what the first failing part raises, and stops the others; no worker outlives a Ctrl-C.
-    """
+    """Runs parts in threads, or a single one in this; the first failure stops the others and is raised."""
     stop = threading.Event()
     if len(parts) < 2:
         for part in parts:

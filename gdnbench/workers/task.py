@@ -69,25 +69,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Task:
-    """One worker's work. The fields from `order` to `record` are for measuring only.
-
-    Attributes:
-        step_limit_s: seconds that an ordinary step may take; building and warming up may take several times that.
-        order: case ids by round; the first round is burn-in.
-        first_round: number of the round that follows the burn-in.
-        samples: per round, by case id.
-        launched: on a GPU, names of the functions that one call launched when checked, by case id.
-        plain: on a GPU, without rotation, scrubbing and dithering.
-        draw_key: secret key of the draws of launches' inputs, the same in all processes of the run; a worker removes it
-            from the file before it runs a kernel's code.
-        placed_bytes: on a GPU, memory for the placements of one workload.
-        left_alone: ids of cases whose launches are neither checked nor given other inputs each time.
-        clock: on a GPU, the further clock to read; None for NVBench.
-        record: path of the timer's own record.
-        forms: examining only: params of each form to try, by case id; those to keep if none is faster come first.
-        scenarios: examining only: scenarios to verify, by case id; a case without an entry is verified in all.
-        captured: path and SHA-256 of captured inputs, by profile.
-    """
+    """One worker's work. The fields from `order` to `record` are for measuring only."""
 
     phase: Phase
     device: Device
@@ -95,19 +77,25 @@ class Task:
     op: str
     cases: tuple[Case, ...]
     seed: int
-    step_limit_s: float
-    order: tuple[tuple[str, ...], ...] = ()
-    first_round: int = 1
-    samples: dict[str, int] = field(default_factory=dict)
+    step_limit_s: float  # seconds that an ordinary step may take; building and warming up may take several times that
+    order: tuple[tuple[str, ...], ...] = ()  # case ids by round; the first round is burn-in
+    first_round: int = 1  # number of the round that follows the burn-in
+    samples: dict[str, int] = field(default_factory=dict)  # per round, by case id
+    # on a GPU, names of the functions that one call launched when checked, by case id
     launched: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    plain: bool = False
+    plain: bool = False  # on a GPU, without rotation, scrubbing and dithering
+    # secret key of the draws of launches' inputs, the same in all processes of the run; a worker removes it from the
+    # file before it runs a kernel's code
     draw_key: str = ""
-    placed_bytes: int = 0
-    left_alone: tuple[str, ...] = ()
-    clock: Clock | None = None
-    record: str = ""
+    placed_bytes: int = 0  # on a GPU, memory for the placements of one workload
+    left_alone: tuple[str, ...] = ()  # ids of cases whose launches are neither checked nor given other inputs each time
+    clock: Clock | None = None  # on a GPU, the further clock to read; None for NVBench
+    record: str = ""  # path of the timer's own record
+    # examining only: params of each form to try, by case id; those to keep if none is faster come first
     forms: dict[str, tuple[dict[str, ParamValue], ...]] = field(default_factory=dict)
+    # examining only: scenarios to verify, by case id; a case without an entry is verified in all
     scenarios: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # path and SHA-256 of captured inputs, by profile
     captured: dict[str, tuple[str, str]] = field(default_factory=dict)
     case_kind: ClassVar[type[Case]] = Case
 
@@ -177,10 +165,7 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
 
 
 def load_torch(device: Device) -> Started:
-    """Imports torch, and describes the device.
-
-    The import makes 180,000 lasting objects: collecting garbage would take a fifth of its time; later ones skip them.
-    """
+    """Imports torch and describes the device. Its 180,000 lasting objects are spared garbage collections."""
     gc.disable()
     try:
         import torch

@@ -8,13 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdnbench.errors import (
-    CounterPermissionError,
-    CountersTakenError,
     MachineError,
-    NothingProfiledError,
     ProfilerError,
-    ProfilerTooOldError,
-    WorkerFailedError,
 )
 from gdnbench.process.command import Completed
 from gdnbench.profile.process import DOMAIN, PROFILED, newest_installed
@@ -22,23 +17,20 @@ from gdnbench.profile.process import DOMAIN, PROFILED, newest_installed
 _SAID = re.compile(r"^==(?:ERROR|WARNING)==\s*(.+)", re.MULTILINE)
 
 # The first match counts: ncu adds "No kernels were profiled" to most other messages.
-_MEANINGS: tuple[tuple[str, type[ProfilerError], str, str], ...] = (
+_MEANINGS: tuple[tuple[str, str, str], ...] = (
     (
         r"ERR_NVGPUCTRPERM|does not have permission",
-        CounterPermissionError,
         "the driver does not let this user read the GPU's counters (ERR_NVGPUCTRPERM)",
         "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, "
         "then reboot; in a container, start it with --cap-add=SYS_ADMIN",
     ),
     (
         r"driver resource was unavailable|other tool \(like DCGM\)",
-        CountersTakenError,
         "another program holds the GPU's counters: DCGM, or another profiler",
         "pause it: dcgmi profile --pause, and afterwards dcgmi profile --resume; or end the other profiler",
     ),
     (
         r"[Pp]rofiling is not supported on|[Uu]nsupported (GPU|chip|device)|driver is not compatible",
-        ProfilerTooOldError,
         "this ncu cannot profile this GPU with this driver",
         "install the newest (https://developer.nvidia.com/nsight-compute) and name it with --ncu PATH; "
         "`ncu --list-chips` shows what one knows",
@@ -68,11 +60,7 @@ def need_ncu(given: Path | None) -> Path:
 
 
 def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
-    """Returns ncu's command line, which the worker's follows.
-
-    It collects every section and the source, for launches in the worker's own NVTX range only. Clocks are not locked,
-    as in `gdnbench run`; caches are flushed before each replay, as that measures cold.
-    """
+    """The command line before the worker's: all sections and source, in its NVTX range, clocks not locked."""
     collected = ("--set", "full", "--import-source", "yes")
     controls = ("--clock-control", "none", "--cache-control", "all")
     watched = ("--nvtx", "--nvtx-include", f"{DOMAIN}@{PROFILED}")
@@ -82,15 +70,15 @@ def ncu_command(ncu: Path, report: Path) -> Sequence[str]:
 def failure_of(ended: Completed) -> ProfilerError | MachineError:
     """Returns the error for an ncu run that failed or left no report."""
     said = " ".join(_SAID.findall(ended.output))
-    for pattern, kind, message, hint in _MEANINGS:
+    for pattern, message, hint in _MEANINGS:
         if re.search(pattern, said):
-            return kind(message, hint)
+            return ProfilerError(message, hint)
     if "Unable to write to file" in said:
         return MachineError(f"ncu cannot write its report: {said}", "choose another folder with --profiles")
     if "application returned an error code" in said:
-        return WorkerFailedError(f"the kernel did not run: {_last_own_line(ended)}", "see `gdnbench verify`")
+        return ProfilerError(f"the kernel did not run: {_last_own_line(ended)}", "see `gdnbench verify`")
     if "No kernels were profiled" in said:
-        return NothingProfiledError(
+        return ProfilerError(
             "ncu saw no launch of the kernel", "does it launch in another process? see `gdnbench verify`"
         )
     return ProfilerError(

@@ -112,10 +112,7 @@ def check_read(functions: Sequence[Function]) -> None:
 
 @dataclass(frozen=True)
 class CounterChange:
-    """A quantity that differs between two functions; `before` and `after` hold a value for each launch.
-
-    `better` is the better direction, all else equal; empty if neither is better.
-    """
+    """A quantity that differs, with a value for each launch; `better` is empty if neither direction is."""
 
     key: str
     title: str

@@ -38,37 +38,25 @@ def is_stored(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of ncu.
+    """One metric of ncu."""
 
-    Attributes:
-        name: ncu's name, `gpu__time_duration.sum`.
-        unit: ncu's base unit, `ns`, `byte`, `%`; empty for a plain number.
-        section: the report section that shows it, `SpeedOfLight`; empty if none does.
-    """
-
-    name: str
-    unit: str
+    name: str  # ncu's name, `gpu__time_duration.sum`
+    unit: str  # ncu's base unit, `ns`, `byte`, `%`; empty for a plain number
     value: Value
-    section: str = ""
+    section: str = ""  # the report section that shows it, `SpeedOfLight`; empty if none does
 
 
 @dataclass(frozen=True)
 class LaunchProfile:
-    """One profiled launch; `label`, `op` and `workload` are empty or None for a report that gdnbench did not make.
-
-    Attributes:
-        gpu: the GPU's name as ncu writes it, `NVIDIA H200`.
-        function: the GPU function, `gdn_decode_v4`.
-        launch: index among the launches of this function in the report.
-    """
+    """One profiled launch; `label`, `op` and `workload` are empty or None for a report that gdnbench did not make."""
 
     label: str
     op: str
     workload: Workload | None
-    gpu: str
+    gpu: str  # the GPU's name as ncu writes it, `NVIDIA H200`
     arch: str
-    function: str
-    launch: int
+    function: str  # the GPU function, `gdn_decode_v4`
+    launch: int  # index among the launches of this function in the report
     metrics: Mapping[str, Metric] = field(repr=False)
     source: str = ""
 
@@ -78,10 +66,7 @@ class LaunchProfile:
         return self.label or self.function
 
     def number(self, *names: str) -> float | None:
-        """Returns the first of these metrics that the report holds, in its base unit, or None if it holds none.
-
-        ncu writes NaN for a counter that it could not read in its pass; NaN is returned then.
-        """
+        """The first of these metrics in the report, in its base unit, NaN if ncu could not read it; None without."""
         for name in names:
             metric = self.metrics.get(name)
             if metric is not None and isinstance(metric.value, float):
@@ -142,25 +127,17 @@ LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 
 @dataclass(frozen=True)
 class NcuQuantity:
-    """One row of the table, or of a list of differences.
+    """One row of the table, or of a list of differences."""
 
-    Attributes:
-        key: its name in code, CSV and JSON, with the unit: `dram_read_bytes`.
-        unit: as shown: `µs`, `%`, `warps`; `B` and `B/s` get a prefix when shown; empty for a count.
-        read: computes it; None if the report lacks a counter, NaN if ncu could not read one.
-        better: the better direction, all else equal; empty if neither is better.
-    """
-
-    key: str
+    key: str  # its name in code, CSV and JSON, with the unit: `dram_read_bytes`
     title: str
-    unit: str
+    unit: str  # as shown: `µs`, `%`, `warps`; `B` and `B/s` get a prefix when shown; empty for a count
     group: str
-    read: Counter
-    better: Better = ""
+    read: Counter  # computes it; None if the report lacks a counter, NaN if ncu could not read one
+    better: Better = ""  # the better direction, all else equal; empty if neither is better
 
 
 def _group(group: str, *rows: tuple[str, str, str, Counter | str, Better]) -> tuple[NcuQuantity, ...]:
-    """Makes a group's quantities of key, title, unit, counter and better direction."""
     return tuple(
         NcuQuantity(key, title, unit, group, Counter((read,)) if isinstance(read, str) else read, better)
         for key, title, unit, read, better in rows

@@ -56,10 +56,7 @@ class _Exit(IntEnum):
 
 
 def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
-    """Reads a report or stored profiles, as the suffix says; returns a profile of each launch, in order, at least one.
-
-    Raises ReportFormatError for any other file, or one without launches; MachineError if nothing here reads reports.
-    """
+    """Reads a report or stored profiles into one profile a launch; raises ReportFormatError, MachineError."""
     if path.name.endswith(_STORED):
         profiles = read_profiles(path)
     else:
@@ -71,10 +68,7 @@ def read_any(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
 
 
 def read_report(path: Path, ncu: Path | None = None) -> tuple[LaunchProfile, ...]:
-    """Reads a `.ncu-rep` with the `ncu-report` wheel, else with the module of `ncu` or of the newest ncu here.
-
-    Raises as `read_any`, and ProfilerError if the module, which is native code, crashes.
-    """
+    """Reads a `.ncu-rep` by the wheel or the newest ncu; as `read_any`, ProfilerError if native code crashes."""
     ncu = ncu or find_ncu()
     with tempfile.TemporaryDirectory(prefix="gdnbench-ncu-") as folder:
         read = Path(folder) / "profiles.csv"
@@ -107,10 +101,7 @@ def main(arguments: list[str]) -> int:
 
 
 def load_reader(ncu: Path | None, installed: Path = Path("/opt/nvidia/nsight-compute")) -> ModuleType | None:
-    """Returns the module `ncu_report` from the wheel, else from ncu's `extras/python`, or None if there is neither.
-
-    ncu's installer puts a folder for each version into `installed`; a toolkit's `bin/ncu` starts one of them.
-    """
+    """The module `ncu_report` of the wheel, else of an ncu in `installed`, which has a folder a version, or None."""
     if module := _import():
         return module
     for folder in _extras(ncu, installed):
@@ -172,7 +163,6 @@ def _profile(reader: ModuleType, action: Any, launches: Counter[tuple[str, str]]
 
 
 def _range(action: Any) -> NvtxRange:
-    """Returns the range of gdnbench's domain around a launch, or an empty one."""
     state = action.nvtx_state()
     domains = [state.domain_by_id(number) for number in state.domains()] if state else []
     ranges = [text for domain in domains if domain.name() == DOMAIN for text in domain.push_pop_ranges()]
@@ -180,7 +170,6 @@ def _range(action: Any) -> NvtxRange:
 
 
 def _sections(action: Any) -> Mapping[str, str]:
-    """Maps metrics to the sections that show them; the module of 2025 does not tell."""
     sections: dict[str, str] = {}
     for section in action.sections() if hasattr(action, "sections") else ():
         for metric in (*section.header_metrics(), *section.body_metrics()):
@@ -211,18 +200,13 @@ ReportSource = Case | Path
 
 @dataclass(frozen=True)
 class NcuRequest:
-    """How to look up kernels by name, and how to profile them.
-
-    Attributes:
-        op: the kernels' op; may be empty if only files are named.
-        ncu: path of ncu; None to search for it.
-    """
+    """How to look up kernels by name, and how to profile them."""
 
     catalog: Catalog
-    op: str
+    op: str  # the kernels' op; may be empty if only files are named
     axes: str
     gpu: str
-    ncu: Path | None
+    ncu: Path | None  # path of ncu; None to search for it
     profiles: Path
     repeat: int
     seed: int
@@ -262,11 +246,7 @@ def find_pair(
 
 
 def open_sources(request: NcuRequest, sources: Sequence[ReportSource], observer: Observer) -> tuple[NcuReport, ...]:
-    """Reads the files, then profiles the kernels; returns a report for each source, in order.
-
-    A kernel that is named twice is profiled twice. Raises MachineError if a kernel is to be profiled without a GPU or
-    ncu; ProfilerError if a file is not a report, or profiling fails.
-    """
+    """Reads the files, then profiles the kernels; a report each, in order. MachineError without a GPU or ncu."""
     found = {source: NcuReport(source, read_any(source, request.ncu)) for source in sources if isinstance(source, Path)}
     cases = [source for source in sources if isinstance(source, Case)]
     collected = iter(_profile_cases(request, cases, observer) if cases else ())
@@ -279,7 +259,6 @@ def _cases(request: NcuRequest, name: str) -> tuple[Case, ...]:
 
 
 def _profile_cases(request: NcuRequest, cases: Sequence[Case], observer: Observer) -> tuple[NcuReport, ...]:
-    """Profiles kernels one after another; the reports of those before a failing one stay."""
     gpu, ncu = choose_gpu(request.gpu, "profiling", _ELSEWHERE), need_ncu(request.ncu)
     with alone_on(gpu, observer):
         observer(PhaseBegun("profile", len(cases)))

@@ -33,8 +33,6 @@ COLUMNS = (*_LAUNCH, *_METRIC)  # the op's axes follow the column `op`
 
 
 class _Launch(msgspec.Struct, frozen=True):
-    """The cells of a row that identify the launch, without its workload."""
-
     launch: SmallCount
     kernel: Text = ""
     op: Text = ""
@@ -61,10 +59,7 @@ class StoredProfiles:
 
 
 def write_profiles(path: Path, profiles: Sequence[LaunchProfile]) -> None:
-    """Writes profiles atomically, compressed if the name ends in `.gz`; numbers have every digit.
-
-    Raises ValueError for two profiles of one launch of a function, which a reader could not distinguish.
-    """
+    """Writes profiles atomically, with all digits; ValueError for two profiles of one launch."""
     axes = tuple(dict.fromkeys(name for each in profiles if each.workload for name in each.workload.cells))
     launches = [_launch_cells(profile, axes) for profile in profiles]
     if len(set(launches)) < len(launches):
@@ -147,7 +142,8 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[La
         row = dict(zip(head, cells, strict=True))
         key = tuple(row[name] for name in names)
         if key not in seen:
-            seen[key] = (_launch_of(row), _workload_of(row))
+            launch = convert_cells({name: row[name] for name in _LAUNCH if name in row}, _Launch)
+            seen[key] = (launch, _workload_of(row))
         metrics, metric = found.setdefault(seen[key], {}), _metric_of(row)
         if metrics.setdefault(metric.name, metric) is not metric:
             raise ValueError(f"metric: {metric.name} is there twice for one launch")
@@ -155,7 +151,6 @@ def _profiles_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[La
 
 
 def _workload_of(row: Mapping[str, str]) -> Workload | None:
-    """Returns the workload, or None if the row has no axis; raises ShapeError or ValueError if it is invalid."""
     sizes = {name: cell for name, cell in row.items() if cell and name not in COLUMNS}
     if not sizes or not row["op"]:
         return None
@@ -169,10 +164,6 @@ def _workload_of(row: Mapping[str, str]) -> Workload | None:
     if missing := [name for name in axes.names if name not in sizes]:
         raise ValueError(f"{', '.join(missing)} of the workload is missing")
     return declared.checked(axes.from_cells(sizes))
-
-
-def _launch_of(row: Mapping[str, str]) -> _Launch:
-    return convert_cells({name: row[name] for name in _LAUNCH if name in row}, _Launch)
 
 
 def _metric_of(row: Mapping[str, str]) -> Metric:

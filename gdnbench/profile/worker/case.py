@@ -93,10 +93,7 @@ def measure_sm_mhz() -> float:
 
 
 def time_cold(arms: Mapping[str, Sequence[Launcher]], samples: int, seed: int) -> dict[str, list[float]]:
-    """Times launchers cold, one sample of each in turn, in an order shuffled anew each time.
-
-    `arms` has by name a launcher for each placement, taken in turn. Returns `samples` times in microseconds, by name.
-    """
+    """Times `arms`, launchers of placements by name, in shuffled turn; returns `samples` cold times, µs, by name."""
     stream = torch.cuda.current_stream()
     flush = L2Flush()
     order = random.Random(seed)
@@ -214,7 +211,6 @@ def _bind_all(bind: Binder, placed: PlacedCase) -> list[Launcher]:
 
 
 def _record(runs: Sequence[Launcher], buffer: torch.Tensor, launches: int) -> WordArray:
-    """Returns the records of each launch; before each the L2 is overwritten, with the previous records in it."""
     records = torch.empty((launches, *buffer.shape), dtype=buffer.dtype, device="cuda")
     flush = L2Flush()
     raise_clock()
@@ -299,7 +295,6 @@ def launch_untouched(task: ProfileTask) -> None:
 
 
 def _on_gpu(drawn: Workspace) -> Workspace:
-    """Copies the inputs to the GPU, and allocates unwritten outputs and scratch there."""
     inputs = {name: tensor.to("cuda") for name, tensor in drawn.inputs.items()}
     return replace(
         drawn,

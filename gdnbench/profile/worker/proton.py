@@ -36,10 +36,7 @@ _SAMPLES = 200  # of each arm
 
 @dataclass(frozen=True)
 class Instrumented:
-    """A kernel that was traced, with the fields of `Recording`.
-
-    `launchers` launch the instrumented kernel, one for each placement; its records are not fetched.
-    """
+    """A traced kernel with the fields of `Recording`; `launchers`, one a placement, fetch no records."""
 
     trace: Path
     launchers: Sequence[Launcher]
@@ -69,7 +66,6 @@ def instrument(placed: PlacedCase, task: ProfileTask, base: Path) -> Instrumente
 
 
 def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float]]:
-    """Returns the instrumented kernel and the SM clock before and after; Proton writes `base`.chrome_trace."""
     import triton.profiler as proton
     from triton.profiler import language
 
@@ -91,10 +87,7 @@ def _trace(jit: Jit, launches: int, base: Path) -> tuple[Any, tuple[float, float
 
 
 def capacity_of(metadata: Any) -> int:
-    """Returns the passes through scopes that a warp can record, from the metadata of Triton's compiled kernel.
-
-    Behind a header, a block's records take a power of two of bytes that its warps share evenly.
-    """
+    """Passes that a warp can record: behind a header, warps share a power of two of bytes evenly."""
     buffer = 1 << (int(metadata.profile_scratch_size).bit_length() - 1)
     return int(buffer // metadata.num_warps // _PASS_BYTES)
 

@@ -75,16 +75,12 @@ def measure_launches(task: StepTask, channel: EventChannel) -> None:
 
 
 def _visits(task: StepTask, ready: Container[str]) -> Iterator[tuple[int, str]]:
-    """Round number and id of the available ways, in the order of the task."""
     for position, ids in enumerate(task.order):
         yield from ((task.round_number(position), id_) for id_ in ids if id_ in ready)
 
 
 def gap_us(activities: list[Activity]) -> float | None:
-    """Median time from the start of a kernel to that of the next, µs, or None if records are missing.
-
-    `activities` are of `LAUNCHES` launches; gdnbench's own kernels, fills and copies are ignored.
-    """
+    """Median of start to next start, µs, of `LAUNCHES` launches, ours left out; None if records are missing."""
     starts = sorted(each.start_ns for each in activities if not each.name.startswith((OWN_PREFIX, FILL, COPY)))
     if len(starts) != LAUNCHES:
         return None
@@ -103,8 +99,6 @@ def _make(way: LaunchWay, arguments: int, stream: int) -> Many:
 
 
 class _Empty:
-    """An empty kernel with so many arguments, which are addresses."""
-
     def __init__(self, arguments: int, stream: int) -> None:
         device = Device(torch.cuda.current_device())
         device.set_current()
@@ -186,10 +180,7 @@ def {name}({arguments}):
 
 
 def _triton(arguments: int) -> Many:
-    """Launches of an empty Triton kernel, written to a file since Triton compiles only functions of files.
-
-    Unused pointers are still passed.
-    """
+    """Launches of an empty Triton kernel, from a file, as Triton needs; unused pointers are still passed."""
     name = f"step_empty_{arguments}"
     values: list[Any] = [torch.zeros(1, device="cuda")] * arguments
     with TemporaryDirectory(prefix="gdnbench-step-") as folder:

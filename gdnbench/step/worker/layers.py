@@ -127,10 +127,7 @@ class Chain:
         self.outputs = outputs
 
     def launches(self) -> tuple[list[Launch], list[int]]:
-        """The chain's launches, read from a capture, and the layer of each; -1 for a read between two.
-
-        Raises NotLaunchedError if the chain holds other nodes than kernels, or layers differ in their number.
-        """
+        """The captured launches and each one's layer, -1 between two; NotLaunchedError for other nodes."""
         if self._loop is None:
             raise NotLaunchedError("there is no C loop here")
         if self._captured is None:
@@ -194,7 +191,6 @@ _MOST_WINDOW = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_W
 
 
 def _value(answer: tuple[Any, ...]) -> int:
-    """The value of a driver's answer, 0 if it has none; raises RuntimeError if it refuses."""
     status, *value = answer
     if status != driver.CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"the driver refuses to read or set the L2: {status.name}")
@@ -221,10 +217,7 @@ Enqueue = Callable[[], object]
 
 
 def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> Enqueue:
-    """Returns the call that enqueues the chain on the current stream.
-
-    Raises GdnbenchError if the chain cannot be launched by the case's path.
-    """
+    """The call that enqueues the chain on the current stream; GdnbenchError if it cannot by this path."""
     match case.path:
         case Way.PYTHON:
             return chain.run
@@ -240,7 +233,6 @@ def make_path(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) -> 
 
 
 def _holding(call: Enqueue, *held: object) -> Enqueue:
-    """The call, with objects that must live as long as it does."""
 
     def run() -> None:
         call()
@@ -270,7 +262,7 @@ def _loop_call(case: StepCase, chain: Chain, loop: CLoop | None, stream: int) ->
 
 
 def _add_windows(chain: Chain, launches: list[Launch], owners: list[int]) -> None:
-    """Sets a window on its layer's state for each launch; all together request no more than can be set aside.
+    """Sets a window on each launch's layer state; together they request no more than can be set aside.
 
     The state is the tensor that a copying floor of the op would read.
     """
@@ -344,7 +336,6 @@ def _layer_table(chain: Chain) -> torch.Tensor:
 
 
 def _slot(value: object) -> int:
-    """An argument as the 8 bytes of a signed integer, zero-padded at the upper end."""
     if isinstance(value, int):
         return value
     assert isinstance(value, ctypes._SimpleCData)

@@ -42,10 +42,7 @@ class NoCompilerError(MachineError):
 
 
 def build_loop() -> Path:
-    """Returns the shared library, built at first use; its name has the source's hash.
-
-    Raises NoCompilerError if there is no C compiler, or it fails.
-    """
+    """The shared library, built at first use, named by the source's hash; NoCompilerError if it fails."""
     text = SOURCE.read_bytes()
     target = cache_folder().parent / "step" / f"chain-{hashlib.sha256(text).hexdigest()[:16]}.so"
     if target.is_file():
@@ -68,10 +65,7 @@ def build_loop() -> Path:
 
 
 class CLoop:
-    """The C loop, on a driver's library.
-
-    Raises NoCompilerError if it cannot be built, and MachineError if the driver lacks a function.
-    """
+    """The C loop; NoCompilerError if it cannot be built, MachineError if the driver lacks a function."""
 
     def __init__(self, driver: str = DRIVER) -> None:
         self._library = ctypes.CDLL(str(build_loop()))
@@ -82,10 +76,7 @@ class CLoop:
             raise MachineError(f"{driver} lacks a function that the C loop needs ({status})", "update the driver")
 
     def read_node(self, node: int) -> Launch:
-        """The launch of a kernel node of a CUDA graph; its arguments live as long as the graph.
-
-        Raises LaunchRefusedError if the driver does not return it.
-        """
+        """A graph's kernel launch, which lives as long as the graph; LaunchRefusedError if the driver refuses."""
         launch = Launch()
         _check(self._library.gdnbench_read_node(node, ctypes.addressof(launch)), "cuGraphKernelNodeGetParams")
         return launch

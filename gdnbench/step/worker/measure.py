@@ -31,15 +31,7 @@ from gdnbench.step.worker.layers import (
 )
 from gdnbench.step.worker.loop import CLoop, NoCompilerError
 from gdnbench.store.journal import EventChannel, Examined, Sampled, StepBegun
-from gdnbench.workers.activities import (
-    CASE,
-    CHECKS,
-    COPY,
-    FILL,
-    Activity,
-    ActivityRecorder,
-    split_cases,
-)
+from gdnbench.workers.activities import CASE, CHECKS, COPY, FILL, Activity, ActivityRecorder, split_cases
 from gdnbench.workers.cold import OWN_PREFIX, BlockingKernel, EmptyKernel, L2Flush, SmClock, raise_clock
 from gdnbench.workers.device import CudaDevice, is_alive
 
@@ -64,8 +56,6 @@ def measure_steps(task: StepTask, channel: EventChannel) -> None:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A case that can be launched."""
-
     case: StepCase
     chain: Chain
     enqueue: Enqueue
@@ -207,7 +197,6 @@ class _Steps:
             self._flush()
 
     def _record(self, cases: Sequence[_Ready], number: int) -> None:
-        """Records the kernels' own times of every case at once."""
         self._begin("record kernels", steps=2)
         self._recorder.start()
         for ready in cases:
@@ -233,10 +222,7 @@ class _Steps:
 
 
 def kernels_us(activities: Sequence[Activity], steps: int) -> float | None:
-    """The sum of the kernels' times in a step, µs, or None if records are missing.
-
-    `activities` are of `steps` equal steps; fills, copies and gdnbench's own kernels are ignored.
-    """
+    """Kernels' times in a step, µs, over `steps` equal steps, ours left out; None if records are missing."""
     times_ns = [
         each.end_ns - each.start_ns
         for each in activities
