@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gdnbench.model.axes import Alias, Axis, AxisList
     from gdnbench.model.declaration import (
         DtypeOf,
         ExactGate,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     )
     from gdnbench.model.op import Op
     from gdnbench.model.workload import Shape, Workload
-    from gdnbench.model.workload_spec import WorkloadSpec
+    from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
 __version__ = "0.1.0"
 

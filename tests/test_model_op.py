@@ -5,11 +5,10 @@ from decode_workloads import decode_at
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError
-from gdnbench.model.axes import Alias, Axis, AxisList
 from gdnbench.model.declaration import DtypeOf, TensorSpec, UlpGate
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.errors import DeclarationError, ExitCode, GdnbenchError, ShapeError, UsageError
-from gdnbench.model.axes import Alias, Axis, AxisList, parse_list, short_list, write_list
-from gdnbench.model.workload import nearest_workload
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload import nearest_workload, parse_list, short_list, write_list
+from gdnbench.model.workload_spec import Alias, Axis, AxisList, WorkloadSpec
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 RAGGED = WorkloadSpec(

@@ -9,11 +9,10 @@ from faults import REPOSITORY
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import DeclarationError
 from gdnbench.launch import Workspace, load_numerics
-from gdnbench.model.axes import Axis
 from gdnbench.model.declaration import ExactGate, RoundoffGate, TensorSpec, UlpGate
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Shape
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload_spec import Axis, WorkloadSpec
 from gdnbench.verify.check import check_outputs, consult_oracle
 from gdnbench.verify.gates import roundoff_gate
 

@@ -9,15 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.errors import UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
-from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload, nearest_workload
 from gdnbench.origin import bundled_kernels, is_file
 from gdnbench.regular_file import MOST_SOURCE_BYTES, read_regular
+
+if TYPE_CHECKING:
+    from gdnbench.model.op import Op
 
 HEADERS = Path(__file__).parents[1] / "include"
 """Headers that gdnbench brings to kernels: `#include <gdnbench/phases.cuh>`."""

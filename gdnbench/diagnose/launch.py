@@ -27,12 +27,12 @@ from gdnbench.codegen.arch import SUB_PARTITIONS, WARP_SIZE
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.case import CodeState
 from gdnbench.profile.ncu.quantities import CYCLES, OCCUPANCY_LIMITS, LaunchProfile, stalls, value_of
-from gdnbench.profile.ncu.store import StoredProfiles
 from gdnbench.store.tables import LAUNCHES_NAME as LAUNCHES
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
     from gdnbench.inspect.compiled import CompiledKernel
+    from gdnbench.profile.ncu.store import StoredProfiles
 
 
 _READY = frozenset({"selected", "not_selected"})

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdnbench.analyse.rounds import Collected, RoundTimes
 from gdnbench.errors import MachineError
-from gdnbench.measure.timing import TimingWorkers
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect
 from gdnbench.model.op import Op
@@ -27,6 +27,9 @@ from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.store.journal import Examined
 from gdnbench.store.settings import Settings
 from gdnbench.workers.task import Task
+
+if TYPE_CHECKING:
+    from gdnbench.measure.timing import TimingWorkers
 
 ROUNDS = 8
 """Rounds of each extreme, after the burn-in: on an H100, 4 left 1 % unclear for half of the decode kernels."""

@@ -19,13 +19,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gdnbench.analyse.rounds import Collected
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import CatalogEntry
-from gdnbench.codegen.builds import Builds
 from gdnbench.errors import MachineError
 from gdnbench.measure.schedule import FixedRounds, round_order
 from gdnbench.model.case import Case, Variant
@@ -37,6 +37,9 @@ from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import Event, Examined, PreflightVerdicts, Sampled, StepBegun
 from gdnbench.workers.supervision import supervise
 from gdnbench.workers.task import Task, file_of
+
+if TYPE_CHECKING:
+    from gdnbench.codegen.builds import Builds
 
 WORKER = "gdnbench.measure.worker"
 _HINT = "measure it again; where it comes again, see `gdnbench doctor`"

@@ -11,19 +11,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gdnbench.errors import DeclarationError, UsageError
-from gdnbench.model.axes import short_list, write_list
 from gdnbench.model.declaration import Params
-from gdnbench.model.kernel import CudaLaunch, Kernel
-from gdnbench.model.op import Op
 from gdnbench.model.status import Role
-from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload import Workload, short_list, write_list
 from gdnbench.origin import bundled_kernels
 from gdnbench.regular_file import read_regular_text
 from gdnbench.wording import plural
+
+if TYPE_CHECKING:
+    from gdnbench.model.kernel import CudaLaunch, Kernel
+    from gdnbench.model.op import Op
+    from gdnbench.model.workload_spec import WorkloadSpec
 
 
 @dataclass(frozen=True)

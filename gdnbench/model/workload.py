@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, total_ordering
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from gdnbench.errors import DeclarationError
-from gdnbench.model.axes import short_list, write_list
+from gdnbench.errors import DeclarationError, UsageError
 
 if TYPE_CHECKING:
     from gdnbench.model.workload_spec import WorkloadSpec
 
 
 _LONGEST_NAME = 80
+_LONGEST_LIST = 40  # characters of a list in a name; a longer one is named by its length, its sum and a hash
+_RUN_OF_ALIKE = re.compile(r"(?:(\d+)x)?(\d+)")
 
 Sizes = Mapping[str, int | Sequence[int]]  # values of axes and lists, by name
 
@@ -260,3 +264,25 @@ def nearest_workload(known: Iterable[Workload], wanted: Workload) -> Workload:
 
 def _times_apart(one: int, other: int) -> float:
     return max(one, other, 1) / max(min(one, other), 1)
+
+
+def write_list(sizes: Sequence[int]) -> str:
+    """Writes `8x1024` for eight times 1024, `28672+4096` for two that differ: the inverse of `parse_list`."""
+    runs = ((size, len(list(group))) for size, group in groupby(sizes))
+    return "+".join(f"{count}x{size}" if count > 1 else str(size) for size, count in runs)
+
+
+def short_list(sizes: Sequence[int]) -> str:
+    """Writes a list as `write_list` does, or a long one as its length, its sum and a hash: `19n-41870-0c1f2e3d`."""
+    text = write_list(sizes)
+    if len(text) <= _LONGEST_LIST:
+        return text
+    return f"{len(sizes)}n-{sum(sizes)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def parse_list(text: str) -> tuple[int, ...]:
+    """The sizes in `8x1024+6`; UsageError for other text."""
+    matches = [_RUN_OF_ALIKE.fullmatch(part.strip()) for part in text.split("+")]
+    if not all(matches):
+        raise UsageError(f"{text[:40]!r} lists no sizes", "write 28672+4096, or 8x1024 for eight alike")
+    return tuple(int(each[2]) for each in matches if each for _ in range(int(each[1] or 1)))

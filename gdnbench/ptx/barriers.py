@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gdnbench.ptx.findings import Fault, FaultLog
-from gdnbench.ptx.numbers import IntArray, Mask
 from gdnbench.ptx.program import BARRIERS, Program
+
+if TYPE_CHECKING:
+    from gdnbench.ptx.numbers import IntArray, Mask
 
 
 class BlockBarriers:

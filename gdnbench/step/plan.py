@@ -13,14 +13,13 @@ from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_near_default
 from gdnbench.catalog.select import resolve_op, select_variants
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
-from gdnbench.model.axes import Axis
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.gpu import Gpu
 from gdnbench.model.kernel import CudaKernel
 from gdnbench.model.op import Op
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload_spec import Axis, WorkloadSpec
 from gdnbench.wording import did_you_mean
 from gdnbench.workers.task import Task
 

@@ -12,9 +12,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from gdnbench.model.axes import Alias, Axis
 from gdnbench.model.status import Clock, Role, Status
-from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.model.workload_spec import Alias, Axis, WorkloadSpec
 
 LONGEST_US = 1e12  # twelve days, in microseconds
 MOST_ROUNDS = 10_000  # a run of 41 rounds takes a minute or two; a race has some hundreds

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import LONG_TAIL, Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
@@ -26,6 +25,9 @@ from gdnbench.store.schema import LargestErrorDocument
 from gdnbench.store.tables import BuildRow, build_row
 from gdnbench.verbs.measured_columns import ratio_text
 from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell
+
+if TYPE_CHECKING:
+    from gdnbench.analyse.suite import SuiteResult, SuiteRow
 
 Clocks = Mapping[Clock, Sequence[Measurement]]
 """Measurements by clocks other than the run's own timer."""

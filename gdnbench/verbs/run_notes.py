@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from gdnbench.analyse.suite import SuiteResult, SuiteRow
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
@@ -19,6 +19,9 @@ from gdnbench.store.files import PARTIAL
 from gdnbench.store.info import RunInfo
 from gdnbench.verbs.measured_columns import speedup_text
 from gdnbench.wording import first_of, plural
+
+if TYPE_CHECKING:
+    from gdnbench.analyse.suite import SuiteResult, SuiteRow
 
 
 def headline(info: RunInfo) -> Text:
