@@ -70,7 +70,7 @@ __all__ = [
     "__version__",
 ]
 
-_DECLARING = ("axes", "declaration", "kernel", "op", "tensor", "workload", "workload_spec")  # modules of gdnbench.model
+_DECLARING = ("declaration", "kernel", "op", "workload", "workload_spec")  # modules of gdnbench.model
 
 
 def __getattr__(name: str) -> object:
