@@ -215,12 +215,6 @@ def test_wrong_numbers_tell_their_pattern_and_a_line_that_repeats_them(bench):
     ]
 
 
-def test_an_exception_tells_its_type_and_line(bench):
-    done = verify(bench, "test-raises", "test-import-raises", "--shape", "B=1")
-    assert "test-raises  failed: kernel.py:3: KeyError: 'query'" in done.out
-    assert "test-import-raises  broken: kernel.py:3: OSError: no licence" in done.out
-
-
 def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(bench):
     done = verify(bench, "test-import-hangs", "--step-limit", "1", "--json")
     rows = done.document["gates"]

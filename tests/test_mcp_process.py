@@ -128,14 +128,6 @@ def test_a_call_goes_to_a_target_and_its_progress_comes_back(project):
         assert any(message.startswith("measuring") for message in messages)
 
 
-def test_readers_at_once_get_each_their_own_answer(project):
-    with connected(project) as client:
-        asked = ["decode-v1", "decode-v4", "decode-v7", "decode-v8", "decode-v9", "decode-fla"]
-        calls = [begin(client, "list", [], {"kernel": name}) for name in asked]
-        for name, call in zip(asked, calls, strict=True):
-            assert name in [kernel["kernel"] for kernel in call.result(60).document["kernels"]]
-
-
 class Talk:
     """The protocol by hand, line by line."""
 

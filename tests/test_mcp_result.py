@@ -1,7 +1,6 @@
 """What becomes of a tool's parameters and of a command's output, without a server."""
 
 import json
-import math
 
 import pytest
 
@@ -59,10 +58,6 @@ def test_rows_that_are_left_out_are_counted_and_can_be_read_by_the_call_that_is_
     assert seen == list(range(count))
 
 
-def test_what_is_no_number_in_json_becomes_null():
-    assert fit({}, Digest({"times": [math.nan, math.inf, 1.0]})) == {"times": [None, None, 1.0]}
-
-
 @pytest.mark.parametrize("output", ["no JSON", '{"x": 1}', "[1, 2]", "null", '[{"kernel": null}]', "[]"])
 @pytest.mark.parametrize(
     ("tool", "arguments"),
@@ -84,12 +79,6 @@ def test_an_error_of_several_lines_is_told_with_its_hint():
     assert told["meaning"] == "a kernel did not build or load"
     assert told["error"] == "kernel.cu:3: no\n  float x\n  ^"
     assert told["hint"] == "mend it"
-
-
-def test_a_command_that_dies_without_a_word_says_how():
-    told = describe(Ended(-9), {})
-    assert told["meaning"] == "it ended with SIGKILL"
-    assert told["error"] == "it printed nothing"
 
 
 @pytest.mark.parametrize(
@@ -163,15 +152,6 @@ def test_paths_are_taken_by_where_they_lead(tmp_path, monkeypatch):
         if bad != "results":
             with pytest.raises(UsageError):
                 check_path(bad, "run")
-
-
-def test_sources_of_a_comparison_may_be_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    sources = ["published/b200", "h200"]
-    assert command_of("compare", sources=sources) == ("compare", "--json", "--", *sources)
-    for bad in ("published/../x", "a/b"):
-        with pytest.raises(UsageError):
-            command_of("compare", sources=[bad])
 
 
 @pytest.mark.parametrize("value", ["", " ", "-", "--", "a\x1bb", "a" * 501, "\udcff"])

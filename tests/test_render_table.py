@@ -10,7 +10,7 @@ import pytest
 from gdnbench.model.status import Status
 from gdnbench.render import codec
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Column, Note, Table, check_rows, command, plain_rows
+from gdnbench.render.table import Answer, Column, Note, Table, check_rows, command
 from gdnbench.stats.interval import Interval, Verdict
 
 
@@ -109,10 +109,6 @@ def test_a_check_has_its_remedy_below_it(printed):
     checks = check_rows([("torch", "ok", "2.13", ""), ("triton", "warn", "is missing", "pip install 'x[fla]'")])
     lines = [line.split() for line in printed(Answer([checks])).splitlines()]
     assert lines == [["torch", "ok", "2.13"], ["triton", "warn", "is", "missing"], ["→", "pip", "install", "'x[fla]'"]]
-
-
-def test_control_characters_of_a_cell_are_dropped(printed):
-    assert printed(Answer([plain_rows([("a\x1b[31mb", "c")])])).split() == ["a[31mb", "c"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gdnbench.report.charts import sweep, theme
 from gdnbench.report.charts.selection import COLOURS, choices_of, chosen_rows, slots_of
 from gdnbench.report.charts.sweep import draw_sweep
 from gdnbench.report.charts.theme import BASELINE_MARKER, LIGHT, MARKERS
-from gdnbench.report.charts.times import log_ticks, print_times
+from gdnbench.report.charts.times import print_times
 from gdnbench.store.info import read_info
 
 MAIN = RECORDED / "20261122-215641-h200-decode-processes"
@@ -89,23 +89,6 @@ def test_lists_of_one_sum_are_not_drawn_as_one_point():
 def test_text_that_rich_would_interpret_is_shown_as_it_is(tmp_path):
     name = "decode-[x]$a_b^c$"
     assert name in shown(store_run(tmp_path, 0, {name: 4.0, FLOOR: 3.0}))
-
-
-def test_a_logarithmic_axis_names_round_numbers():
-    assert log_ticks(2.5, 60.0) == [3, 5, 10, 20, 30, 50]
-    assert log_ticks(0.15, 0.6) == pytest.approx([0.2, 0.3, 0.5])
-
-
-@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
-def test_colours_come_only_where_they_are_wanted(run, results, monkeypatch, colour):
-    monkeypatch.setenv(colour, "1")
-    assert ("\x1b" in run("--chart", "time", "--out", results)[1]) == (colour == "FORCE_COLOR")
-
-
-def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
-    code, out, _ = run("--chart", "time", "20261124-044724-h200-layer", "--shape", "B=1", "--out", RECORDED)
-    assert code == 0
-    assert "8.295" in out
 
 
 @pytest.mark.parametrize(
