@@ -41,8 +41,7 @@ def _store_run(folder, functions_us, source=None):
     more = {"run_id": path.name, "op": "prefill", "workloads": entry.op.workloads, "sources": sources}
     store(path, [measured(of, 40.0)], **more)
     write_launches(
-        path,
-        [LaunchRow(case=of.id, function=name, rounds=21, time_us=time) for name, time in functions_us.items()],
+        path, [LaunchRow(case=of.id, function=name, rounds=21, time_us=time) for name, time in functions_us.items()]
     )
     return path
 

@@ -15,11 +15,7 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import (
-    EntryState,
-    Expectation,
-    parse_expectation,
-)
+from gdnbench.ledger.entry import EntryState, Expectation, parse_expectation
 from gdnbench.ledger.events import judge
 from gdnbench.ledger.file import read_ledger, unpack
 from gdnbench.stats.interval import Interval

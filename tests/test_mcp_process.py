@@ -19,11 +19,7 @@ from tools_client import checked, connected, environment, make_project, server_c
 pytestmark = pytest.mark.slow
 
 LONG = {"kernel": "test-slow", "gpu": "cpu", "against": "decode-reference", "rounds": 500, "samples": 5}
-FIRST = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
+FIRST = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 @pytest.fixture

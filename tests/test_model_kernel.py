@@ -69,8 +69,7 @@ def _entry(kernel):
 
 
 @pytest.mark.parametrize(
-    ("batch", "nearest"),
-    [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)],
+    ("batch", "nearest"), [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)]
 )
 def test_defaults_are_those_of_the_nearest_workload_on_a_logarithmic_scale(batch, nearest):
     assert _by_shape(64, 1, 8).defaults(decode_at(B=batch))["AT"] == nearest

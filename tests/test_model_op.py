@@ -59,10 +59,7 @@ def _op(**changed):
         ({"outputs": (TensorSpec("x", ("N",), "fp32"),), "gates": (UlpGate("x", 1, 0),)}, "x: .* twice"),
         ({"gates": ()}, "y: no gate"),
         ({"gates": (UlpGate("x", 1, 0), UlpGate("y", 1, 0))}, "x, which is no output"),
-        (
-            {"outputs": (TensorSpec("y", ("N",), "int32"),)},
-            "y: int32 has no ulp",
-        ),
+        ({"outputs": (TensorSpec("y", ("N",), "int32"),)}, "y: int32 has no ulp"),
         ({"copy": ("x", "z")}, "copy"),
         ({"copy": ("x",)}, "copy"),
         ({"scenarios": ()}, "scenario"),

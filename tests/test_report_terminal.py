@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gdnbench.errors import ChartError, ExitCode, UsageError
-from gdnbench.render.terminal_chart import (
-    REQUIREMENT,
-    OptionalCharts,
-    TerminalChart,
-    letters,
-    round_ticks,
-)
+from gdnbench.render.terminal_chart import REQUIREMENT, OptionalCharts, TerminalChart, letters, round_ticks
 
 LETTERS = letters(52)
 SIZES = (1, 8, 64)

@@ -15,17 +15,7 @@ from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
-from gdnbench.step.plan import (
-    GAP,
-    L2,
-    Quantity,
-    StepPlan,
-    StepSettings,
-    StepTask,
-    Way,
-    make_cases,
-    requested_cases,
-)
+from gdnbench.step.plan import GAP, L2, Quantity, StepPlan, StepSettings, StepTask, Way, make_cases, requested_cases
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled

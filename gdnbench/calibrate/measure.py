@@ -289,8 +289,7 @@ class CalibrationResult:
 def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> CalibrationResult:
     """Measures a calibration and keeps its results after each run; a complete one replaces the machine's own record.
 
-    Runs are written to a folder below `results` in which no verb looks for runs. Raises GdnbenchError if the planted
-    kernel cannot be measured here, or nothing can be written.
+    Runs are written to a folder below `results` in which no verb looks for runs.
     """
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"

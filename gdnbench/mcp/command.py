@@ -39,7 +39,7 @@ class Commands:
     async def run(self, arguments: Sequence[str], observer: Observer) -> Ended:
         """Runs a command to its end; if the caller is cancelled, stops the command first, as Ctrl-C does.
 
-        `observer` gets its progress, in another thread. Raises OSError if it cannot be started.
+        `observer` gets its progress, in another thread.
         """
         texts: dict[str, list[str]] = {"stdout": [], "stderr": [], "notes": []}
 

@@ -26,11 +26,7 @@ from gdnbench.report.ncu import value_text
 
 
 def explained_answer(
-    evidence: Evidence,
-    findings: Sequence[Cause],
-    of_launches: Sequence[Sequence[Cause]],
-    results: Path,
-    profiles: Path,
+    evidence: Evidence, findings: Sequence[Cause], of_launches: Sequence[Sequence[Cause]], results: Path, profiles: Path
 ) -> Answer:
     """Returns the findings, most important first; `of_launches` has those of each of several launches.
 

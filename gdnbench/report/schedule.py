@@ -11,13 +11,7 @@ from typing import Any
 from gdnbench.codegen.sass import Control, ScoreboardWait
 from gdnbench.codegen.schedule import EncodedInstruction, InstructionSchedule, IssuedInstruction, ScheduleSummary
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspect.quantities import (
-    SCHEDULE_SECTIONS,
-    SCHEDULE_WAITS,
-    BuildPair,
-    Violation,
-    schedule_numbers,
-)
+from gdnbench.inspect.quantities import SCHEDULE_SECTIONS, SCHEDULE_WAITS, BuildPair, Violation, schedule_numbers
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.report.inspect import (
     NOT_BUILT,

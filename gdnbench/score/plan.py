@@ -67,11 +67,7 @@ class ScoreRequest:
 
 
 def plan_score(catalog: Catalog, request: ScoreRequest, gpu: Gpu | None) -> Plan:
-    """Returns the plan of a score.
-
-    Raises UsageError for a contradiction or an unsupported workload; UnknownNameError for an unknown kernel, op or
-    suite; MachineError for a baseline that cannot run on this machine.
-    """
+    """Returns the plan of a score."""
     named = [request.kernel, request.against] if request.against else [request.kernel]
     op = find_op(catalog, resolve_op(catalog, request.op, named))
     entry, variant = find_variant(catalog, op.name, request.kernel)

@@ -44,8 +44,7 @@ class ScoreHistory:
         """Scores the current sources.
 
         A declaration that lacks what an earlier turn had, such as a renamed kernel or a removed preset, counts as
-        broken: the next save may mend it. Raises GdnbenchError as `score_kernel`, at the first turn for an invalid
-        request, and for what no edit mends.
+        broken: the next save may mend it.
         """
         begun = datetime.now().astimezone()
         catalog = load_catalog()

@@ -206,8 +206,7 @@ def _compared(side: SourceComparison, number: int) -> Iterator[Column[_Row]]:
 
     yield _time(side, number + 1)
     yield _shown(
-        "ratio",
-        lambda row: Text(_ratio_text(column.ratios[row[0]])) if row else Text(_mean_text(column), style="bold"),
+        "ratio", lambda row: Text(_ratio_text(column.ratios[row[0]])) if row else Text(_mean_text(column), style="bold")
     )
     yield _shown("verdict", verdict, right=False)
     if any(column.expected):
@@ -218,12 +217,10 @@ def _compared(side: SourceComparison, number: int) -> Iterator[Column[_Row]]:
 
 
 def _ratio_text(ratio: TimeRatio | None) -> str:
-    """Returns `1.063x ±0.27%`."""
     return _interval_text(ratio.value, ratio.comparison.speedup if ratio.comparison else None) if ratio else ""
 
 
 def _mean_text(column: ColumnComparison) -> str:
-    """Returns the geometric mean of a column's ratios, with its interval."""
     return _interval_text(column.mean.value, column.mean.interval) if column.mean else ""
 
 

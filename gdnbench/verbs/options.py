@@ -49,15 +49,13 @@ SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
 ]
 PartOption = Annotated[
-    str,
-    typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them."),
+    str, typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them.")
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
 ]
 KernelsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False),
+    list[str] | None, typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False)
 ]
 KernelsOption = Annotated[
     list[str] | None,
@@ -194,7 +192,6 @@ def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection
 
 
 def _typed(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yields the parameters that were typed, and how each is spelt."""
     for param in ctx.command.params:
         source = param.name and ctx.get_parameter_source(param.name)
         if param.name and source and source.name == "COMMANDLINE":
@@ -211,10 +208,7 @@ def confirm_builds(outlook: Outlook, *, yes: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns if the user agrees, or if `yes` was given.
-
-    Raises UsageError without a terminal to ask in, typer.Exit if the answer is no.
-    """
+    """Returns if the user agrees, or if `yes` was given."""
     if yes:
         return
     if not sys.stdin.isatty():

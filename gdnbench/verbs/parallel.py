@@ -135,7 +135,6 @@ class _Running:
         return RunOutcome(self._name, code, reason, self._folder(results))
 
     def _folder(self, results: Path) -> Path | None:
-        """The folder of the run that it printed, or None if there is none."""
         try:
             folder = results / loads("".join(self._printed))["run"]["run_id"]
         except (ValueError, LookupError, TypeError):
@@ -208,7 +207,7 @@ def run_cards(
 ) -> ExitCode:
     """Measures a plan, of the first card, on several cards of one model at once, and prints one table.
 
-    Returns the exit code. Raises MachineError if a compiler is missing, or the build cache cannot be written.
+    Returns the exit code.
     """
     console = message_console(quiet=quiet)
     with watch(quiet=quiet) as observer:  # once, for all of them find it in the cache
@@ -285,10 +284,7 @@ _OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch"}
 
 
 def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
-    """Returns into how many parts a command is split, at most `tasks`: 1 if it is not.
-
-    Raises GdnbenchError for kernels, workloads or a suite that do not exist.
-    """
+    """Returns into how many parts a command is split, at most `tasks`: 1 if it is not."""
     if not VERBS[verb].splits or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
         return 1
     catalog = load_catalog()

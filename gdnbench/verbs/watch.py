@@ -17,10 +17,7 @@ _POLL_S = 0.2
 
 
 def score_on_save(request: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool, json: bool, quiet: bool) -> None:
-    """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number.
-
-    Raises GdnbenchError as `ScoreHistory.take`.
-    """
+    """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number."""
     sources = watch_sources(load_catalog(), request.kernel)
     turns, console = ScoreHistory(request, gpu, sources.folder, warm=warm), data_console()
     try:

@@ -52,11 +52,7 @@ _SCALE = 2  # pixels of a PNG per pixel of the chart
 
 
 def check_picture(path: Path) -> None:
-    """Refuses an undrawable picture.
-
-    Raises UsageError for an unknown format, a missing folder, or anything but a regular file; MachineError for a folder
-    or file that cannot be written, or without the drawing libraries.
-    """
+    """Refuses an undrawable picture."""
     check_output_file(path, "-o", SUFFIXES, "sweep.png")
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")

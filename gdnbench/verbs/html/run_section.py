@@ -146,7 +146,6 @@ def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlCha
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
-    """Makes the table of one workload, without columns that no row fills."""
     kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
     view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
     lines = view.lines()
