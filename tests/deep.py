@@ -110,7 +110,6 @@ KEPT_BY_REASON: Mapping[str, Mapping[str, int | tuple[int, ...]]] = {
         "test_faults_stopped.py::test_ctrl_c_before_anything_is_measured_and_resume_refuses_a_kernel_that_has_changed": 0,
         "test_faults_stopped.py::test_two_runs_at_once_wait_for_each_other_and_keep_to_their_folders": 0,
         "test_faults_stopped.py::test_what_is_terminated_leaves_no_temporary_file": 3,
-        "test_mcp_process.py::test_a_call_that_waits_can_be_cancelled_and_starts_nothing": 0,
         "test_mcp_process.py::test_a_server_that_ends_leaves_no_command_behind": 1,
         "test_process_warm.py::test_how_it_ends_is_told_and_costs_the_next_nothing": 2,
         "test_process_warm.py::test_many_in_a_row_leave_the_parent_as_it_was": 0,

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 
 import pytest
-from committed import RESULTS, copy_run, results_until
+from committed import RESULTS, copy_run
 from faults import answer
 
 from gdnbench.errors import ExitCode
@@ -159,16 +159,6 @@ def fail(row, label, batch, status, reason):
     if row["timer"] != "nvbench":
         return True
     return row.update(dict.fromkeys(TIMING, ""), status=status, reason=reason)
-
-
-def test_by_default_it_is_the_latest_run_that_measured_any_of_the_contests_workloads(asked, tmp_path):
-    """Later ones are of ops without that suite, or at other workloads than its own."""
-    results = results_until("20261124-181759-h200-verify-heads", tmp_path)
-    latest, _ = asked(results=results)
-    assert latest["run_id"] == "20261124-173621-h200-decode-try-6"
-    assert (latest["suite"], latest["scored_lines"]) == ("contest", 10)
-    assert asked("prefill-contest")[0]["run_id"] == PREFILL
-    assert asked("h100", results=results)[0]["run_id"] == "20261123-020904-h100-decode-hopper"
 
 
 def test_a_kernel_that_passes_there_and_fails_our_gates_is_told_apart(ask, asked, tmp_path):

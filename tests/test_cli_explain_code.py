@@ -1,7 +1,6 @@
 """`gdnbench explain` after a change to the kernel: what was stored of its former code is told as that."""
 
 import json
-import shlex
 from functools import partial
 
 import pytest
@@ -85,19 +84,6 @@ def test_files_of_before_there_was_a_hash_are_read_and_nothing_is_said(explain, 
     assert "other code" not in explain()
     evidence = told(explain)
     assert (evidence["profile_code"], evidence["run"]["code"]) == ("unknown", "unknown")
-
-
-def commands(explain):
-    return [shlex.split(each["experiment"]["command"]) for each in json.loads(explain("--json"))["findings"]]
-
-
-def test_a_peer_whose_code_changed_is_no_faster_kernel(explain, mine):
-    mine.profiled(2)
-    mine.timed(3, decode_v6=4.4)
-    assert any("decode-v6" in command for command in commands(explain))
-    mine.timed(4, {"decode-v6": OTHER}, decode_v6=4.4)
-    assert commands(explain)
-    assert not any("decode-v6" in command for command in commands(explain))
 
 
 def spoil_by_cutting(path):

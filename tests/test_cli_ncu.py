@@ -62,13 +62,6 @@ def test_a_diff_of_several_launches_names_the_launch_of_each_pair(run, tmp_path)
     assert "nothing moved" in second
 
 
-def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):
-    later = tmp_path / "later.csv"
-    write_profiles(later, read_profiles(V1))
-    _, out, _ = run("--import", V1, later)
-    assert "later.csv" in out.partition("time")[0]
-
-
 def test_a_diff_is_of_two(run):
     code, _, err = run("--import", V1, V4, "--diff", TRITON)
     assert code == ExitCode.USAGE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from code_data import OTHER, make_mine
+from code_data import make_mine
 from decode_workloads import decode_at
 from dispatch_data import write_dispatcher
 from ncu_data import fake_ncu, unpack_report
@@ -184,11 +184,3 @@ def write_run(mine, sources):
     folder.mkdir()
     store(folder, [measured(case("decode-v4", WARPS=2), 4.6)], run_id=folder.name, sources=sources)
     return folder
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"schema": 99}', "[]", "\x00"])
-def test_a_run_that_cannot_be_read_leaves_the_code_unknown(listed, mine, content):
-    folder = write_run(mine, {"decode-v4": OTHER})
-    assert picks(listed) == [("decode-v4", "changed"), ("decode-own", "unknown")]
-    (folder / "run.json").write_text(content)
-    assert picks(listed, left_out=folder.name) == [("decode-v4", "unknown"), ("decode-own", "unknown")]

@@ -7,8 +7,6 @@ from functools import partial
 import pytest
 from faults import REPOSITORY, Gdnbench, finish, wait_for
 
-from gdnbench.model.measurement import Place
-from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_sweep
 
 TUNABLE = REPOSITORY / "tests" / "tunable"
@@ -44,28 +42,6 @@ def test_a_sweep_finds_the_best_point(swept):
     points = {point["label"]: point for point in done.document["sweep"]["points"]}
     assert set(points) == {f"test-tunable:DELAY={delay}:WIDE=1" for delay in (2, 3, 4)}
     assert points["test-tunable:DELAY=2:WIDE=1"]["place"] != "slower"
-
-
-@pytest.mark.slow
-def test_what_is_stored_agrees_with_itself(swept):
-    bench, done = swept
-    folder = bench.only_run()
-    assert folder.name == done.info["run_id"]
-    assert done.info["complete"]
-    assert done.info["swept"] == {"test-tunable": ["DELAY", "WIDE"]}
-    assert done.info["label"] == "sweep"
-    found, rows = read_sweep(folder), {row.case.label: row for row in read_measurements(folder)}
-    assert found.axes == {"test-tunable": {"DELAY": [1, 2, 3, 4, 99], "WIDE": [1]}}
-    assert found.budget_s == 9.0
-    for each in found.points:
-        assert rows[each.label].timing.rounds == each.rounds
-        assert dict(rows[each.label].case.variant.params) == dict(each.params)
-    best = next(each for each in found.points if each.place is Place.BEST)
-    assert rows[best.label].timing.rounds == max(each.rounds for each in found.points)
-    assert {label for label, row in rows.items() if row.timing} == {
-        *(each.label for each in found.points),
-        *("decode-reference", "decode-reference@again"),
-    }
 
 
 @pytest.mark.slow

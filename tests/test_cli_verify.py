@@ -223,19 +223,6 @@ def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(benc
     assert done.code == 8
 
 
-@pytest.mark.parametrize("verb", ["run", "verify", "sweep"])
-def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench, verb):
-    options = {"run": ("--rounds", "2", "--samples", "1"), "sweep": ("-p", "WARPS=2,4", "--budget", "20s")}
-    out = () if verb == "verify" else ("--out", str(bench.results))
-    name = "decode-fla" if verb == "verify" else "decode-v4"  # a CUDA kernel can be verified without a GPU
-    done = bench(verb, name, "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
-    assert done.code == 5, done.err
-    if verb == "verify":
-        assert "needs a GPU" in done.out or "need a GPU" in done.out
-    else:
-        assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
-
-
 def test_a_cache_that_cannot_be_written_is_no_kernels_fault(bench, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(Gdnbench, "environment", {**bench.environment, "GDNBENCH_CACHE": str(tmp_path / "file")})

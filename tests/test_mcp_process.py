@@ -96,20 +96,6 @@ def test_calls_that_measure_wait_for_each_other_and_those_that_read_do_not(proje
         assert second.result(60).document["exit_code"] == 0
 
 
-def test_a_call_that_waits_can_be_cancelled_and_starts_nothing(project):
-    with connected(project) as client:
-        first = begin(client, "run", [], LONG)
-        wait_for(measured(project / "results", 1), "a round")
-        started, told = descendants(server_of(project)), []
-        second = begin(client, "run", told, LONG)
-        wait_for(lambda: told, "word from the second call")
-        second.cancel()
-        client.call("list", op="decode")
-        assert set(descendants(server_of(project))) <= set(started)
-        assert not first.done()
-        first.cancel()
-
-
 def test_a_call_goes_to_a_target_and_its_progress_comes_back(project):
     target = f'[targets.lab]\nkind = "local"\nworkdir = "{project / "tmp" / "jobs"}"\n'
     (project / "gdnbench.toml").write_text(target)

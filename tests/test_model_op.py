@@ -93,11 +93,6 @@ def test_sizes_may_follow_from_a_workload():
     assert op.traffic_bytes(op.workload({"lengths": (1,)})) == 2 * 2 + 2 * 8 + 2 * 4
 
 
-def test_the_nearest_of_declared_workloads_is_found_by_size():
-    op = _op()
-    assert op.nearest([Shape(N=8), Shape(N=64)], op.workload({"N": 10})) == Shape(N=8)
-
-
 def test_a_workload_keeps_the_name_that_a_suite_gives_it_and_is_the_same_without():
     named = replace(DECODE, suites={"two": {Shape("small", B=1): 1, Shape(B=8): 2}}).suite("two").workloads
     assert [each.name for each in named] == ["small", ""]

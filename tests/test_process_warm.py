@@ -220,11 +220,3 @@ def not_there(runtime, monkeypatch):
 def test_where_there_can_be_no_socket_a_worker_is_a_process_of_its_own(tmp_path, runtime, monkeypatch, spoil):
     spoil(runtime, monkeypatch)
     assert int(Parent(tmp_path).told("tell(0, str(os.getppid()))")) == os.getpid()
-
-
-def test_another_environment_has_another_parent(parent):
-    other = WarmParent({"PYTHONPATH": f"{python_path()}:{parent.folder}", "OMP_NUM_THREADS": "2"}, idle_s=1.0)
-    with parent.start("tell(os.getppid(), os.environ['OMP_NUM_THREADS'])", warm=other) as worker:
-        told = receive(worker)
-    assert told.text == "2"
-    assert str(told.number) != parent.told("tell(0, str(os.getppid()))")

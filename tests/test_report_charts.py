@@ -15,13 +15,11 @@ from sweep_data import KERNEL as SWEPT
 
 from gdnbench.model.measurement import Place
 from gdnbench.report.charts import sweep, theme
-from gdnbench.report.charts.selection import COLOURS, choices_of, chosen_rows, slots_of
+from gdnbench.report.charts.selection import chosen_rows
 from gdnbench.report.charts.sweep import draw_sweep
-from gdnbench.report.charts.theme import BASELINE_MARKER, LIGHT, MARKERS
 from gdnbench.report.charts.times import print_times
 from gdnbench.store.info import read_info
 
-MAIN = RECORDED / "20261122-215641-h200-decode-processes"
 PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
 SWEEPS = {
     "line": sweep_of(
@@ -169,27 +167,3 @@ def test_a_sweep_becomes_an_svg_that_parses(draw, what):
     if what == "heat map":
         assert {"BV", "WARPS", "4", "8", "16", "2", "-", "2.0", "31.0", "7.0"} <= set(found)
         assert all(word in " ".join(found) for word in ("B=1 qk4_v8", "B=64 qk4_v8", "NVIDIA H200"))
-
-
-@pytest.fixture(scope="module")
-def choices():
-    return choices_of(chosen_rows(MAIN, "all"), "decode-fla")
-
-
-def test_the_kernels_that_are_shown_first_have_a_colour_and_a_marker_of_their_own(choices):
-    shown = slots_of([choice for choice in choices if choice.chosen])
-    slots = [slot for slot, label in enumerate(shown[:-1]) if label]
-    assert shown[-1] == "decode-fla"  # which has a marker that no kernel has
-    assert len(slots) > 4
-    assert len({LIGHT.series[slot % COLOURS] for slot in slots}) == len(slots)
-    assert len({slot % len(MARKERS) for slot in slots}) == len(slots)
-    assert BASELINE_MARKER not in MARKERS
-    assert len({(place % COLOURS, place % len(MARKERS)) for place in range(60)}) == 60
-
-
-def test_a_kernel_whose_colour_is_taken_has_one_that_is_free(choices):
-    assert {choice.slot for choice in choices} == {-1, *range(COLOURS)}
-    assert sorted(slots_of(choices)) == sorted(choice.label for choice in choices)
-    own, other = [choice for choice in choices if choice.slot == 0][:2]
-    assert slots_of([other]) == [other.label]
-    assert slots_of([own, other]) == [own.label, other.label]

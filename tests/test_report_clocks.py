@@ -1,19 +1,17 @@
 """Several clocks of one run: the gap between them, its split, and every view of a run that has them."""
 
 import json
-import math
 import re
 from dataclasses import replace
 
 import pytest
-from clocks_data import LABELS, RUN_ID, rows_of, store_clocks, time_us, without_time
+from clocks_data import RUN_ID, rows_of, store_clocks, time_us, without_time
 from decode_workloads import decode_at
 
 from gdnbench.verbs.run_clocks import contradictions, gaps_of
 
 B1 = decode_at(B=1)
 CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}
-WITHOUT_EMPTY = tuple(label for label in LABELS if label != "decode-floor-empty")
 
 
 def case_id(label, workload=B1):
@@ -27,13 +25,6 @@ def test_the_gap_is_split_by_the_empty_floors_own(workload):
     assert gap.gap_us == pytest.approx(4.60 - 2.336)
     assert gap.launch_us == pytest.approx(empty)
     assert gap.rest_us == pytest.approx(gap.gap_us - empty)
-
-
-def test_without_the_empty_floor_the_gap_is_not_split():
-    gap = gaps_of(rows_of("nvbench", WITHOUT_EMPTY), {"cupti": rows_of("cupti", WITHOUT_EMPTY)})[case_id("decode-v4")]
-    assert gap.gap_us == pytest.approx(4.60 - 2.336)
-    assert math.isnan(gap.launch_us)
-    assert gap.cells()["rest_us"] is None
 
 
 def test_clocks_that_contradict_each_other_are_named():

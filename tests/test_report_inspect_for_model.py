@@ -90,15 +90,6 @@ def test_what_is_over_the_budget_says_by_how_much_and_drops_nothing():
     assert estimate_tokens(small.text) <= small.tokens
 
 
-def test_live_registers_are_the_most_of_a_block():
-    view = _view(ADD, "@P0 BRA 0x30", ADD, EXIT, live={0: 3, 16: 9, 32: 7})
-    assert "at most 9 live, in BB0" in view.text
-    assert [line for line in _body(view) if line.startswith("BB")] == [
-        "BB0 entry: 2 instructions, 9 live", "BB1: 1 instruction, 7 live", "BB2 exit: 1 instruction",
-    ]  # fmt: skip
-    assert "live ones unknown" in _view(EXIT).text
-
-
 def test_lines_are_those_of_the_file_that_tells_most_apart():
     helper, calls = SourceLine("/a/b.cuh", 7), [SourceLine("/a/kernel.cu", line) for line in (12, 15, 20)]
     frames = {0: (helper, calls[0]), 16: (helper, calls[1]), 32: (SourceLine("/a/b.cuh", 3),), 48: (calls[2],)}

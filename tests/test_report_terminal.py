@@ -71,15 +71,6 @@ def test_whatever_the_times_each_column_accounts_for_every_line(values, width):
     assert max(map(len, text.splitlines())) <= width
 
 
-@pytest.mark.parametrize("height", [8, 33])
-@pytest.mark.parametrize("width", [24, 40, 77, 200])
-def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
-    framed = [line for line in shown(TIMES, width, height=height).splitlines() if re.search("[┌│┤└]", line)]
-    assert {len(line.rstrip()) for line in framed if "│" in line and "├" not in line} <= set(range(min(width, 76) + 1))
-    assert max(len(line) for line in framed) <= min(width, 76)
-    assert max(len(line.rstrip()) for line in framed) >= min(width, 76) - 6
-
-
 def test_the_legend_shows_the_first_and_the_last_size_where_not_all_fit():
     sizes = (1, 2, 4, 8, 16, 32, 48, 64, 128, 256)
     lines = {f"decode-triton:BV={2**n}:WARPS={n}": [float(size + n) for size in sizes] for n in range(3)}

@@ -64,12 +64,3 @@ def installed(monkeypatch):
 def test_nothing_goes_into_an_installed_package(here):
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
     assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
-
-
-def test_what_holds_no_folders_of_ops_is_refused(here):
-    (here / "file").touch()
-    with pytest.raises(UsageError, match="not a folder"):
-        choose_root(V4, (), here / "file")
-    with pytest.raises(UsageError, match="one op") as caught:
-        choose_root(V4, (), BUNDLED / "decode")
-    assert str(BUNDLED) in caught.value.hint
