@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdnbench.errors import UsageError
-from gdnbench.mcp import command
+from gdnbench.mcp import server
 from gdnbench.mcp.result import Ended, describe, is_wrong_request
 from gdnbench.mcp.server import answer, bind_tools
 from gdnbench.mcp.tool import check_name, check_path, split_names
@@ -89,14 +89,14 @@ def test_a_request_is_wrong_by_what_it_asked_and_not_by_what_a_kernel_does(code,
 
 
 def test_a_client_hears_of_a_command_that_is_silent(monkeypatch):
-    monkeypatch.setattr(command, "_SILENCE_S", 0.02)
+    monkeypatch.setattr(server, "_SILENCE_S", 0.02)
     told = []
 
     async def report(*words):
         told.append(words)
 
     async def listen():
-        following = command.Progress(report)
+        following = server.Progress(report)
         following.observe(PhaseBegun("build", 2))
         with anyio.move_on_after(0.5):
             await following.keep_reporting()
