@@ -61,10 +61,7 @@ class Commands:
         self._running: set[Child] = set()
 
     async def run(self, arguments: Sequence[str], observer: Observer) -> Ended:
-        """Runs a command to its end; if the caller is cancelled, stops the command first, as Ctrl-C does.
-
-        `observer` gets its progress, in another thread.
-        """
+        """Runs a command to its end, or stops it as Ctrl-C does if cancelled; `observer` runs in another thread."""
         texts: dict[str, list[str]] = {"stdout": [], "stderr": [], "notes": []}
 
         def observe(event: CommandEvent) -> None:

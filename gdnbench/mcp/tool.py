@@ -34,11 +34,7 @@ Check = Callable[[str, str], str | list[str]]
 
 
 class VerbParameter(NamedTuple):
-    """A parameter of a verb's command line.
-
-    `spelling` is its option, or empty for an argument; `kind` is bool for a flag, int or str; `least` the smallest
-    number.
-    """
+    """A parameter of a verb; `spelling` is its option, empty for an argument, `least` the smallest number."""
 
     spelling: str
     help: str
@@ -91,10 +87,7 @@ def check_path(value: str, what: str) -> str:
 
 
 def check_run(value: str, what: str) -> str:
-    """Returns a run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
-
-    A name that no run has is passed on: the command has the error, with near names.
-    """
+    """Returns a run as `show` takes it; a name that no run has is passed on, for the command has near names."""
     if value:
         _check_words(value, what)
         if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():

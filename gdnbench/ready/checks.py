@@ -48,10 +48,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ReadyCheck:
-    """One check of a kernel.
-
-    `what` is one sentence without a full stop; `command` shows more, or does what is missing.
-    """
+    """One check: `what` is a sentence without a full stop; `command` shows more, or does what is missing."""
 
     name: str
     status: CheckStatus

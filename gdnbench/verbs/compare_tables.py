@@ -47,10 +47,7 @@ def print_comparison(
     csv: bool = False,
     markdown: bool = False,
 ) -> None:
-    """Prints a comparison on stdout, and on stderr the outcome of the gate, which is None without one.
-
-    `words` are the arguments that repeat the comparison as a table.
-    """
+    """Prints a comparison, and on stderr the gate's outcome, None without one; `words` are to repeat it."""
     lines = outcome_lines(outcome, side.settings.margin) if outcome else []
     gated = outcome or not any(ratio and ratio.comparison for ratio in side.columns[-1].ratios)
     answer = Answer(

@@ -31,11 +31,7 @@ _STAY = {"on", "results", "profiles", "resume", "inputs"}
 
 
 def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
-    """Runs a verb on the target that `--on` names, or that has the requested GPU; returns the exit code.
-
-    `ctx` is the verb's, parsed; `words` are those behind the verb, as they were typed. Returns None if the verb is to
-    run here.
-    """
+    """Runs a typed verb where `--on` or the requested GPU says; returns the exit code, or None to run it here."""
     params = ctx.params
     local = next((option for name, option in _LOCAL.items() if params.get(name)), "")
     if local:

@@ -178,11 +178,7 @@ def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -
 
 
 def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection[str] = ()) -> None:
-    """Raises UsageError for an option that does not go with a flag, or goes with it alone.
-
-    `mode` is the flag's parameter, `own` the parameters that mean something with it alone, `others` those
-    that mean something without it alone.
-    """
+    """Refuses options that a flag, `mode`, does not go with (`others`), or without which it says nothing (`own`)."""
     flag = f"--{mode.replace('_', '-')}"
     for param, spelling in _typed(ctx):
         if ctx.params[mode] and param in others:
@@ -224,10 +220,7 @@ _FIRST_SHAPES = 6
 
 
 def print_outlook(outlook: Outlook, argv: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
-    """Prints what a run or sweep would build and measure on each of `cards` cards, and for how long.
-
-    The next command is `argv` without `--dry-run`.
-    """
+    """Prints what would be built and measured on each of `cards` cards, how long, and `argv` without `--dry-run`."""
     from gdnbench.origin import RESULTS, out_option
     from gdnbench.render.output import print_answer
     from gdnbench.render.table import Answer, command, plain_rows

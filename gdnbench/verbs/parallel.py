@@ -60,10 +60,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one of several runs ended; `folder` is None if it wrote none, `code` is CRASHED if a signal ended it.
-
-    `reason` is empty if the run reported its end itself.
-    """
+    """How one of several runs ended; `folder` and `reason` may be missing, `code` is CRASHED after a signal."""
 
     name: str
     code: ExitCode
@@ -205,10 +202,7 @@ def card_arguments(arguments: Sequence[str], gpu: Gpu, label: str) -> list[str]:
 def run_cards(
     catalog: Catalog, plan: Plan, cards: Sequence[Gpu], results: Path, *, json: bool, csv: bool, quiet: bool
 ) -> ExitCode:
-    """Measures a plan, of the first card, on several cards of one model at once, and prints one table.
-
-    Returns the exit code.
-    """
+    """Measures a plan of the first of several like cards on all at once; prints one table, returns the exit code."""
     console = message_console(quiet=quiet)
     with watch(quiet=quiet) as observer:  # once, for all of them find it in the cache
         forms = find_forms(catalog, plan.cases, device_of(plan.gpu))
@@ -256,10 +250,7 @@ def _failures(outcome: RunOutcome) -> list[str]:
 
 
 def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> ExitCode:
-    """The joint table of what was written, or the one run that was; gives what it tells.
-
-    Runs that have nothing in common, as where one was stopped before it measured, are printed one by one.
-    """
+    """Prints the joint table of what was written, or each run where they have nothing in common."""
     folders = [each.folder for each in outcomes if each.folder]
     if len(folders) == 1:
         print_run(folders[0], json=json, csv=csv)

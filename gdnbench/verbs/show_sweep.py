@@ -39,10 +39,7 @@ _Rows = Mapping[tuple[str, Workload], Measurement]
 
 
 def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
-    """Reads a sweep's folder and prints it.
-
-    `dispatch` prints a declaration of the best point of each workload, and precedes the other forms.
-    """
+    """Reads a sweep's folder and prints it; `dispatch`: a declaration of each workload's best point instead."""
     (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
         raise UsageError(f"{info.run_id} is no sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")

@@ -28,10 +28,7 @@ from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
 
 @dataclass
 class ScoreHistory:
-    """The turns so far, oldest first; each is scored anew from the sources.
-
-    `folder` is the kernel's; `gpu` is None for the CPU; with `warm`, workers are forked from a process that stays up.
-    """
+    """The turns so far, oldest first, of a kernel's folder; `warm` forks workers from a process that stays up."""
 
     request: ScoreRequest
     gpu: Gpu | None
@@ -46,11 +43,7 @@ class ScoreHistory:
         return self.done[max(ratios, key=ratios.__getitem__) - 1] if ratios else None
 
     def take(self, observer: Observer) -> Turn:
-        """Scores the current sources.
-
-        A declaration that lacks what an earlier turn had, such as a renamed kernel or a removed preset, counts as
-        broken: the next save may mend it.
-        """
+        """Scores the sources; what an earlier turn had and is gone counts as broken: the next save may mend it."""
         begun = datetime.now().astimezone()
         catalog = load_catalog()
         try:
@@ -72,10 +65,7 @@ class ScoreHistory:
 
 
 def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
-    """Returns an observer that stops the score as Ctrl-C does, by KeyboardInterrupt, once `is_unwanted`.
-
-    Passes on all events but checked cases, which the turn's line reports.
-    """
+    """Returns an observer that raises KeyboardInterrupt once `is_unwanted`, and passes on all but checked cases."""
 
     def observe(event: CommandEvent) -> None:
         if not isinstance(event, CaseChecked):
@@ -98,10 +88,7 @@ class SourceWatcher:
         self._seen, self._digest = self._snapshot(), self._read()
 
     def has_changed(self) -> bool:
-        """Whether contents changed since the last call; touching a file is no change.
-
-        A half-written file counts as a change again when it is complete.
-        """
+        """Whether contents changed since the last call; a touch is no change, the end of a half-written file is one."""
         now = self._snapshot()
         if now == self._seen:
             return False

@@ -33,11 +33,7 @@ class KernelChoice:
 
 
 def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
-    """Reads the times of some kernels of a run at some of its workloads: kernel times (CUPTI) where it has any.
-
-    `kernels` has names and globs separated by commas; by default the baseline, the floors and the fastest. `workloads`
-    defaults to the first line that has several.
-    """
+    """Reads the times of kernels (by default baseline, floors, fastest) at workloads: by CUPTI where it has any."""
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
     rows = by_clock.get("cupti") or by_clock.get(None, [])

@@ -85,10 +85,7 @@ def swept(folder: Path) -> Sweep:
 
 
 def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """Prints a chart per kernel: one with a line per workload if one param varies, else a heat map per workload.
-
-    `each` is entered around each line chart and may suppress its ChartError, which is raised otherwise.
-    """
+    """Prints line charts or heat maps; `each` is entered around a line chart, and may suppress its ChartError."""
     for kernel, axes in sweep.axes.items():
         plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
         names = varied(axes)

@@ -132,10 +132,7 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
-    """Makes a line per run and workload, without columns that no line fills.
-
-    Of several runs it has no stream times and no shares of bounds by them, which are comparable inside one run alone.
-    """
+    """Makes a line per run and workload; of several runs without stream times, comparable in one run alone."""
     lines = [
         line
         for number, run in enumerate(runs, start=1)

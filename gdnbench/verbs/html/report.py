@@ -64,10 +64,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 
 def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Returns the named folders of runs and of published figures, each once.
-
-    If none is named, takes the latest run that compared kernels.
-    """
+    """Returns the named folders of runs and published figures, each once; by default the latest run that compared."""
     published = {name: folder for name in wanted if (folder := find_figures(results, name))}
     runs = [find_run(results, name) for name in wanted if name not in published]
     if published and not runs:
@@ -141,10 +138,7 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id.
-
-    `rows` are by the run's own timer; `kernel_times` has those by CUPTI with a time, by case id.
-    """
+    """What a run wrote, except its samples; `rounds` has microseconds; `kernel_times` are by CUPTI, by case id."""
 
     folder: Path
     info: RunInfo
@@ -213,10 +207,7 @@ class FastestKernel:
 
 
 def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """Returns the fastest row except floors, by the rounds that all share, or None without a time.
-
-    Kernels that were timed in different processes share the rounds to which the baseline moves them.
-    """
+    """Returns the fastest row except floors by the rounds that all share, moved there by the baseline, or None."""
     from gdnbench.analyse.suite import side_by_side
     from gdnbench.stats.interval import Verdict
     from gdnbench.stats.multiple import compare_with_best

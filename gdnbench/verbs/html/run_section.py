@@ -195,10 +195,7 @@ ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press al
 
 
 def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
-    """Returns the page's data: a bar per kernel whose share of the bound is known.
-
-    By kernel times where the rows are these; else the launch is on both sides.
-    """
+    """Returns a bar per kernel with a known share of the bound; by stream times, the launch is on both sides."""
     return [
         _page_bar(row, row.timing.sol)
         for row in rows
