@@ -8,7 +8,7 @@ pytest.importorskip("mcp")
 
 import anyio
 from committed import ROOT
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gdnbench.errors import UsageError
@@ -29,7 +29,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     fields=st.dictionaries(st.sampled_from("abcdef"), JSON, max_size=6),
     rows=st.lists(st.dictionaries(st.sampled_from("xyz"), JSON, max_size=3), max_size=60),
