@@ -18,7 +18,6 @@ from gdnbench.store.files import read_file
 MAIN = "20261121-181852-h200-decode-main"
 DEFAULT = ("20261121-104356-h200-decode-default-1", "20261121-104456-h200-decode-default-2")
 B1, B8 = decode_at(B=1), decode_at(B=8)
-ANCHORS = ("decode-floor-copy", "decode-floor-empty", "decode-fla")
 BYTES = {"decode-floor-empty": 0}
 ROLES = {"decode-floor-copy": Role.FLOOR, "decode-floor-empty": Role.FLOOR, "decode-fla": Role.BASELINE}
 

@@ -93,3 +93,23 @@ class FakeNvml:
             return value[args[0]] if isinstance(value, dict) else value
 
         return answer
+
+
+HEALTHY = {
+    "sm_mhz": 1980,
+    "sm_max_mhz": 1980,
+    "memory_mhz": 3201,
+    "memory_max_mhz": 3201,
+    "temperature_c": 34,
+    "power_w": 75.2,
+    "power_limit_w": 700.0,
+    "ecc": True,
+    "throttle_reasons": (),
+    "processes": (),
+    "driver_version": "580.159.04",
+    "cuda_driver_version": "13.0",
+    "mig": False,
+    "persistence": True,
+    "compute_mode": "default",
+}
+"""What a healthy H200 tells of its state."""

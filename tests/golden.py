@@ -60,7 +60,6 @@ _REPORTS = {"fla": "212808", "triton": "212755", "v1": "212731", "v4": "212745"}
 NCU = {name: f"profiles/ncu/decode-{name}/20261121-{time}-h200-B1-qk4_v8.csv" for name, time in _REPORTS.items()}
 STAMPS = "profiles/phases/decode-v9/20261122-024451-h200-B1-qk4_v8.npz"
 PROTON = "profiles/proton/decode-triton/20261121-212839-h200-B1-qk4_v8.json"
-COMPARED = "compare 20261121-104356 20261121-104456"
 
 EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
     "show-main": ("show 20261121-185458", "csv"),

@@ -121,14 +121,3 @@ def test_a_chain_without_a_time_ends_the_calibration(of):
     lost = next(case.id for case in plan.cases if chain_of(case) == LADDER[2])
     with pytest.raises(MachineError, match=f"CHAIN={LADDER[2]}.* has no time: the process died"):
         choose_chains(SimulatedMachine().analyse(plan, failing=(lost,)))
-
-
-def test_a_workload_has_its_own_chains_alone(of):
-    chains = {workload: {10 + number: 0.01} for number, workload in enumerate(of.workloads)}
-    plan = run_plan(of, chains, 2)
-    for workload in of.workloads:
-        here = [case for case in plan.cases if case.workload == workload]
-        assert {chain_of(case) for case in here} == {0, *chains[workload]}
-        assert [case.role for case in here].count(Role.KERNEL) == 5
-    assert plan.baseline == "decode-planted"
-    assert len({case.id for case in plan.cases}) == len(plan.cases)

@@ -76,13 +76,6 @@ def test_a_calibration_that_is_stopped_keeps_its_runs_and_not_the_machines_recor
     assert last_calibration(host_name(), "h200") == before
 
 
-def test_one_that_is_stopped_before_its_first_run_is_whole_prints_nothing(sessions, command_line, tmp_path):
-    sessions[1][1] = {"interrupted": True}
-    code, out, _ = command_line(*ARGUMENTS)
-    assert (code, out) == (ExitCode.INTERRUPTED, "")
-    assert not list(tmp_path.rglob("calibration.json"))
-
-
 def test_a_planted_kernel_that_does_not_run_ends_it(sessions, command_line):
     sessions[1][0] = lambda plan: {"failing": tuple(case.id for case in plan.cases if "CHAIN" in case.label)}
     code, out, err = command_line(*ARGUMENTS)

@@ -5,20 +5,17 @@ import io
 import json
 import math
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
-from committed import RESULTS, copy_run, results_until
+from committed import RESULTS, copy_run
 from faults import answer
 
 from gdnbench.errors import ExitCode
 from gdnbench.store.files import read_file
 
-RUNS = Path(__file__).parent / "data" / "runs"
 HOPPER = "20261123-014131-h200-decode-hopper"
 PREFILL = "20261123-234637-h200-prefill-contest"
 PROCESSES = "20261122-215641-h200-decode-processes"  # without FlashInfer
-QK16 = "20261123-014301-h200-decode-hopper-qk16"
 BATCHES = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}  # of the contest's decode step, and lines that have each
 TIMING = (
     "timer", "samples", "rounds", "time_us", "time_lo_us", "time_hi_us", "median_us", "min_us", "p10_us", "p90_us",
@@ -164,43 +161,6 @@ def fail(row, label, batch, status, reason):
     return row.update(dict.fromkeys(TIMING, ""), status=status, reason=reason)
 
 
-def test_by_default_it_is_the_latest_run_that_measured_any_of_the_contests_workloads(asked, tmp_path):
-    """Later ones are of ops without that suite, or at other workloads than its own."""
-    results = results_until("20261124-181759-h200-verify-heads", tmp_path)
-    latest, _ = asked(results=results)
-    assert latest["run_id"] == "20261124-173621-h200-decode-try-6"
-    assert (latest["suite"], latest["scored_lines"]) == ("contest", 10)
-    assert asked("prefill-contest")[0]["run_id"] == PREFILL
-    assert asked("h100", results=results)[0]["run_id"] == "20261123-020904-h100-decode-hopper"
-
-
-def test_what_is_missing_is_counted_in_workloads_and_named(ask, asked):
-    run, kernels = asked(PROCESSES)
-    batches = {1: 10, 8: 7, 64: 8}
-    assert (run["lines"], run["scored_lines"]) == (54, sum(batches.values()))
-    assert [each["B"] for each in run["workloads"] if not each["scored"]] == [4, 16, 32, 48]
-    wanted, _ = score(RESULTS / PROCESSES, "decode-v4", "decode-fla", decode_weights(batches))
-    assert kernels["decode-v4"]["score"] == pytest.approx(wanted, rel=1e-4)
-    said = " ".join(ask(PROCESSES)[1].split())
-    assert "25 of the 54 workloads of contest" in said
-    assert "missing 4 of 7 sizes: B=4 qk4_v8, B=16 qk4_v8, B=32 qk4_v8, B=48 qk4_v8" in said
-    assert said.endswith("next: gdnbench run --suite contest")
-
-
-def test_a_kernel_that_both_pass(ask, asked, tmp_path):
-    folder = copy_of(HOPPER, tmp_path)
-    labels = ("decode-auto", "decode-fla", "decode-flashinfer")
-    change_info(folder, contest={label: kept(9, label=label)[label] for label in labels})
-    _, kernels = asked(HOPPER, results=folder.parent)
-    auto = kernels["decode-auto"]
-    assert (auto["tolerance"], auto["contest_error"], auto["gates"], auto["passes_there_alone"]) == (
-        "pass", 0.2, "ok", False,
-    )  # fmt: skip
-    _, out, _ = ask(HOPPER, results=folder.parent)
-    assert out.splitlines()[-1] == "next: gdnbench exchange export decode-auto --suite contest --to contest-files"
-    assert "?" not in out
-
-
 def test_a_kernel_that_passes_there_and_fails_our_gates_is_told_apart(ask, asked, tmp_path):
     folder = copy_of(HOPPER, tmp_path)
     change_rows(folder, lambda row: fail(row, "decode-auto", "8", "wrong-numbers", "new_state: error 19, at most 8"))
@@ -272,47 +232,6 @@ def test_an_element_that_our_gates_refused_may_decide_it(asked, tmp_path, found,
     auto = asked(HOPPER, results=folder.parent)[1]["decode-auto"]
     assert auto["tolerance"] == tolerance
     assert auto["score"] == (0.0 if tolerance == "fail" else None)
-
-
-def test_a_run_that_was_stopped_is_scored_over_what_has_times(ask, asked):
-    run, kernels = asked("20261123-211325", "--suite", "serving", results=RUNS)
-    assert run["complete"] is False
-    assert sum(1 for each in run["workloads"] if each["scored"]) == 4
-    assert kernels["prefill-flashqla"]["score"] is None
-    assert kernels["prefill-auto"]["gates"] == "ok"  # where the run came to it
-    code, out, _ = ask("20261123-211325", "--suite", "serving", results=RUNS)
-    assert code == ExitCode.OK
-    assert "the run was stopped before its end" in out
-    assert "not at every workload: prefill-flashqla (at 3)" in " ".join(out.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((QK16,), "the run measured none of the 7 workloads of the suite contest"),
-        (("verify-last",), "verify has no suite contest"),
-        (("sweep-bv",), "is no run of kernels over workloads"),
-        (("20261124-044459",), "is a step"),
-        ((HOPPER, "--over", "decode-nope"), "the run has no times of decode-nope"),
-        (("published/contest",), "not a run"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_words(ask, words, said):
-    code, out, err = ask(*words)
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert said in " ".join(err.split())
-    assert "hint:" in err
-
-
-def test_a_decode_and_a_prefill_run_have_a_score_together(ask):
-    code, out, _ = ask(HOPPER, PREFILL, "--json")
-    assert code == ExitCode.OK
-    both = json.loads(out)["together"]
-    best = [max(kernel["score"] for kernel in run["kernels"]) for run in json.loads(out)["runs"]]
-    assert both["score"] == pytest.approx(sum(best) / 2)
-    assert both["best"]["decode"][0] == "decode-auto"
-    assert json.loads(ask(HOPPER, HOPPER, "--json")[1])["together"] is None
-    assert "together 2.1" in ask(HOPPER, PREFILL)[1]
 
 
 ROUNDED = '''

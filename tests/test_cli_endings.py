@@ -5,7 +5,6 @@ import sys
 
 import pytest
 from faults import answer
-from test_catalog_catalog import PLAIN, add_kernel
 
 from gdnbench.errors import UsageError
 from gdnbench.process.command import LONGEST_LIMIT_S, run_tool
@@ -49,16 +48,6 @@ def test_what_a_verb_calls_does_not_end_it_well(monkeypatch, verb, end):
     assert done.code == 70
     assert f"gdnbench itself failed: {told}" in done.err
     assert "Aborted" not in done.err
-
-
-@pytest.mark.parametrize("end", ["SystemExit(0)", "EOFError"])
-def test_a_check_of_a_declaration_that_ends_is_a_failure(tmp_path, end):
-    variant = PLAIN.replace('"decode-mine"', f'"decode-mine", check=lambda shape: (_ for _ in ()).throw({end})')
-    (add_kernel(tmp_path, variant=variant) / "kernel.py").write_text("def bind(tensors, workload, params): ...\n")
-    done = answer(
-        "run", "decode-mine", "--gpu", "cpu", "--dry-run", "--out", str(tmp_path), GDNBENCH_KERNELS=str(tmp_path)
-    )
-    assert done.out.strip() or done.code == 70
 
 
 LIMITS = ("1e308", "nan", "-1", "0", "1000001")

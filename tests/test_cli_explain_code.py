@@ -1,9 +1,7 @@
 """`gdnbench explain` after a change to the kernel: what was stored of its former code is told as that."""
 
 import json
-import shlex
 from functools import partial
-from pathlib import Path
 
 import pytest
 from code_data import OTHER, make_mine
@@ -14,7 +12,6 @@ pytestmark = pytest.mark.slow
 
 CHANGED = "        of other code: decode-mine's sources have changed since\n"
 PROFILE = "next: gdnbench ncu decode-mine --shape B=1"
-MEASURE = "next: gdnbench run --kernel decode-mine,decode-floor-copy --shape B=1"
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +73,6 @@ def test_the_newest_of_this_code_wins_over_a_newer_one_of_other_code(explain, mi
     assert (evidence["run"]["run_id"], evidence["run"]["code"]) == (run_id, "current")
 
 
-def test_of_other_code_alone_the_newest_speaks(explain, mine):
-    mine.profiled(2, "")
-    path = mine.profiled(3, OTHER)
-    mine.timed(2)
-    run_id = mine.timed(4)
-    mine.change()
-    evidence = told(explain)
-    assert (evidence["profile"], evidence["profile_code"]) == (str(path), "changed")
-    assert (evidence["run"]["run_id"], evidence["run"]["code"]) == (run_id, "changed")
-
-
 def test_files_of_before_there_was_a_hash_are_read_and_nothing_is_said(explain, mine):
     path = mine.profiled(2, "")
     header, *rows = path.read_text().splitlines(keepends=True)
@@ -98,39 +84,6 @@ def test_files_of_before_there_was_a_hash_are_read_and_nothing_is_said(explain, 
     assert "other code" not in explain()
     evidence = told(explain)
     assert (evidence["profile_code"], evidence["run"]["code"]) == ("unknown", "unknown")
-
-
-def test_a_run_of_other_code_is_to_be_measured_again(explain, mine):
-    mine.change()
-    mine.profiled(2)
-    mine.timed(3, {"decode-mine": OTHER})
-    out = explain()
-    assert out.count("of other code") == 2  # the run, and the gain that it tells
-    assert MEASURE in out
-
-
-def test_a_file_that_is_named_is_told_too(explain, mine):
-    path = mine.profiled(2)
-    elsewhere = mine.home / "elsewhere.csv"
-    path.rename(elsewhere)
-    assert "other code" not in explain("--from", elsewhere)
-    mine.change()
-    out = explain("--from", elsewhere)
-    assert CHANGED in out
-    assert PROFILE in out
-
-
-def commands(explain):
-    return [shlex.split(each["experiment"]["command"]) for each in json.loads(explain("--json"))["findings"]]
-
-
-def test_a_peer_whose_code_changed_is_no_faster_kernel(explain, mine):
-    mine.profiled(2)
-    mine.timed(3, decode_v6=4.4)
-    assert any("decode-v6" in command for command in commands(explain))
-    mine.timed(4, {"decode-v6": OTHER}, decode_v6=4.4)
-    assert commands(explain)
-    assert not any("decode-v6" in command for command in commands(explain))
 
 
 def spoil_by_cutting(path):
@@ -163,29 +116,6 @@ def test_a_profile_that_cannot_be_used_is_left_out_with_a_warning_and_the_one_be
     [warning] = document["warnings"]
     assert newest.name in warning
     assert f"warning: {flat(warning)} " in flat(explain())
-
-
-def test_where_all_are_damaged_the_code_answers(explain, mine):
-    spoil_by_cutting(mine.profiled(2, OTHER))
-    document = json.loads(explain("--json"))
-    assert (document["evidence"]["profile"], document["evidence"]["arch"]) == (None, "sm_90")
-    assert len(document["warnings"]) == 1
-    assert PROFILE in explain()
-
-
-def test_a_folder_that_may_not_be_read_is_told(explain, mine, monkeypatch):
-    folder = mine.profiled(2).parent
-    iterate = Path.iterdir
-
-    def refuse(path):
-        if path == folder:
-            raise PermissionError(13, "Permission denied", str(path))
-        return iterate(path)
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    document = json.loads(explain("--json"))
-    assert document["evidence"]["profile"] is None
-    assert "Permission denied" in document["warnings"][0]
 
 
 def test_a_file_that_is_named_and_damaged_is_an_error(command_line, mine):

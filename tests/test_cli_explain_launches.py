@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from code_data import OTHER
-from launches_data import TOYS, store_profile, toys
+from launches_data import TOYS, toys
 from run_data import measured, store
 
 from gdnbench.errors import ExitCode
@@ -41,8 +41,7 @@ def _store_run(folder, functions_us, source=None):
     more = {"run_id": path.name, "op": "prefill", "workloads": entry.op.workloads, "sources": sources}
     store(path, [measured(of, 40.0)], **more)
     write_launches(
-        path,
-        [LaunchRow(case=of.id, function=name, rounds=21, time_us=time) for name, time in functions_us.items()],
+        path, [LaunchRow(case=of.id, function=name, rounds=21, time_us=time) for name, time in functions_us.items()]
     )
     return path
 
@@ -67,15 +66,3 @@ def test_a_run_of_other_code_is_said_to_be_so(explain, tmp_path):
 def test_a_run_that_did_not_time_every_launch_tells_no_share(explain, tmp_path, functions_us):
     _store_run(tmp_path / "none", functions_us)
     assert "nothing stored tells what share" in explain("prefill-triton")
-
-
-def test_a_named_file_is_what_tells_the_shares(explain, tmp_path):
-    path = store_profile(tmp_path / "elsewhere")
-    times = json.loads(explain("gemm-split", "--json", "--from", path))["evidence"]["launch_times"]
-    assert (times["clock"], times["path"]) == ("ncu", str(path))
-
-
-def test_a_kernel_of_one_launch_has_no_field_of_launches(explain):
-    out = explain("gemm-cuda", "--json")
-    assert '"launches"' not in out
-    assert '"launch_times"' not in out

@@ -1,13 +1,11 @@
 """`gdnbench history` as a user meets it."""
 
-import csv
-import io
 import json
 import shutil
 
 import pytest
 from committed import RESULTS as RECORDED
-from history_data import FLOOR, KERNEL, TIMES, store_run
+from history_data import KERNEL, TIMES, store_run
 
 BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
 
@@ -65,21 +63,6 @@ def test_without_a_chart_the_tables_stay_and_one_line_says_why(run, stepped, mon
     assert out.splitlines()[-1] == whole.splitlines()[-1]
 
 
-@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
-def test_it_fits_into_80_columns_with_and_without_colour(run, stepped, monkeypatch, colour):
-    monkeypatch.setenv(colour, "1")
-    _, out, _ = run("history", KERNEL, "--out", stepped)
-    assert ("\x1b" in out) == (colour == "FORCE_COLOR")
-    if colour == "NO_COLOR":
-        assert max(map(len, out.splitlines()[:-1])) <= 80
-
-
-def test_where_none_is_asked_for_the_workloads_of_the_suite_that_were_timed_are_followed(run):
-    code, out, _ = run("history", "prefill-triton", "--csv", "--out", RECORDED)
-    assert code == 0
-    assert {row["lengths"] for row in csv.DictReader(io.StringIO(out))} >= {"1024", "8192"}
-
-
 def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_timed(run, tmp_path):
     """verify-v3 cannot do states in fp32, which a run of `results` tells, too."""
     for name in ("20261125-021738-h200-verify-bf16-small", "20261125-032937-h200-verify-last-heads"):
@@ -91,19 +74,6 @@ def test_a_kernel_that_cannot_do_the_default_suite_is_followed_where_it_was_time
     assert "--shape B=1 --shape keep=last --shape state=bf16" in flat(out.splitlines()[-1])
 
 
-def test_json_holds_every_row_and_no_more(run, stepped):
-    code, out, _ = run("history", KERNEL, "--out", stepped, "--json")
-    (document,) = json.loads(out)["histories"]
-    assert code == 0
-    assert (document["label"], document["gpu"], document["anchor"]) == (KERNEL, "h200", FLOOR)
-    assert [row["step"] for row in document["rows"]] == ["", "", "slower", ""]
-    row = document["rows"][2]
-    assert row["changes"]["source"] == {"before": "old", "after": "new"}
-    assert row["speedup_lo"] < row["speedup"] < row["speedup_hi"] < 1
-    assert document["rows"][0]["speedup"] is None
-    assert document["rows"][1]["dirty"] is True
-
-
 def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
     damaged = store_run(stepped, 9)
     (damaged / "run.json").write_text("{")
@@ -111,12 +81,6 @@ def test_a_damaged_run_is_a_warning_that_names_it(run, stepped):
     assert code == 0
     assert damaged.name in flat(err)
     assert len(json.loads(out)["histories"][0]["rows"]) == 4
-
-
-def test_another_gpu_can_be_asked_for(run, stepped):
-    store_run(stepped, 9, gpu="b200")
-    assert "on b200" in run("history", KERNEL, "--out", stepped)[1]
-    assert "on h200" in run("history", KERNEL, "--gpu", "h200", "--out", stepped)[1]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from functools import partial
 
 import pytest
-from faults import REPOSITORY, python_path
 
 from gdnbench.catalog import catalog as catalogs
 from gdnbench.catalog.catalog import default_roots
@@ -23,19 +21,6 @@ def run(command_line, monkeypatch):
     """Runs `gdnbench inspect ARGUMENTS` in this process, without a GPU; gives exit code, stdout and stderr."""
     monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", tuple)
     return partial(command_line, "inspect")
-
-
-@pytest.fixture
-def one(run):
-    """The JSON of one kernel for one architecture."""
-
-    def invoke(label, arch="sm_90", *arguments):
-        code, out, _ = run(label, "--arch", arch, "--json", *arguments)
-        assert code == 0
-        [row] = json.loads(out)
-        return row
-
-    return invoke
 
 
 @pytest.fixture(params=["kernels", "."])
@@ -93,13 +78,11 @@ def test_beside_a_revision(run, checkout):
     assert "instructions" in run("decode-v4b", "--diff", "git:HEAD~1", "--arch", "sm_90")[1]
 
 
-def test_a_revision_that_lacks_the_kernel(run, checkout):
-    shutil.rmtree(checkout / "decode" / "v6")
-    _git(checkout, "commit", "-q", "-a", "-m", "two")
-    _git(checkout, "checkout", "-q", "HEAD~1", "--", ".")
-    code, _, err = run("decode-v6", "--diff", "git:HEAD", "--arch", "sm_90")
-    assert code == ExitCode.USAGE
-    assert "no kernel decode-v6" in err
+FORMS = {
+    "--loops": ("--sass", "--schedule", "--diff decode-v4"),
+    "--schedule": ("--sass",),
+    "--for-model": ("--schedule", "--diff decode-v4", "--csv"),
+}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +96,14 @@ def test_a_revision_that_lacks_the_kernel(run, checkout):
         (("decode-v4", "--diff", "decode-reference"), "no build of gdnbench's own"),
         (("decode-v4", "--diff", "decode-v*"), "one is needed"),
         (("decode-v4", "--shape", "C=1"), "B=1,8,64"),
+        *(
+            (("decode-v9", *first.split(), *second.split()), f"{first} does not go with {second.split()[0]}")
+            for first, others in FORMS.items()
+            for second in others
+        ),
+        (("decode-v9", "--for-model"), "add --sass"),
+        (("decode-v9", "--sass", "--budget", "5"), "--for-model"),
+        (("decode-v9", "--sass", "--for-model", "--budget", "0"), "--budget"),
     ],
 )
 def test_bad_input_is_told_what_is_understood(run, arguments, said):
@@ -125,20 +116,3 @@ def test_a_revision_that_does_not_exist(run, checkout):
     code, _, err = run("decode-v4", "--diff", "git:no-such")
     assert code == ExitCode.USAGE
     assert "git has no no-such" in err
-
-
-def test_the_parent_loads_no_compiler():
-    code = (
-        "import sys; from gdnbench.verbs import app; sys.argv = ['gdnbench', 'inspect', 'decode-v4', '-q'];\n"
-        "try: app.main()\n"
-        "except SystemExit: pass\n"
-        "print([name for name in ('torch', 'triton', 'cuda.core', 'cuda.bench') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": python_path(REPOSITORY)},
-    )
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,9 +1,7 @@
 """The outermost loops of machine code: which they are, what a trip takes, and how they are printed."""
 
-import pytest
 from schedule_data import EXIT, STORE, load, sass, use
 
-from gdnbench.errors import ExitCode
 from gdnbench.inspect.outline import outermost_loops, outline_code
 
 ADD = "FADD R0, R4, R5"
@@ -28,21 +26,3 @@ def test_loops_one_after_the_other_are_two_and_a_way_round_may_be_shorter():
     first, second = loops(ADD, "@P0 BRA 0x0", load(4, 5), "@P2 BRA 0x50", ADD, "@P1 BRA 0x20", EXIT)
     assert (first.within, first.trip.shortest, first.trip.longest) == (0, 2, 2)
     assert (second.trip.shortest, second.trip.longest, second.instructions) == (3, 4, 4)
-
-
-@pytest.fixture
-def run(command_line):
-    return lambda *words: command_line("inspect", *words, "--loops")
-
-
-def test_a_kernel_without_loops_says_so(run):
-    code, out, _ = run("decode-v9", "--arch", "sm_90")
-    assert code == ExitCode.OK
-    assert "no loops" in out
-
-
-@pytest.mark.parametrize("option", ["--sass", "--schedule", "--diff decode-v4"])
-def test_two_forms_at_once_are_refused(run, option):
-    code, out, err = run("decode-v9", *option.split())
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert f"--loops does not go with {option.split()[0]}" in err

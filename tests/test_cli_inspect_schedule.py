@@ -63,13 +63,6 @@ def test_a_listing_says_who_sets_and_who_waits():
     ]
 
 
-def test_what_is_long_goes_on_in_the_next_line_and_nothing_is_cut():
-    text = "HFMA2.MMA R144, -RZ, RZ, 0.96630859375, -0.0022525787353515625"
-    lines = _listing(text, EXIT)
-    assert max(map(len, lines)) <= 80
-    assert " ".join(" ".join(lines[1:3]).split()).endswith(text)
-
-
 def test_a_kernel_that_does_not_build_is_told_and_exit_code_6(run, monkeypatch):
     monkeypatch.setenv("GDNBENCH_KERNELS", str(BROKEN))
     code, out, err = run("test-syntax-error", "decode-v7", "--arch", "sm_90", "-q")
@@ -83,9 +76,3 @@ def test_a_kernel_that_does_not_build_is_told_and_exit_code_6(run, monkeypatch):
     [row] = json.loads(out)
     assert row["status"] == "build-failed"
     assert "schedule" not in row
-
-
-def test_two_listings_at_once_are_refused(run):
-    code, out, err = run("decode-v7", "--sass")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert "--schedule does not go with --sass" in err

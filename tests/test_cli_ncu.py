@@ -1,7 +1,5 @@
 """`gdnbench ncu` as a user meets it; ncu is a script that answers with a recorded report."""
 
-import csv
-import io
 import json
 import os
 from functools import partial
@@ -64,35 +62,6 @@ def test_a_diff_of_several_launches_names_the_launch_of_each_pair(run, tmp_path)
     assert "nothing moved" in second
 
 
-def test_two_reports_of_one_kernel_are_told_apart(run, tmp_path):
-    later = tmp_path / "later.csv"
-    write_profiles(later, read_profiles(V1))
-    _, out, _ = run("--import", V1, later)
-    assert "later.csv" in out.partition("time")[0]
-
-
-def test_what_moved(run):
-    code, out, _ = run("--import", V1, "--diff", V4)
-    assert code == 0
-    assert max(map(len, out.partition("shown:")[0].splitlines())) <= 80
-    assert _value(out, "duration") == ["3.58", "3.07", "-14%", "better"]
-    assert "grid, blocks" not in out
-    assert "3 and 3 launches" in out.replace("\n", " ")
-    _, out, _ = run(V1, "--diff", V4, "--json")
-    [document] = json.loads(out)
-    moves = {move["quantity"]: move for move in document["moves"]}
-    assert moves["instructions"]["after"] == 196608
-    assert moves["duration_us"]["before_low"] < moves["duration_us"]["before"] < moves["duration_us"]["before_high"]
-    _, out, _ = run(V1, "--diff", V4, "--csv")
-    assert {row["quantity"] for row in csv.DictReader(io.StringIO(out))} == set(moves)
-
-
-def test_nothing_moved(run):
-    code, out, _ = run(V1, "--diff", V1)
-    assert code == 0
-    assert "nothing moved" in out
-
-
 def test_a_diff_is_of_two(run):
     code, _, err = run("--import", V1, V4, "--diff", TRITON)
     assert code == ExitCode.USAGE
@@ -136,11 +105,6 @@ def test_no_ncu(run, monkeypatch):
     assert "/nowhere/ncu" in err
 
 
-@pytest.mark.parametrize("arguments", [("decode-none",), ("decode-v4", "--shape", "B=1,8"), ()])
-def test_usage(run, arguments):
-    assert run(*arguments)[0] == ExitCode.USAGE
-
-
 def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
     code, out, err = profile("decode-v1", "--repeat", "3")
     assert code == 0, err
@@ -157,16 +121,6 @@ def test_profiling_keeps_the_report_and_its_metrics(profile, tmp_path):
         "-m gdnbench.profile.worker",
     ):
         assert part in arguments
-
-
-def test_several_kernels_one_process_each(profile, tmp_path):
-    recorded = tmp_path / "decode-v1-B1.ncu-rep"
-    body = f'echo once >> "{tmp_path}/calls"; cp "{recorded}" "$report"'
-    code, out, err = profile("decode-v1", "decode-v4", body=body)
-    assert code == 0
-    assert "profiling (2)" in err
-    assert (tmp_path / "calls").read_text().count("once") == 2
-    assert _value(out, "grid, blocks") == ["128", "128"]
 
 
 def test_a_kernel_against_itself_is_profiled_twice(profile, tmp_path):

@@ -45,13 +45,6 @@ def test_the_largest_comes_first_of_every_kind_that_is_ranked(run, path):
             assert values == sorted(values, reverse=True), name
 
 
-def test_it_says_what_bounds_a_kernel_and_that_its_code_has_changed(run):
-    _, [document], _ = run(PREFILL)
-    assert document["bound_by"] == "L1 and shared memory at 74.0% of its peak"
-    assert document["warnings"] == ["of other code: prefill-v4's sources have changed since"]
-    assert sum(facts(document)["cycles_pct"].values()) == pytest.approx(100, abs=0.01)
-
-
 def test_a_profile_and_itself_have_nothing_between_them_and_two_have(run, tmp_path):
     _, [document], _ = run(V4, "--diff", V4)
     assert document["changed"].startswith("0 of ")
@@ -86,9 +79,3 @@ def test_a_report_that_has_next_to_nothing(run, tmp_path):
     _, [document], _ = run(path)
     assert document["facts"] == [{"time": {"duration_us": 3.68}}]
     assert document["bound_by"].startswith("not known")
-
-
-def test_it_is_no_table(command_line):
-    code, out, err = command_line("ncu", "--for-model", "--import", V1, "--csv")
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert "--for-model and --csv are two forms" in err

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from committed import HOME, RESULTS
+from committed import HOME
 from faults import answer
 
 from gdnbench.errors import ExitCode, LeftOutWarning, MachineError, UsageError
@@ -122,15 +122,6 @@ def test_a_full_disk_behind_stdout_is_told(words):
     assert b"Exception ignored" not in done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.parametrize(("words", "code"), [(["list", "decode-v4"], 0), (["show", "no-such-run"], 2), (["--no"], 2)])
-def test_a_full_disk_behind_stderr_changes_no_exit_code(words, code):
-    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        command = [sys.executable, "-m", "gdnbench", *words]
-        done = subprocess.run(command, cwd=HOME, stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=60)
-    assert done.returncode == code
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -170,12 +161,6 @@ def test_any_terminal_shows_every_character_in_as_many_columns(encoding, words):
     if encoding == "ascii" and words == ["show", "main"]:
         assert any("time us" in line for line in lines)
         assert any(re.search(r"\d ~\d", line) for line in lines)
-
-
-def test_names_that_are_no_utf_8_are_shown(tmp_path):
-    done = run("show", os.fsdecode(b"\xff\xfe"), "--out", str(RESULTS))
-    assert done.returncode == ExitCode.USAGE
-    assert b"Traceback" not in done.stderr
 
 
 def test_ctrl_c_says_how_far_a_verification_had_come(command_line, monkeypatch):

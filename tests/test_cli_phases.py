@@ -94,6 +94,8 @@ def test_a_kernel_without_marks_is_refused_before_any_worker(command_line, worke
         (["decode-reference", "--launch", "scan"], "--launch is for CUDA kernels"),
         (["decode-v4", "--shape", "B=1,8"], "2 workloads"),
         (["decode-vv"], "there is no kernel"),
+        (["decode-triton", "--shape", "B=256"], "smaller B than 256"),
+        (["decode-triton", "--launches", "0"], "launches"),
         ([], "no kernel was named"),
         (["--import", "a.npz", "b.json"], "several are for CUDA kernels"),
     ],
@@ -104,9 +106,10 @@ def test_what_makes_no_sense_is_refused(command_line, with_gpu, arguments, said)
     assert said in err
 
 
-def test_without_a_gpu_stored_stamps_are_what_can_be_shown(command_line, monkeypatch):
+@pytest.mark.parametrize("kernel", ["decode-v4", "decode-triton"])
+def test_without_a_gpu_stored_files_are_what_can_be_shown(command_line, monkeypatch, kernel):
     monkeypatch.setattr("gdnbench.profile.process.list_gpus", lambda: [])
-    code, _, err = command_line("proton", "decode-v4", columns="300")
+    code, _, err = command_line("proton", kernel, columns="300")
     assert code == ExitCode.ENVIRONMENT
     assert "--import" in err
 

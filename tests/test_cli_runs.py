@@ -92,14 +92,6 @@ def test_an_empty_folder_says_how_to_get_a_run(run):
     ]
 
 
-def test_runs_are_deleted_by_their_names(run, results):
-    first, second = add(results, 3), add(results, 1)
-    code, out, _ = run("delete", first.name[:15], "--yes")
-    assert code == 0
-    assert "deleted 1 run" in out
-    assert names(results) == [second.name]
-
-
 def test_nothing_is_deleted_where_nobody_can_be_asked(run, results, monkeypatch):
     folder = add(results, 1)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))

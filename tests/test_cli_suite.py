@@ -1,12 +1,10 @@
 """`--suite` on the command line: what is measured, stored, shown again, and refused."""
 
-import json
 from pathlib import Path
 
 import pytest
 from committed import RESULTS
 
-from gdnbench.catalog.catalog import load_catalog
 from gdnbench.errors import ExitCode
 
 RUNS = Path(__file__).parent / "data" / "runs"
@@ -16,8 +14,6 @@ one library is wrong at another."""
 
 BEFORE_AN_AXIS = "20261124-172753-h200-layer-heads"
 """A run of `layer` of the time when the op had no axis BETA."""
-
-CONTEST = {1: 10, 4: 8, 8: 7, 16: 7, 32: 7, 48: 7, 64: 8}
 
 
 def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(command_line, tmp_path):
@@ -33,17 +29,6 @@ def test_of_several_ops_the_one_that_is_meant_is_told_where_nothing_says_which(c
     assert "decode-v9 is a kernel of decode, and those of another op are asked for" in " ".join(other.split())
 
 
-def test_a_run_of_a_suite_measures_its_workloads(command_line, tmp_path):
-    """That it sums them up, too, is tested on smaller ops."""
-    code, out, _ = command_line(
-        "run", "decode-reference", "--gpu", "cpu", "--suite", "contest", "--dry-run", "--json", "--out", tmp_path
-    )
-    assert code == ExitCode.OK
-    assert json.loads(out)["shapes"] == [f"B={batch} qk4_v8" for batch in CONTEST]
-    suite = load_catalog().ops["decode"].suite("contest")
-    assert {workload.B: weight for workload, weight in suite.weights.items()} == CONTEST
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -56,6 +41,7 @@ def test_a_run_of_a_suite_measures_its_workloads(command_line, tmp_path):
         (("show", "20261122-024054", "--out", RESULTS, "--suite", "contest", "--over", "decode-nope"),
          "the run has no times of decode-nope"),
         (("show", "sweep-bv", "--out", RESULTS, "--suite", "contest"), "is not summed up"),
+        (("show", "main", "--out", RESULTS, "--errors", "--json"), "--errors is for tables"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(command_line, tmp_path, monkeypatch, words, said):
@@ -79,19 +65,6 @@ def test_a_run_that_was_stopped_is_summed_up_over_the_workloads_that_have_times(
         "prefill-flashinfer",
         "prefill-fla",
     ]
-
-
-def test_against_the_best_library_of_each_workload(command_line):
-    words = ["show", SERVING, "--out", RUNS, "--over", "prefill-fla,prefill-flashinfer,prefill-flashqla"]
-    _, out, _ = command_line(*words)
-    said = " ".join(out[out.index("suite serving") :].split())
-    assert "prefill-auto: reads slower at 1 of 4 workloads; worst 0.963x at qk8_v32 lengths=4x8192 forgetful" in said
-    assert "prefill-fla: reads slower at 4 of 4 workloads" in said
-    _, out, _ = command_line(*words, "--json")
-    suite = json.loads(out)["suite"]
-    [auto] = [row for row in suite["kernels"] if row["label"] == "prefill-auto"]
-    assert (auto["slower_at"], auto["workloads"], auto["worst_workload"]) == (1, 4, "qk8_v32 lengths=4x8192 forgetful")
-    assert len(suite["left_out"]) == 1
 
 
 @pytest.mark.parametrize("option", [(), ("--contest",)], ids=["table", "contest"])

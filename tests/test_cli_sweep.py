@@ -2,22 +2,17 @@
 
 import csv
 import signal
-import sys
 from functools import partial
 
 import pytest
-from faults import CPU, REPOSITORY, SHORT, Gdnbench, finish, wait_for
-from sweep_data import JOINT, KERNEL, point, store_sweep, sweep_of
+from faults import REPOSITORY, Gdnbench, finish, wait_for
 
-from gdnbench.model.measurement import Place
-from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_sweep
 
 TUNABLE = REPOSITORY / "tests" / "tunable"
 # A margin so wide that a busy machine does not tell the baseline apart from itself, which is exit code 4.
 SWEEP = ("sweep", "test-tunable", "--gpu", "cpu", "--baseline", "decode-reference", "--margin", "0.3", "--json", "-q")
 BUDGET = ("--budget", "9s", "--samples", "10")  # 6 s of it are for the start of a worker
-INFEASIBLE = {"test-tunable:DELAY=1:WIDE=1": "wrong-numbers", "test-tunable:DELAY=99:WIDE=1": "broken"}
 
 
 @pytest.fixture
@@ -47,38 +42,6 @@ def test_a_sweep_finds_the_best_point(swept):
     points = {point["label"]: point for point in done.document["sweep"]["points"]}
     assert set(points) == {f"test-tunable:DELAY={delay}:WIDE=1" for delay in (2, 3, 4)}
     assert points["test-tunable:DELAY=2:WIDE=1"]["place"] != "slower"
-
-
-@pytest.mark.slow
-def test_points_that_cannot_work_are_rows_with_a_reason(swept):
-    _, done = swept
-    for label, status in INFEASIBLE.items():
-        assert done.rows[label]["status"] == status
-        assert done.rows[label].get("time_us") is None
-    assert "output fp32 roundoff" in done.rows["test-tunable:DELAY=1:WIDE=1"]["reason"]
-    assert "99 is more than there is" in done.rows["test-tunable:DELAY=99:WIDE=1"]["reason"]
-
-
-@pytest.mark.slow
-def test_what_is_stored_agrees_with_itself(swept):
-    bench, done = swept
-    folder = bench.only_run()
-    assert folder.name == done.info["run_id"]
-    assert done.info["complete"]
-    assert done.info["swept"] == {"test-tunable": ["DELAY", "WIDE"]}
-    assert done.info["label"] == "sweep"
-    found, rows = read_sweep(folder), {row.case.label: row for row in read_measurements(folder)}
-    assert found.axes == {"test-tunable": {"DELAY": [1, 2, 3, 4, 99], "WIDE": [1]}}
-    assert found.budget_s == 9.0
-    for each in found.points:
-        assert rows[each.label].timing.rounds == each.rounds
-        assert dict(rows[each.label].case.variant.params) == dict(each.params)
-    best = next(each for each in found.points if each.place is Place.BEST)
-    assert rows[best.label].timing.rounds == max(each.rounds for each in found.points)
-    assert {label for label, row in rows.items() if row.timing} == {
-        *(each.label for each in found.points),
-        *("decode-reference", "decode-reference@again"),
-    }
 
 
 @pytest.mark.slow
@@ -124,19 +87,6 @@ def assert_taken_up(bench, done, run_id):
 
 
 @pytest.mark.slow
-def test_a_sweep_that_is_terminated_keeps_what_is_finished(bench):
-    process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
-    wait_for(measured_whole(bench.results, 1), "the first round")
-    for _ in range(2):  # as `timeout` does: to the process, and to its group
-        process.send_signal(signal.SIGTERM)
-    stopped = finish(process)
-    assert stopped.code == 130
-    assert not stopped.info["complete"]
-    assert not bench.only_run().name.startswith(".")
-    assert times_of(bench.only_run())
-
-
-@pytest.mark.slow
 def test_a_sweep_stopped_by_ctrl_c_keeps_what_it_has_and_resume_finishes_it(bench):
     process = bench.start(*ENDLESS, "--out", str(bench.results), *STOPPED)
     wait_for(measured_whole(bench.results, 2), "the second round")
@@ -159,39 +109,6 @@ def test_a_sweep_stopped_by_ctrl_c_keeps_what_it_has_and_resume_finishes_it(benc
     assert read_sweep(bench.only_run()).points
     after = times_of(bench.only_run())
     assert {key: after[key] for key in kept} == kept
-
-
-DECLARED = """from gdnbench import Param, Shape, TorchKernel
-kernel = TorchKernel(
-    name="test-declared",
-    params={"BV": Param(default=4, choices=(4, 8, 16)), "MODE": Param(default=1, choices=(1, 2))},
-    by_shape={Shape(B=1): {"BV": 8}, Shape(B=4): {"BV": 16}},
-)
-"""
-IMPLEMENTED = """import honest
-
-def bind(tensors, workload, params):
-    wanted = {1: 8, 4: 16}[workload.B] if params.MODE == 1 else 4
-    assert params.BV == wanted, f"BV={params.BV} at B={workload.B}"
-    return honest.bind(tensors)
-"""
-
-
-@pytest.mark.slow
-def test_what_a_kernel_declares_by_shape_is_what_a_run_of_its_bare_name_takes(tmp_path):
-    folder = tmp_path / "kernels" / "decode" / "declared"
-    folder.mkdir(parents=True)
-    (folder / "variant.py").write_text(DECLARED)
-    (folder / "kernel.py").write_text(IMPLEMENTED)
-    bench = Gdnbench(tmp_path, (tmp_path / "kernels",), in_process=True)
-    done = bench.run("test-declared,test-declared:MODE=2", *CPU, "--rounds", "2", *SHORT[2:], "--shape", "B=1,4", "-q")
-    assert done.code == 0, done.err
-    rows = {(row["label"], row["B"]): (row.get("BV"), row.get("MODE")) for row in done.document["measurements"]}
-    assert rows["test-declared", 1] == (8, 1)
-    assert rows["test-declared", 4] == (16, 1)
-    assert rows["test-declared:MODE=2", 1] == rows["test-declared:MODE=2", 4] == (4, 2)
-    verified = bench("verify", "test-declared", "--gpu", "cpu", "--shape", "B=1,4")
-    assert verified.code == 0, verified.out + verified.err
 
 
 @pytest.fixture
@@ -249,42 +166,3 @@ def test_a_wrong_question_is_refused_with_a_hint_and_leaves_nothing_behind(comma
     assert message in said
     assert hint in advice
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.fixture
-def stored(tmp_path):
-    folder = tmp_path / "results" / "20260102-030405-h200-decode"
-    folder.mkdir(parents=True)
-    store_sweep(folder, JOINT)
-    return folder
-
-
-def test_show_refuses_to_make_of_a_run_what_only_a_sweep_has(command, stored):
-    (stored / "sweep.json").unlink()
-    code, out, err = command("show", "--emit-dispatch")
-    assert (code, out) == (2, "")
-    assert "is no sweep" in err
-    assert "hint:" in err
-
-
-def test_a_sweep_is_shown_whole_where_its_chart_cannot_be_drawn(command, stored, monkeypatch):
-    store_sweep(stored, sweep_of({KERNEL: {"BV": [4, 8]}}, [point(0.0, BV=4), point(0.1, BV=8)]))
-    _, whole, _ = command("show")
-    monkeypatch.setitem(sys.modules, "plotext", None)
-    code, out, err = command("show")
-    assert code == 0
-    assert err.count("\n") == 1
-    assert "ModuleNotFoundError" in err
-    assert "the best is BV=4" in out
-    left_out = whole[whole.index("\ndecode-x: % slower") : whole.index("\ndecode-x  B=")]
-    assert whole.replace(left_out, "") == out
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1}'])
-@pytest.mark.parametrize("option", [(), ("--json",), ("--emit-dispatch",)])
-def test_a_damaged_sweep_is_told_from_a_whole_one(command, stored, text, option):
-    (stored / "sweep.json").write_text(text)
-    code, out, err = command("show", *option)
-    assert (code, out) == (2, "")
-    assert "sweep.json" in err
-    assert "hint:" in err

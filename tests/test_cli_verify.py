@@ -215,31 +215,12 @@ def test_wrong_numbers_tell_their_pattern_and_a_line_that_repeats_them(bench):
     ]
 
 
-def test_an_exception_tells_its_type_and_line(bench):
-    done = verify(bench, "test-raises", "test-import-raises", "--shape", "B=1")
-    assert "test-raises  failed: kernel.py:3: KeyError: 'query'" in done.out
-    assert "test-import-raises  broken: kernel.py:3: OSError: no licence" in done.out
-
-
 def test_a_file_that_hangs_when_imported_costs_one_limit_at_all_batch_sizes(bench):
     done = verify(bench, "test-import-hangs", "--step-limit", "1", "--json")
     rows = done.document["gates"]
     assert len(rows) > 2
     assert {(row["status"], row["reason"]) for row in rows} == {("timed-out", "step `import` did not end within 3 s")}
     assert done.code == 8
-
-
-@pytest.mark.parametrize("verb", ["run", "verify", "sweep"])
-def test_where_nothing_asked_for_can_be_measured_every_verb_says_so_alike(bench, verb):
-    options = {"run": ("--rounds", "2", "--samples", "1"), "sweep": ("-p", "WARPS=2,4", "--budget", "20s")}
-    out = () if verb == "verify" else ("--out", str(bench.results))
-    name = "decode-fla" if verb == "verify" else "decode-v4"  # a CUDA kernel can be verified without a GPU
-    done = bench(verb, name, "--gpu", "cpu", "-q", *options.get(verb, ()), *out)
-    assert done.code == 5, done.err
-    if verb == "verify":
-        assert "needs a GPU" in done.out or "need a GPU" in done.out
-    else:
-        assert "nothing that was asked for can be measured here: decode-v4: needs a GPU" in done.err
 
 
 def test_a_cache_that_cannot_be_written_is_no_kernels_fault(bench, tmp_path, monkeypatch):

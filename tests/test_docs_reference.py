@@ -16,7 +16,6 @@ from gdnbench.store.tables import BuildRow, read_sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "reference.md").read_text()
-NAMES = set(re.findall(r"`([^`\n]+)`", PAGE))
 
 
 def section(heading):

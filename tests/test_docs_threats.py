@@ -59,8 +59,8 @@ def test_the_table_of_an_h200_has_every_kernel_with_a_status_that_is_right():
     assert {label for label, status in got.items() if status not in ON_GPU[label]} == set()
 
 
-def _settings():
-    return choose_settings(
+def test_the_chance_that_a_default_run_finds_one_launch_of_fifty_is_that_of_its_checks():
+    settings = choose_settings(
         "cuda",
         quick=False,
         rounds=None,
@@ -71,10 +71,6 @@ def _settings():
         step_limit_s=30,
         plain=False,
     )
-
-
-def test_the_chance_that_a_default_run_finds_one_launch_of_fifty_is_that_of_its_checks():
-    settings = _settings()
     by_nvbench, by_cupti = (
         MOST_CHECKED * (rounds + settings.processes) for rounds in (settings.rounds, settings.clock_rounds)
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from fake_nvml import HEALTHY
 
 from gdnbench.doctor import checks, software
 from gdnbench.doctor.checks import check_absence, check_driver, check_gpu
@@ -12,23 +13,6 @@ from gdnbench.machine.provenance import GpuProcess, GpuState
 from gdnbench.model.gpu import Gpu
 
 H200 = Gpu(0, "NVIDIA H200", "GPU-8ffb366f", (9, 0), 132, 0, 150754820096)
-HEALTHY = {
-    "sm_mhz": 1980,
-    "sm_max_mhz": 1980,
-    "memory_mhz": 3201,
-    "memory_max_mhz": 3201,
-    "temperature_c": 34,
-    "power_w": 75.2,
-    "power_limit_w": 700.0,
-    "ecc": True,
-    "throttle_reasons": (),
-    "processes": (),
-    "driver_version": "580.159.04",
-    "cuda_driver_version": "13.0",
-    "mig": False,
-    "persistence": True,
-    "compute_mode": "default",
-}
 TORCH = LoadResult(version="2.13.0+cu130", cuda="13.0", gpus=(TorchGpu("NVIDIA H200", "GPU-8ffb366f", 62914560),))
 CPU_TORCH = LoadResult(version="2.13.0+cpu")
 NO_LIBCUDA = LoadResult("OSError: libcuda.so.1: cannot open shared object file")

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import zlib
-from random import Random
 
 import pytest
 from committed import RESULTS
@@ -16,18 +15,9 @@ from faults import REPOSITORY, python_path
 from gdnbench.catalog.catalog import load_catalog
 from gdnbench.codec import SchemaError
 from gdnbench.errors import ExitCode, UsageError
-from gdnbench.ledger.entry import (
-    Closed,
-    EntryState,
-    Expectation,
-    LedgerEntry,
-    Opened,
-    gate_of,
-    gates_of,
-    parse_expectation,
-)
+from gdnbench.ledger.entry import EntryState, Expectation, parse_expectation
 from gdnbench.ledger.events import judge
-from gdnbench.ledger.file import difference, pack, read_ledger, unpack
+from gdnbench.ledger.file import read_ledger, unpack
 from gdnbench.stats.interval import Interval
 from gdnbench.store.measurements import read_measurements
 
@@ -224,16 +214,6 @@ def test_a_run_of_before_the_entry_or_of_other_code_is_refused(home, begin, clos
     assert why in close(code=ExitCode.USAGE)
 
 
-def test_a_run_without_the_workload_is_refused_and_says_how_to_measure_it(home, begin, close):
-    keep_run(home)
-    begin("vs decode-v8 >= 1.02 at B=2")
-    told = " ".join(close(code=ExitCode.USAGE).split())
-    assert "has no decode-v10 at B=2" in told
-    assert "gdnbench run --kernel decode-v10,decode-v8 --shape B=2 --baseline decode-v8 --label try-1" in " ".join(
-        told.split()
-    )
-
-
 def test_the_run_that_is_proposed_has_the_workload_of_every_expectation(home, command_line):
     expected = ("vs decode-v8 >= 1.02 at B=1", "vs decode-v9 >= 1.02 at B=8 heads=qk16_v32", "time <= 9us at B=8")
     words = [word for text in expected for word in ("--expect", text)]
@@ -273,14 +253,6 @@ def test_what_changed_in_the_sources_since_is_shown_without_git(home, begin, com
     assert "not there any more" in command_line("ledger", "1")[1]
 
 
-def test_sources_are_kept_and_compared():
-    files = {"v1/kernel.cu": "a\nb\n", "gdn.cuh": "µ\n"}
-    assert unpack(pack(files)) == files
-    assert difference(files, files, name="now") == []
-    assert difference(files, files | {"v1/kernel.cu": "a\nc\n"}, name="now")[-2:] == ["-b", "+c"]
-    assert "+new" in difference(files, files | {"v1/more.cuh": "new\n"}, name="now")
-
-
 def _changed(line, **values):
     return json.dumps(json.loads(line) | values)
 
@@ -297,6 +269,7 @@ def _changed(line, **values):
         (lambda one, two: [_changed(one, id=-1), two], 1, "id"),
         (lambda one, two: [_changed(one, sources="AAAA"), two], 1, "sources"),
         (lambda one, two: [_changed(one, after=3), two], 1, "follows 3"),
+        (lambda one, two: [_changed(one, gates=[2]), two], 1, "depends on 2, which is not above it"),
         (lambda one, two: [one, one, two], 2, "opened a second time"),
         (lambda one, two: [two, one], 1, "never opened"),
         (lambda one, two: [one, two, two], 3, "was refuted already"),
@@ -314,7 +287,7 @@ def test_a_damaged_line_is_told_with_its_number(home, begin, close, command_line
         code, _, err = command_line(*words)
         assert code == ExitCode.USAGE
         assert f"ledger.jsonl line {number}: " in err
-        assert why in err
+        assert why in " ".join(err.split())
     assert path.read_bytes() == before
 
 
@@ -357,31 +330,6 @@ def test_a_disk_that_fills_leaves_the_ledger_as_it_was(home, begin, close, verb,
     assert "File too large" in filled.stderr
     assert path.read_bytes() == before
     assert begin(SLOWER, kernel="decode-v9")["id"] == 2
-
-
-def test_the_gates_of_all_entries_are_those_of_each():
-    random = Random(0)
-    for _ in range(50):
-        entries = {}
-        for number in range(1, 12):
-            gates = random.sample(range(1, number), k=random.randint(0, min(2, number - 1)))
-            outcome = random.choice([EntryState.OPEN, EntryState.CONFIRMED, EntryState.CONFIRMED, EntryState.REFUTED])
-            entries[number] = _entry(number, gates, outcome)
-        found = gates_of(entries)
-        assert found == {number: gate_of(entry, entries) for number, entry in entries.items()}
-        for number, gate in found.items():
-            before = entries[number].opened.gates
-            refuted = any(entries[each].state is EntryState.REFUTED or found[each].is_shut for each in before)
-            assert gate.is_shut == refuted
-            assert gate.is_open == (not refuted and all(entries[each].state is EntryState.CONFIRMED for each in before))
-
-
-def _entry(number, gates, outcome):
-    opened = Opened(
-        id=number, time=LATER, hypothesis="h", op="decode", kernel="k", label="k", expectations=[], gates=gates
-    )
-    closed = Closed(id=number, time=LATER, run="r", source="", outcome=outcome, findings=[])
-    return LedgerEntry(opened, () if outcome is EntryState.OPEN else (closed,))
 
 
 APPEND = """
@@ -434,16 +382,6 @@ def test_behind_what_is_refuted_nothing_goes_and_nothing_more_is_opened(home, be
     assert [each["gate"] for each in listed] == ["go", "no-go: 1", "no-go: 2"]
     assert "no-go: 1" in begin("time <= 9us at B=1", more=["--gate", "1", "--again"], code=2)
     assert len(read_ledger(home / "ledger.jsonl")) == 3
-
-
-def test_a_gate_that_is_not_above_its_entry_is_damage(home, begin, command_line):
-    begin(FASTER)
-    path = home / "ledger.jsonl"
-    event = json.loads(path.read_text())
-    path.write_text(json.dumps(event | {"gates": [2]}) + "\n")
-    code, _, err = command_line("ledger")
-    assert code == 2
-    assert "depends on 2, which is not above it" in " ".join(err.split())
 
 
 def test_of_a_long_ledger_the_newest_entries_are_listed_and_all_if_asked(home, begin, command_line):

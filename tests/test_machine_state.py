@@ -3,7 +3,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from fake_nvml import H200, REFUSED, FakeNvml
+from fake_nvml import H200, HEALTHY, REFUSED, FakeNvml
 
 from gdnbench.machine.gpus import list_gpus
 from gdnbench.machine.provenance import GpuProcess, GpuState, read_state, throttle_words
@@ -17,23 +17,7 @@ def state_of(monkeypatch, device, **options):
 
 
 def test_reads_a_healthy_h200(monkeypatch):
-    assert state_of(monkeypatch, H200) == GpuState(
-        sm_mhz=1980,
-        sm_max_mhz=1980,
-        memory_mhz=3201,
-        memory_max_mhz=3201,
-        temperature_c=34,
-        power_w=75.2,
-        power_limit_w=700.0,
-        ecc=True,
-        throttle_reasons=(),
-        processes=(),
-        driver_version="580.159.04",
-        cuda_driver_version="13.0",
-        mig=False,
-        persistence=True,
-        compute_mode="default",
-    )
+    assert state_of(monkeypatch, H200) == GpuState(**HEALTHY)
 
 
 def test_what_is_refused_is_none(monkeypatch):

@@ -112,21 +112,6 @@ def test_the_pages_of_a_run_have_every_case_once(client):
     assert len(cases) == len(set(cases)) == len(own)
 
 
-def test_a_workload_that_is_shown_can_be_asked_for(client):
-    case = client.call("show", run=RUN, offset=9).document["cases"][0]
-    told = client.call("show", run=RUN, shape=f"B={case['B']} HQ=4", kernel=case["label"]).document
-    assert {name: told["cases"][0][name] for name in ("label", "B", "time_us")} == {
-        name: case[name] for name in ("label", "B", "time_us")
-    }
-
-
-def test_an_axis_that_the_run_does_not_have_is_refused(client):
-    told = client.call("show", run=RUN, shape="lengths=8")
-    assert told.is_error
-    assert told.document["exit_code"] == 2
-    assert "B, HQ" in told.document["hint"]
-
-
 def test_ready_has_every_check_and_what_shows_more(client):
     told = client.call("ready", kernel="decode-syntax-error,decode-v4", gpu="cpu")
     assert told.is_error
@@ -168,42 +153,6 @@ def test_a_long_ledger_and_a_long_change_are_read_in_pages(client):
     kept.write_text(before)
 
 
-def test_explain_has_the_causes_in_order_and_what_to_try(client):
-    told = client.call("explain", kernel="decode-v1").document
-    found = direct(client, "explain", "decode-v1")
-    assert [cause["title"] for cause in told["findings"]] == [finding["title"] for finding in found["findings"]]
-    assert told["findings"][0]["try_command"].startswith("gdnbench run --kernel decode-v1")
-    assert any("128 blocks of 1 warp" in fact for fact in told["findings"][0]["facts"])
-
-
-def test_inspect_has_what_the_compiler_made_of_it(client):
-    [build] = client.call("inspect", kernel="decode-v4", arch="sm_90").document["builds"]
-    [row] = direct(client, "inspect", "decode-v4", "--arch", "sm_90")
-    assert all(build[name] == row[name] for name in ("regs", "spills", "smem", "trips"))
-    assert build["loads_and_stores"]["global load 128"] == row["mix"]["global load 128"]
-    [pair] = client.call("inspect", kernel="decode-v4", arch="sm_90", against="decode-v1").document["builds"]
-    assert pair["before_and_after"]["regs"][1] == row["regs"]
-
-
-def test_inspect_has_the_code_in_pages(client):
-    lines = pages(client, "inspect", "code", kernel="decode-v4", arch="sm_90", code=True, op="decode")
-    whole = answer("inspect", "decode-v4", "--arch", "sm_90", "--sass", "--for-model", folder=client.project).out
-    assert lines == whole.splitlines()
-    assert any("LDG.E.128" in line for line in lines)
-
-
-def test_two_forms_at_once_are_refused_as_the_verb_refuses_them(client):
-    told = client.call("inspect", kernel="decode-v4", code=True, against="decode-v1")
-    assert told.is_error
-    assert told.document["error"] == "--for-model does not go with --diff"
-
-
-def test_ncu_without_a_gpu_says_what_can_be_done_instead(client):
-    told = client.call("ncu", kernel="decode-v4", gpu="cpu")
-    assert told.document["exit_code"] in {2, 5}
-    assert told.document["hint"]
-
-
 def test_verify_tells_wrong_numbers_as_an_answer(client):
     told = client.call("verify", kernel="test-wrong,decode-reference", shape="B=1", seed=7)
     assert not told.is_error
@@ -231,31 +180,6 @@ def test_run_measures_keeps_the_run_and_tells_how_far_it_is(server):
     assert any(message.startswith("checking 0 of 1") for _, _, message in heard)
     assert any(message.startswith("measuring") for _, _, message in heard)
     assert all(total is None or total >= progress - 0.01 for progress, total, _ in heard)
-
-
-def test_score_tells_wrong_numbers_by_its_own_code(client):
-    told = client.call("score", kernel="test-wrong", against="decode-reference", gpu="cpu")
-    assert not told.is_error
-    assert told.document["exit_code"] == 3
-    assert told.document["meaning"].startswith("wrong:")
-    assert told.document["verdict"] == "wrong-numbers"
-
-
-def test_a_plan_is_made_without_measuring(client):
-    before = set((client.project / "results").iterdir())
-    told = client.call("run", kernel="decode-reference", gpu="cpu", dry_run=True).document
-    assert told["plan"]["kernels"] == ["decode-reference"]
-    sweep = client.call("sweep", kernel="decode-triton", param=["BV=4,8"], gpu="cpu", dry_run=True).document
-    assert sweep["plan"]["points"] == 2
-    assert set((client.project / "results").iterdir()) == before
-
-
-def test_a_kernel_that_does_not_exist_is_an_error_with_a_hint(client):
-    told = client.call("verify", kernel="decode-v44")
-    assert told.is_error
-    assert told.document["exit_code"] == 2
-    assert told.document["error"] == "there is no kernel decode-v44"
-    assert "decode-v4" in told.document["hint"]
 
 
 def test_what_is_no_tool_and_no_parameter_is_said(server):
@@ -340,13 +264,6 @@ def test_what_leads_outside_or_looks_like_an_option_is_refused_before_a_command_
     with pytest.raises(UsageError, match=REFUSED) as caught:
         TOOLS[tool].call(arguments)
     assert caught.value.hint
-
-
-def test_a_refusal_is_an_answer_with_its_hint(server):
-    told = server.call("compare", sources=["/etc/passwd"])
-    assert (told.is_error, told.document["exit_code"]) == (True, 2)
-    assert told.document["hint"]
-    assert "root:" not in told.text
 
 
 def test_what_a_value_cannot_mean_comes_back_as_the_command_says_it(client):

@@ -19,11 +19,7 @@ from tools_client import checked, connected, environment, make_project, server_c
 pytestmark = pytest.mark.slow
 
 LONG = {"kernel": "test-slow", "gpu": "cpu", "against": "decode-reference", "rounds": 500, "samples": 5}
-FIRST = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
+FIRST = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 @pytest.fixture
@@ -100,20 +96,6 @@ def test_calls_that_measure_wait_for_each_other_and_those_that_read_do_not(proje
         assert second.result(60).document["exit_code"] == 0
 
 
-def test_a_call_that_waits_can_be_cancelled_and_starts_nothing(project):
-    with connected(project) as client:
-        first = begin(client, "run", [], LONG)
-        wait_for(measured(project / "results", 1), "a round")
-        started, told = descendants(server_of(project)), []
-        second = begin(client, "run", told, LONG)
-        wait_for(lambda: told, "word from the second call")
-        second.cancel()
-        client.call("list", op="decode")
-        assert set(descendants(server_of(project))) <= set(started)
-        assert not first.done()
-        first.cancel()
-
-
 def test_a_call_goes_to_a_target_and_its_progress_comes_back(project):
     target = f'[targets.lab]\nkind = "local"\nworkdir = "{project / "tmp" / "jobs"}"\n'
     (project / "gdnbench.toml").write_text(target)
@@ -126,14 +108,6 @@ def test_a_call_goes_to_a_target_and_its_progress_comes_back(project):
         messages = [message for _, _, message in heard]
         assert any("on lab" in message for message in messages)
         assert any(message.startswith("measuring") for message in messages)
-
-
-def test_readers_at_once_get_each_their_own_answer(project):
-    with connected(project) as client:
-        asked = ["decode-v1", "decode-v4", "decode-v7", "decode-v8", "decode-v9", "decode-fla"]
-        calls = [begin(client, "list", [], {"kernel": name}) for name in asked]
-        for name, call in zip(asked, calls, strict=True):
-            assert name in [kernel["kernel"] for kernel in call.result(60).document["kernels"]]
 
 
 class Talk:

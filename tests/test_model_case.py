@@ -7,7 +7,7 @@ from decode_workloads import decode_at
 from run_data import measured, store
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.request import parse_workload, parse_workloads
+from gdnbench.catalog.request import parse_workload
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
@@ -69,12 +69,6 @@ def test_every_label_of_a_suite_is_understood_as_it_is_printed():
     for workload in LONG:
         lengths = re.search(r"lengths=\S+", str(workload))[0]
         assert parse_workload(OP, f"heads={workload.aliases['heads']} {lengths}", "one") == workload
-
-
-def test_shortened_lists_stand_among_others():
-    short = re.search(r"lengths=(\S+)", str(LONG[0]))[1]
-    found = parse_workloads(OP, f"lengths=8x1024,{short},64")
-    assert [each.lengths for each in found] == [(1024,) * 8, LONG[0].lengths, (64,)]
 
 
 def _store(folder, workload):

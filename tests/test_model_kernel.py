@@ -7,7 +7,7 @@ from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.errors import DeclarationError
 from gdnbench.model.declaration import Param, Params
-from gdnbench.model.kernel import CudaKernel, TorchKernel, TritonKernel
+from gdnbench.model.kernel import TorchKernel, TritonKernel
 from gdnbench.model.workload import Shape
 
 PARAMS = {"BV": Param(default=8, choices=(8, 16)), "MODE": Param(default="fast", choices=("fast", "exact"))}
@@ -30,18 +30,6 @@ def test_a_preset_that_cannot_be_resolved_is_refused_when_declared(values, why):
     with pytest.raises(DeclarationError, match=f"preset decode-xb: .*{why}") as caught:
         _kernel(presets={"decode-xb": values})
     assert caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("kernel", "language", "source"),
-    [
-        (CudaKernel(name="c", entry="f", grid=lambda s, p: (1,), block=lambda s, p: 32), "cuda", "kernel.cu"),
-        (TritonKernel(name="t", entry="f", grid=lambda s, p: (1,)), "triton", "kernel.py"),
-        (TorchKernel(name="p"), "torch", "kernel.py"),
-    ],
-)
-def test_each_language_has_its_usual_source_file(kernel, language, source):
-    assert (kernel.language, kernel.source) == (language, source)
 
 
 @pytest.mark.parametrize("arch", ["sm_100", "sm_100a", "sm_120"])
@@ -69,8 +57,7 @@ def _entry(kernel):
 
 
 @pytest.mark.parametrize(
-    ("batch", "nearest"),
-    [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)],
+    ("batch", "nearest"), [(1, 1), (2, 1), (3, 8), (8, 8), (16, 8), (22, 8), (23, 64), (64, 64), (10**6, 64)]
 )
 def test_defaults_are_those_of_the_nearest_workload_on_a_logarithmic_scale(batch, nearest):
     assert _by_shape(64, 1, 8).defaults(decode_at(B=batch))["AT"] == nearest

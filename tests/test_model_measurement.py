@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import pytest
 from decode_workloads import decode_at
-from sweep_data import JOINT, LARGE, label_of
+from sweep_data import JOINT, label_of
 
-from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.measurement import Measurement, Timing
-from gdnbench.model.status import GateResult, Status
+from gdnbench.model.status import Status
 
 CASE = Case(Variant("decode-v4", "decode-v4"), decode_at())
 TIMING = Timing(
@@ -28,45 +27,6 @@ def test_a_failure_needs_a_reason(status):
     with pytest.raises(ValueError, match="reason"):
         Measurement(case=CASE, status=status)
     assert Measurement(case=CASE, status=status, reason="because").timing is None
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "failure"),
-    [
-        (Status.OK, ExitCode.OK, False),
-        (Status.MISSING, ExitCode.OK, False),
-        (Status.UNSUPPORTED, ExitCode.OK, False),
-        (Status.BUILD_FAILED, ExitCode.BUILD, True),
-        (Status.BROKEN, ExitCode.BUILD, True),
-        (Status.WRONG_NUMBERS, ExitCode.WRONG_NUMBERS, True),
-        (Status.UNWRITTEN, ExitCode.WRONG_NUMBERS, True),
-        (Status.CHANGED_INPUT, ExitCode.WRONG_NUMBERS, True),
-        (Status.WRONG_STREAM, ExitCode.PARTIAL, True),
-        (Status.SYNCHRONISES, ExitCode.PARTIAL, True),
-        (Status.CRASHED, ExitCode.PARTIAL, True),
-        (Status.TIMED_OUT, ExitCode.PARTIAL, True),
-        (Status.FAILED, ExitCode.PARTIAL, True),
-        (Status.NOT_RUN, ExitCode.PARTIAL, True),
-    ],
-)
-def test_every_status_has_an_exit_code(status, code, failure):
-    assert (status.exit_code, status.is_failure) == (code, failure)
-
-
-def test_a_gates_reason_says_what_how_much_and_where():
-    gate = GateResult("output within 1 ulp", "typical", 2.5, 1.0, "[0, 3]", "wrong-numbers")
-    assert not gate.passed
-    for part in ("output within 1 ulp", "2.5", "[0, 3]", "typical"):
-        assert part in gate.reason
-
-
-def test_a_plateau_knows_its_own_points_fastest_first():
-    small, large = JOINT.plateaus
-    assert [each.slower_by for each in JOINT.of(small)] == [0.0, 0.001, 0.004, 0.02, 0.31]
-    assert {each.workload for each in JOINT.of(large)} == {LARGE}
-    label = label_of({"BV": 16, "WARPS": 4})
-    assert JOINT.point(small, label).slower_by == 0.0
-    assert JOINT.point(large, label).slower_by == 0.07
 
 
 @pytest.mark.parametrize("field", ["best", "simplest", "tied", "unclear"])

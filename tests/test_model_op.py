@@ -58,10 +58,7 @@ def _op(**changed):
         ({"outputs": (TensorSpec("x", ("N",), "fp32"),), "gates": (UlpGate("x", 1, 0),)}, "x: .* twice"),
         ({"gates": ()}, "y: no gate"),
         ({"gates": (UlpGate("x", 1, 0), UlpGate("y", 1, 0))}, "x, which is no output"),
-        (
-            {"outputs": (TensorSpec("y", ("N",), "int32"),)},
-            "y: int32 has no ulp",
-        ),
+        ({"outputs": (TensorSpec("y", ("N",), "int32"),)}, "y: int32 has no ulp"),
         ({"copy": ("x", "z")}, "copy"),
         ({"copy": ("x",)}, "copy"),
         ({"scenarios": ()}, "scenario"),
@@ -93,11 +90,6 @@ def test_sizes_may_follow_from_a_workload():
     )
     assert op.traffic_bytes(op.default) == 10 * 2 * 2 + 3 * 8 + 10 * 2 * 4
     assert op.traffic_bytes(op.workload({"lengths": (1,)})) == 2 * 2 + 2 * 8 + 2 * 4
-
-
-def test_the_nearest_of_declared_workloads_is_found_by_size():
-    op = _op()
-    assert op.nearest([Shape(N=8), Shape(N=64)], op.workload({"N": 10})) == Shape(N=8)
 
 
 def test_a_workload_keeps_the_name_that_a_suite_gives_it_and_is_the_same_without():

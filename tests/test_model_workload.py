@@ -65,13 +65,7 @@ def test_a_workload_survives_pickling_and_copying():
             "B1-qk16_v32",
             "--shape B=1 --shape heads=qk16_v32",
         ),
-        (
-            {"K": 64},
-            "B=1 qk4_v8 K=64 V=128",
-            "B1_HQ4_HV8_K64_V128",
-            "B1-qk4_v8-K64-V128",
-            "--shape B=1 --shape K=64",
-        ),
+        ({"K": 64}, "B=1 qk4_v8 K=64 V=128", "B1_HQ4_HV8_K64_V128", "B1-qk4_v8-K64-V128", "--shape B=1 --shape K=64"),
     ],
 )
 def test_its_names(sizes, label, key, slug, options):

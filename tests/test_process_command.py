@@ -26,8 +26,7 @@ def test_a_limit_and_an_absent_program():
 
 
 @pytest.mark.parametrize(
-    ("returncode", "words"),
-    [(0, "exit code 0"), (3, "exit code 3"), (-9, "SIGKILL"), (-200, "exit code -200")],
+    ("returncode", "words"), [(0, "exit code 0"), (3, "exit code 3"), (-9, "SIGKILL"), (-200, "exit code -200")]
 )
 def test_exit_statuses_in_words(returncode, words):
     assert describe_exit(returncode) == words

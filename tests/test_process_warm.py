@@ -136,26 +136,6 @@ def test_random_numbers_differ_from_worker_to_worker_as_those_of_processes_do(pa
     assert not set(first) & set(second)
 
 
-def test_gdnbench_is_imported_anew_so_that_a_change_of_its_sources_counts(parent):
-    changed = parent.folder / "changed"
-    (changed / "gdnbench").mkdir(parents=True, exist_ok=True)
-    for source in (Path(python_path().split(os.pathsep)[0]) / "gdnbench").iterdir():
-        with contextlib.suppress(FileExistsError):
-            (changed / "gdnbench" / source.name).symlink_to(source)
-    (changed / "gdnbench" / "added_later.py").write_text("ANSWER = 42\n")
-    script = f"""
-        for name in [name for name in sys.modules if name.startswith("gdnbench")]:
-            del sys.modules[name]
-        sys.path.insert(0, {str(changed)!r})
-        from gdnbench.added_later import ANSWER
-        tell(ANSWER, '')
-    """
-    with parent.start(script) as worker:
-        assert receive(worker) == Told(42)
-    loaded = parent.told("tell(0, ' '.join(name for name in sys.modules if name.startswith('gdnbench.')))")
-    assert "gdnbench.process.warm_parent" not in loaded.split()
-
-
 def test_many_in_a_row_leave_the_parent_as_it_was(parent):
     measure = """
         status = open(f"/proc/{os.getppid()}/status").read()
@@ -240,11 +220,3 @@ def not_there(runtime, monkeypatch):
 def test_where_there_can_be_no_socket_a_worker_is_a_process_of_its_own(tmp_path, runtime, monkeypatch, spoil):
     spoil(runtime, monkeypatch)
     assert int(Parent(tmp_path).told("tell(0, str(os.getppid()))")) == os.getpid()
-
-
-def test_another_environment_has_another_parent(parent):
-    other = WarmParent({"PYTHONPATH": f"{python_path()}:{parent.folder}", "OMP_NUM_THREADS": "2"}, idle_s=1.0)
-    with parent.start("tell(os.getppid(), os.environ['OMP_NUM_THREADS'])", warm=other) as worker:
-        told = receive(worker)
-    assert told.text == "2"
-    assert str(told.number) != parent.told("tell(0, str(os.getppid()))")

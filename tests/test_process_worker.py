@@ -45,11 +45,6 @@ def test_messages_arrive_in_order_however_long_and_then_the_end(start):
     assert (worker.end(), worker.describe_end()) == (0, "exit code 0")
 
 
-def test_arguments_and_this_very_gdnbench(start):
-    worker = start("tell(1, ' '.join(sys.argv[1:-1]))", "one", "two")
-    assert receive(worker) == Told(1, "one two")
-
-
 def test_what_it_prints_is_no_message_and_its_last_lines_are_kept(start):
     worker = start("""
         print('{"kind": "Told", "number": 1}')
@@ -77,14 +72,6 @@ def test_requests_reach_it_and_nothing_that_it_runs(start):
     assert receive(worker) == Told(1)
     worker.request("2")
     assert receive(worker) == Told(2)
-
-
-def test_a_dead_worker_takes_no_request(start):
-    worker = start("", takes_requests=True)
-    assert receive(worker) is None
-    worker.end()
-    worker.request("1")
-    assert receive(worker) is None
 
 
 def test_silence_past_the_deadline(start):

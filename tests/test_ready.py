@@ -5,7 +5,6 @@ import os
 import shlex
 
 import pytest
-from faults import answer
 from ready_data import SOURCE, VARIANT, Stored, write_kernel, write_op
 from sanitizer_data import fake_sanitizer, said
 
@@ -124,14 +123,6 @@ def test_a_workload_that_a_kernel_says_it_cannot_do_is_neither_built_nor_missed(
     assert document["checks"]["numbers"]["what"].endswith("it cannot do 1 more: too few rows")
 
 
-def test_a_kernel_that_can_do_no_workload_is_not_called_broken(ready):
-    code, document = ready("gemm-none")
-    assert code
-    assert set(statuses(document).values()) == {"passed", "unchecked"}
-    assert document["checks"]["build"]["what"] == "gemm-none cannot do M=64 N=48 Kd=32 and 1 more: too few rows"
-    assert document["checks"]["numbers"]["what"] == "it can do no workload of verify: too few rows"
-
-
 def test_what_a_tool_finds_is_wrong(ready, stored, verified, monkeypatch, tmp_path):
     stored("gemm-good")
     with_gpu(monkeypatch, tmp_path, memcheck=said("memcheck", "element"))
@@ -215,9 +206,3 @@ def test_what_makes_no_sense_is_refused(ready, command_line, verified, words, sa
     code, out, err = command_line("verify", "--ready", *words)
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in " ".join(err.split())
-
-
-def test_where_the_encoding_has_no_signs_there_are_words(ready, verified, root):
-    done = answer("verify", "--ready", "gemm-nobuild", "-q", encoding="ascii", GDNBENCH_KERNELS=str(root))
-    assert done.code == ExitCode.BUILD
-    assert [line.split()[0] for line in done.out.splitlines()[1:] if line[:1] not in {"", " "}][:2] == ["ok", "FAIL"]

@@ -10,7 +10,7 @@ import pytest
 from gdnbench.model.status import Status
 from gdnbench.render import codec
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Column, Note, Table, check_rows, command, plain_rows
+from gdnbench.render.table import Answer, Column, Note, Table, command
 from gdnbench.stats.interval import Interval, Verdict
 
 
@@ -86,33 +86,6 @@ def test_the_column_of_the_highest_drop_goes_first_and_is_named(printed, width, 
     text = printed(width=width)
     assert max(map(len, text.splitlines())) <= width
     assert [line for line in text.splitlines() if "no room" in line] == [f"no room here for {gone}"] * bool(gone)
-
-
-def test_a_name_is_folded_between_its_parts_before_a_column_goes(printed):
-    text = printed(width=90)
-    assert "decode-very-long-" in text
-    assert "no room" not in text
-
-
-def test_forms_of_an_answer_are_made_where_they_are_requested(printed):
-    def refuse(*_):
-        raise AssertionError
-
-    answer = Answer(text=lambda width: [f"{width} wide"], document=lambda: {"a": float("nan")}, records=refuse)
-    assert json.loads(printed(answer, json=True)) == {"a": None}
-    assert printed(answer, width=70) == "70 wide\n"
-    with pytest.raises(AssertionError):
-        printed(answer, csv=True)
-
-
-def test_a_check_has_its_remedy_below_it(printed):
-    checks = check_rows([("torch", "ok", "2.13", ""), ("triton", "warn", "is missing", "pip install 'x[fla]'")])
-    lines = [line.split() for line in printed(Answer([checks])).splitlines()]
-    assert lines == [["torch", "ok", "2.13"], ["triton", "warn", "is", "missing"], ["→", "pip", "install", "'x[fla]'"]]
-
-
-def test_control_characters_of_a_cell_are_dropped(printed):
-    assert printed(Answer([plain_rows([("a\x1b[31mb", "c")])])).split() == ["a[31mb", "c"]
 
 
 @pytest.mark.parametrize(

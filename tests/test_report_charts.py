@@ -15,13 +15,11 @@ from sweep_data import KERNEL as SWEPT
 
 from gdnbench.model.measurement import Place
 from gdnbench.report.charts import sweep, theme
-from gdnbench.report.charts.selection import COLOURS, choices_of, chosen_rows, slots_of
+from gdnbench.report.charts.selection import chosen_rows
 from gdnbench.report.charts.sweep import draw_sweep
-from gdnbench.report.charts.theme import BASELINE_MARKER, LIGHT, MARKERS
-from gdnbench.report.charts.times import log_ticks, print_times
+from gdnbench.report.charts.times import print_times
 from gdnbench.store.info import read_info
 
-MAIN = RECORDED / "20261122-215641-h200-decode-processes"
 PREFILL = RECORDED / "20261124-031935-h200-prefill-processes"
 SWEEPS = {
     "line": sweep_of(
@@ -89,23 +87,6 @@ def test_lists_of_one_sum_are_not_drawn_as_one_point():
 def test_text_that_rich_would_interpret_is_shown_as_it_is(tmp_path):
     name = "decode-[x]$a_b^c$"
     assert name in shown(store_run(tmp_path, 0, {name: 4.0, FLOOR: 3.0}))
-
-
-def test_a_logarithmic_axis_names_round_numbers():
-    assert log_ticks(2.5, 60.0) == [3, 5, 10, 20, 30, 50]
-    assert log_ticks(0.15, 0.6) == pytest.approx([0.2, 0.3, 0.5])
-
-
-@pytest.mark.parametrize("colour", ["NO_COLOR", "FORCE_COLOR"])
-def test_colours_come_only_where_they_are_wanted(run, results, monkeypatch, colour):
-    monkeypatch.setenv(colour, "1")
-    assert ("\x1b" in run("--chart", "time", "--out", results)[1]) == (colour == "FORCE_COLOR")
-
-
-def test_of_a_run_that_was_stopped_what_was_timed_is_shown(run):
-    code, out, _ = run("--chart", "time", "20261124-044724-h200-layer", "--shape", "B=1", "--out", RECORDED)
-    assert code == 0
-    assert "8.295" in out
 
 
 @pytest.mark.parametrize(
@@ -186,27 +167,3 @@ def test_a_sweep_becomes_an_svg_that_parses(draw, what):
     if what == "heat map":
         assert {"BV", "WARPS", "4", "8", "16", "2", "-", "2.0", "31.0", "7.0"} <= set(found)
         assert all(word in " ".join(found) for word in ("B=1 qk4_v8", "B=64 qk4_v8", "NVIDIA H200"))
-
-
-@pytest.fixture(scope="module")
-def choices():
-    return choices_of(chosen_rows(MAIN, "all"), "decode-fla")
-
-
-def test_the_kernels_that_are_shown_first_have_a_colour_and_a_marker_of_their_own(choices):
-    shown = slots_of([choice for choice in choices if choice.chosen])
-    slots = [slot for slot, label in enumerate(shown[:-1]) if label]
-    assert shown[-1] == "decode-fla"  # which has a marker that no kernel has
-    assert len(slots) > 4
-    assert len({LIGHT.series[slot % COLOURS] for slot in slots}) == len(slots)
-    assert len({slot % len(MARKERS) for slot in slots}) == len(slots)
-    assert BASELINE_MARKER not in MARKERS
-    assert len({(place % COLOURS, place % len(MARKERS)) for place in range(60)}) == 60
-
-
-def test_a_kernel_whose_colour_is_taken_has_one_that_is_free(choices):
-    assert {choice.slot for choice in choices} == {-1, *range(COLOURS)}
-    assert sorted(slots_of(choices)) == sorted(choice.label for choice in choices)
-    own, other = [choice for choice in choices if choice.slot == 0][:2]
-    assert slots_of([other]) == [other.label]
-    assert slots_of([own, other]) == [own.label, other.label]

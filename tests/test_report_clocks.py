@@ -1,19 +1,17 @@
 """Several clocks of one run: the gap between them, its split, and every view of a run that has them."""
 
 import json
-import math
 import re
 from dataclasses import replace
 
 import pytest
-from clocks_data import LABELS, RUN_ID, rows_of, store_clocks, time_us, without_time
+from clocks_data import RUN_ID, rows_of, store_clocks, time_us, without_time
 from decode_workloads import decode_at
 
 from gdnbench.verbs.run_clocks import contradictions, gaps_of
 
 B1 = decode_at(B=1)
 CLOCKS = {"cupti": rows_of("cupti"), "graph": rows_of("graph")}
-WITHOUT_EMPTY = tuple(label for label in LABELS if label != "decode-floor-empty")
 
 
 def case_id(label, workload=B1):
@@ -27,13 +25,6 @@ def test_the_gap_is_split_by_the_empty_floors_own(workload):
     assert gap.gap_us == pytest.approx(4.60 - 2.336)
     assert gap.launch_us == pytest.approx(empty)
     assert gap.rest_us == pytest.approx(gap.gap_us - empty)
-
-
-def test_without_the_empty_floor_the_gap_is_not_split():
-    gap = gaps_of(rows_of("nvbench", WITHOUT_EMPTY), {"cupti": rows_of("cupti", WITHOUT_EMPTY)})[case_id("decode-v4")]
-    assert gap.gap_us == pytest.approx(4.60 - 2.336)
-    assert math.isnan(gap.launch_us)
-    assert gap.cells()["rest_us"] is None
 
 
 def test_clocks_that_contradict_each_other_are_named():
@@ -68,15 +59,6 @@ def test_a_clock_without_any_time_still_says_why(shown):
     assert "gap" not in out.split("±: 95%")[0]
 
 
-def test_long_tails_by_a_clock_are_one_line(shown):
-    tail = "mean 1.909 µs, 90th percentile 2.017 µs: a long tail"
-    rows = [*rows_of("nvbench"), *(replace(row, warnings=("interval of ±4.0%", tail)) for row in rows_of("graph"))]
-    out = " ".join(shown(rows=rows, clocks=("graph",)).split())
-    assert "decode-v4 by graph: interval of ±4.0% decode" in out
-    assert out.count("a long tail by graph, mean over 1% above: ") == 2  # of each workload
-    assert "mean 1.909" not in out
-
-
 def test_compare_does_not_mix_clocks(tmp_path, command_line):
     """The same run with and without further clocks is the same, to the digit."""
     store_clocks(tmp_path)
@@ -88,17 +70,6 @@ def test_compare_does_not_mix_clocks(tmp_path, command_line):
         assert case["judged_by"] == "stream"
         assert (case["ratio"], case["time_a_us"]) == (1.0, case["time_b_us"])
         assert case["kernel_b_us"] is None
-
-
-def test_history_has_kernel_times_and_no_stream_times(tmp_path, command_line):
-    store_clocks(tmp_path)
-    out = command_line("history", "decode-v4", "--shape", "B=1", "--out", tmp_path)[1]
-    assert " 2.336 " in out
-    assert "4.600" not in out
-    (row,) = json.loads(command_line("history", "decode-v4", "--shape", "B=1", "--out", tmp_path, "--json")[1])[
-        "histories"
-    ][0]["rows"]
-    assert (row["time_us"], row["kernel_us"]) == (4.6, 2.336)
 
 
 def test_a_report_of_a_run_with_three_clocks_has_kernel_times_first(tmp_path, command_line):

@@ -1,7 +1,7 @@
 """A comparison on stdout: what stands around its tables."""
 
 import pytest
-from compare_data import B1, B8, compared, failed, figure, run_of, source
+from compare_data import B1, compared, figure, run_of, source
 
 from gdnbench.verbs.compare_tables import print_comparison
 
@@ -30,21 +30,6 @@ def test_a_launch_that_no_unchanged_case_tells_is_said_to_be_unknown(shown, card
     text = flat(shown(side, columns="200"))
     assert "no unchanged case tells the launch" in text
     assert told in text
-
-
-def test_of_other_gpus_the_cards_own_conditions_go_without_saying(shown):
-    left = run_of(KERNELS, conditions={"driver": "580", "memory clock": "3201"})
-    right = run_of(KERNELS, "other", gpu="b200", conditions={"driver": "580", "memory clock": "3996"})
-    assert "conditions differ" not in shown(compared(left, right))
-
-
-def test_a_case_without_a_time_is_named_itself_where_columns_are_kernels_or_workloads(shown):
-    measured = source(figure("decode-v1"), figure("decode-v1", workload=B8), failed(), figure(workload=B8))
-    kernels = flat(shown(compared(measured, columns="kernel")))
-    assert "decode-v4: crashed decode-v4 at B=1 qk4_v8: the process died" in kernels
-    measured = source(figure("decode-v1"), figure("decode-v1", workload=B8), figure(), failed(workload=B8))
-    batches = flat(shown(compared(measured, rows="kernel", columns="B")))
-    assert "8: crashed decode-v4 at B=8 qk4_v8: the process died" in batches
 
 
 def test_what_is_unclear_between_runs_comes_with_advice(shown):

@@ -111,20 +111,6 @@ def test_a_click_sorts_and_another_turns_it_round(page):
     assert sorted(down) == sorted(before)
 
 
-def test_the_keyboard_sorts(page):
-    from selenium.webdriver.common.keys import Keys
-
-    driver = page()
-    driver.execute_script("arguments[0].focus()", button(driver, "kernel"))
-    driver.switch_to.active_element.send_keys(Keys.ENTER)
-    names, sort = column(driver, "kernel")
-    assert sort == "ascending"
-    assert names.index("decode-k2") < names.index("decode-k10")
-    driver.switch_to.active_element.send_keys(Keys.TAB, Keys.SPACE)
-    assert column(driver, "kernel")[1] is None
-    assert column(driver, "time µs")[1] == "ascending"
-
-
 def lines(driver):
     """How many kernels the first chart draws."""
     return driver.execute_script(
@@ -143,16 +129,6 @@ def test_the_picker_rules_the_charts(page):
     until(driver, f"return document.querySelectorAll('#run-1-times-qk4_v8 .mark-line path').length === {floors}")
     press(driver, driver.find_element("css selector", "#run-1-kernels input[value=decode-k5]"))
     until(driver, f"return document.querySelectorAll('#run-1-times-qk4_v8 .mark-line path').length === {floors + 1}")
-
-
-def test_pointing_at_a_name_brings_its_line_forward(page):
-    driver = page()
-    driver.execute_script(
-        "document.querySelector('#run-1-kernels input[value=decode-k0]').parentElement"
-        ".dispatchEvent(new PointerEvent('pointerenter'))"
-    )
-    faded = "document.querySelectorAll('#run-1-times-qk4_v8 .mark-line path[opacity=\"0.18\"]').length"
-    until(driver, f"return {faded} === 7")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

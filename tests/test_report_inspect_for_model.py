@@ -1,6 +1,5 @@
 """Machine code for a language model: what each form tells, of code written by hand and of kernels built here."""
 
-import json
 import re
 from collections import Counter
 from functools import partial
@@ -10,7 +9,7 @@ from schedule_data import EXIT, STORE, does, load, sass, use
 
 from gdnbench.codegen import cubin
 from gdnbench.codegen.cubin import parse_live_registers, parse_source_lines
-from gdnbench.errors import ExitCode, MachineError
+from gdnbench.errors import MachineError
 from gdnbench.inspect.outline import outline_code
 from gdnbench.process.command import Completed
 from gdnbench.ptx.program import SourceLine
@@ -53,16 +52,6 @@ def _told(text):
     return {opcode: count for opcode, count in counts.items() if opcode.startswith(TOLD)}
 
 
-def test_addresses_encodings_and_padding_are_gone():
-    view = _view(load(4, 5), use(5), EXIT, "BRA 0x30", "NOP", "NOP")
-    assert _body(view) == [
-        "BB0 entry exit: 3 instructions",
-        " #1 LDG.E R4, [R2.64]",
-        " FADD R0, R4, R5  waits LDG #1",
-        " EXIT",
-    ]
-
-
 def test_branches_go_to_blocks_and_loops_are_named():
     view = _view(ADD, load(4, 2), use(2), "@P0 BRA 0x10", EXIT)
     assert _body(view) == [
@@ -77,12 +66,6 @@ def test_branches_go_to_blocks_and_loops_are_named():
         "BB2 exit: 1 instruction",
         " EXIT",
     ]
-
-
-def test_a_block_that_only_waits_for_the_others_is_named_and_told():
-    lines = _body(_view("@P0 BRA 0x20", ADD, "BAR.SYNC.DEFER_BLOCKING 0x0", "@P1 BRA 0x20", EXIT, budget=1))
-    assert "BB2 barrier: 2 instructions" in lines
-    assert " BAR.SYNC.DEFER_BLOCKING 0x0" in lines
 
 
 def test_less_is_told_as_the_budget_shrinks_and_no_access_is_lost():
@@ -105,20 +88,6 @@ def test_what_is_over_the_budget_says_by_how_much_and_drops_nothing():
     assert small.excess == small.tokens - 1
     assert f"{small.excess} over" in small.text
     assert estimate_tokens(small.text) <= small.tokens
-
-
-def test_arithmetic_that_others_wait_for_is_told():
-    lines = _body(_view(does("MUFU.EX2 R4, R5", write=0), "MUFU.EX2 R6, R7", use(0), EXIT, budget=1))
-    assert lines[1:] == [" #1 MUFU.EX2", " … 1 MUFU", " FADD  waits MUFU #1", " EXIT"]
-
-
-def test_live_registers_are_the_most_of_a_block():
-    view = _view(ADD, "@P0 BRA 0x30", ADD, EXIT, live={0: 3, 16: 9, 32: 7})
-    assert "at most 9 live, in BB0" in view.text
-    assert [line for line in _body(view) if line.startswith("BB")] == [
-        "BB0 entry: 2 instructions, 9 live", "BB1: 1 instruction, 7 live", "BB2 exit: 1 instruction",
-    ]  # fmt: skip
-    assert "live ones unknown" in _view(EXIT).text
 
 
 def test_lines_are_those_of_the_file_that_tells_most_apart():
@@ -173,44 +142,9 @@ def test_every_access_wait_and_branch_of_the_machine_code_is_told(run, kernel, a
     assert len(told) == sum(opcodes.values()) - opcodes["NOP"] + whole.count("\n NOP")
 
 
-def test_waits_name_those_that_the_schedule_names(run, command_line):
-    """v9 has no loop, so both follow the same way: an instruction waits for as many."""
-    _, text, _ = run("decode-v9", "--arch", "sm_90", "--for-model", "--budget", PLENTY)
-    _, listed, _ = command_line("inspect", "decode-v9", "--arch", "sm_90", "--schedule", "--json")
-    ours = [_awaited(line) for line in text.splitlines() if "  waits " in line]
-    steps = json.loads(listed)[0]["schedule"]["instructions"]
-    theirs = [{hold["address"] for wait in step["waits_for"] for hold in wait["for"]} for step in steps]
-    assert ours == [len(one) for one in theirs if one]
-
-
-def _awaited(line):
-    """How many instructions a line of a view waits for: 4 of `waits LDG #1 #3-#5`."""
-    spans = re.findall(r"#(\d+)(?:-#(\d+))?", line.partition("  waits ")[2])
-    return sum(int(last or first) - int(first) + 1 for first, last in spans)
-
-
 def test_live_registers_that_nvdisasm_does_not_follow_are_unknown(monkeypatch, tmp_path):
     refused = Completed(255, "", "Cannot print life ranges as flow analysis is disabled")
     monkeypatch.setattr(cubin, "run_tool", lambda *_, **_more: refused)
     assert cubin.read_live_registers(tmp_path / "a.cubin", "a") == {}
     with pytest.raises(MachineError, match="flow analysis"):
         cubin.read_source_lines(tmp_path / "a.cubin", "a")
-
-
-@pytest.mark.parametrize("options", ["--schedule", "--diff decode-v4", "--csv"])
-def test_two_forms_at_once_are_refused(run, options):
-    code, out, err = run("decode-v9", "--for-model", *options.split())
-    assert (code, out) == (ExitCode.USAGE, "")
-    assert f"--for-model does not go with {options.split()[0]}" in err
-    assert "hint" in err
-
-
-def test_it_is_a_form_of_the_machine_code_and_the_budget_is_of_it(command_line):
-    code, _, err = command_line("inspect", "decode-v9", "--for-model")
-    assert code == ExitCode.USAGE
-    assert "add --sass" in err
-    code, _, err = command_line("inspect", "decode-v9", "--sass", "--budget", "5")
-    assert code == ExitCode.USAGE
-    assert "--for-model" in err
-    code, _, _ = command_line("inspect", "decode-v9", "--sass", "--for-model", "--budget", "0")
-    assert code == ExitCode.USAGE

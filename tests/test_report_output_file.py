@@ -1,7 +1,6 @@
 """Files that a user names: refused early where they cannot be, written whole or not at all."""
 
 import contextlib
-import errno
 import os
 import resource
 from pathlib import Path
@@ -94,14 +93,3 @@ def test_a_write_that_fails_half_way_leaves_what_was_there_and_nothing_else(tmp_
     with full_disk(), pytest.raises(MachineError, match="cannot write"):
         write_output_file(path, NEW)
     assert [each.read_text() for each in tmp_path.iterdir()] == ["old"] * there
-
-
-@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
-def test_a_write_that_is_stopped_at_its_end_leaves_nothing(tmp_path, monkeypatch, error):
-    def fail(*_args):
-        raise error
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises((MachineError, KeyboardInterrupt)):
-        write_output_file(tmp_path / "report.html", NEW)
-    assert not list(tmp_path.iterdir())

@@ -42,14 +42,6 @@ def test_a_run_that_was_stopped_is_to_be_finished(stored, shown):
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench run --resume {info().run_id} --out {stored}"
 
 
-@pytest.mark.parametrize("reason", ["\n", " ", "[bold]not markup[/bold]", "[/]", "x" * 500])
-def test_whatever_the_reason_a_run_can_be_shown(stored, shown, reason):
-    store(stored, [failed(case("decode-odd"), reason=reason)])
-    text = shown()
-    assert "decode-odd" in text
-    assert reason.strip() in text.replace("\n", "")
-
-
 def test_what_another_profile_lost_is_told_where_the_lines_differ(shown, tmp_path):
     effect = InputsEffect("never", "forgetful", 1.5, 1.4, 1.6)
     one, both = (decode_at(B=1).at(profile) for profile in ("never", "mixed-heads"))

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from committed import RESULTS as RECORDED
 from decode_workloads import decode_at
 from made import FAILED_POINTS, ODD, RACED, WIDE_HEADS
 from run_data import info, store
@@ -15,13 +14,8 @@ from gdnbench.catalog.load import read_dispatch
 from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.declaration import Param
 from gdnbench.model.kernel import TorchKernel
-from gdnbench.model.measurement import Place
 from gdnbench.model.workload import Shape
-from gdnbench.report.charts.sweep import best_at, leading_params
 from gdnbench.verbs.show_sweep import print_sweep
-
-ONE_PARAM = RECORDED / "20261121-180525-h200-decode-sweep-bv"
-SEVERAL = RECORDED / "20261121-180544-h200-decode-sweep-joint"
 
 
 @pytest.fixture
@@ -41,22 +35,6 @@ def shown(stored, capsys, monkeypatch):
 
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
-
-
-def cube(a_costs, b_costs, c_costs):
-    """Points of three params, whose second value costs so much."""
-    return [
-        point(a * a_costs + b * b_costs + c * c_costs, P=a, Q=b, R=c, place=Place.SLOWER)
-        for a in (0, 1) for b in (0, 1) for c in (0, 1)
-    ]  # fmt: skip
-
-
-def test_the_two_params_that_matter_most_lead_in_the_order_declared():
-    axes = {"P": [0, 1], "Q": [0, 1], "R": [0, 1]}
-    assert leading_params([cube(0.01, 0.05, 0.2)], axes) == ("Q", "R")
-    assert leading_params([cube(0.3, 0.05, 0.2)], axes) == ("P", "R")
-    assert leading_params([cube(0.01, 0.05, 0.2), cube(0.5, 0.05, 0.2)], axes) == ("P", "R")
-    assert best_at(cube(0.01, 0.05, 0.2), ["R"])[1,].params == {"P": 0, "Q": 0, "R": 1}
 
 
 def test_without_a_time_there_is_nothing_to_declare(tmp_path, shown):

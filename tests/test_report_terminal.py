@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from gdnbench.errors import ChartError, ExitCode, UsageError
-from gdnbench.render.terminal_chart import (
-    REQUIREMENT,
-    OptionalCharts,
-    TerminalChart,
-    letters,
-    round_ticks,
-)
+from gdnbench.render.terminal_chart import REQUIREMENT, OptionalCharts, TerminalChart, letters, round_ticks
 
 LETTERS = letters(52)
 SIZES = (1, 8, 64)
@@ -61,12 +55,6 @@ def test_the_legend_has_every_line_with_a_letter_of_its_own_and_its_values():
     assert [tuple(map(float, row[2:])) for row in rows] == list(TIMES.values())
 
 
-def test_three_lines_in_one_place_are_counted_there():
-    rows = canvas(shown({"x": (1, 2, 3), "y": (1, 2, 3), "z": (1, 2, 3), "low": (0, 0, 0)}))
-    assert "".join(rows).count("3") == 3
-    assert "".join(rows).count("d") == 3
-
-
 times = st.floats(min_value=0.5, max_value=500.0, allow_nan=False)
 
 
@@ -83,22 +71,6 @@ def test_whatever_the_times_each_column_accounts_for_every_line(values, width):
     assert max(map(len, text.splitlines())) <= width
 
 
-@pytest.mark.parametrize("height", [8, 33])
-@pytest.mark.parametrize("width", [24, 40, 77, 200])
-def test_a_chart_is_as_wide_as_the_console_and_no_wider_than_76(width, height):
-    framed = [line for line in shown(TIMES, width, height=height).splitlines() if re.search("[┌│┤└]", line)]
-    assert {len(line.rstrip()) for line in framed if "│" in line and "├" not in line} <= set(range(min(width, 76) + 1))
-    assert max(len(line) for line in framed) <= min(width, 76)
-    assert max(len(line.rstrip()) for line in framed) >= min(width, 76) - 6
-
-
-@pytest.mark.parametrize(
-    "values", [(5.0, 5.0, 5.0), (0.0, 0.0, 0.0), (1e-9, 1.0, 1e9), (-3.0, 0.0, 2.0), (1, 1, 1 + 1e-12)]
-)
-def test_values_that_are_alike_or_far_apart_are_drawn(values):
-    assert "".join(canvas(shown({"x": values}))).count("a") == 3
-
-
 def test_the_legend_shows_the_first_and_the_last_size_where_not_all_fit():
     sizes = (1, 2, 4, 8, 16, 32, 48, 64, 128, 256)
     lines = {f"decode-triton:BV={2**n}:WARPS={n}": [float(size + n) for size in sizes] for n in range(3)}
@@ -110,22 +82,11 @@ def test_the_legend_shows_the_first_and_the_last_size_where_not_all_fit():
         assert max(map(len, text.splitlines())) <= width
 
 
-def test_a_name_that_is_too_long_is_folded_and_no_value_is_cut():
-    text = shown({"decode-" + "x" * 90: (1.0, 2.0, 4.125)}, 40)
-    assert text.count("x") == 90
-    assert "4.125" in text
-
-
 def test_more_lines_than_letters_are_refused():
     assert len(legend(shown({f"k{place}": (place, place, place) for place in range(52)}))) == 52
     with pytest.raises(UsageError, match="53 lines") as caught:
         shown({f"k{place}": (1, 2, 3) for place in range(53)})
     assert "--kernel" in caught.value.hint
-
-
-def test_no_lines_print_nothing():
-    assert shown({}) == ""
-    assert shown({"x": (None, None, None)}) == ""
 
 
 def broken(version="6.1.0"):

@@ -65,37 +65,6 @@ def test_the_idea_is_the_docstrings_first_line_and_may_hold_quotes(docstring):
 @pytest.mark.parametrize(
     "source",
     [
-        'kernel: CudaKernel = f(name="decode-v4")\n',
-        'NAME = "decode-v4"\nkernel = f(name=NAME)\n',
-        'kernel = f(name=("decode-v4"))\n',
-        'kernel = f(**common, name="decode-v4")\n',
-    ],
-)
-def test_a_name_is_found_where_it_is_written(source):
-    assert rewrite('"""New."""\n' + source, changes()) == '"""New."""\n' + source.replace("v4", "v9")
-
-
-def test_params_may_stand_under_a_name_of_their_own_and_presets_be_computed():
-    source = '''"""New."""
-WARPS = Param(default=8, choices=(4, 8))
-PARAMS = {"WARPS": WARPS}
-kernel = f(name="decode-v4", params=PARAMS, presets={f"decode-v4{x}": {} for x in "bc"})
-'''
-    found = rewrite(source, changes(defaults={"WARPS": 4}))
-    assert found == source.replace("v4", "v9").replace("default=8", "default=4").replace(
-        '{f"decode-v9{x}": {} for x in "bc"}', "{}"
-    )
-
-
-def test_a_default_is_written_as_python_writes_it():
-    source = '"""New."""\nkernel = f(name="decode-v9", params={"HINT": Param(default="ptx", choices=("ptx", "no"))})\n'
-    assert rewrite(source, changes(defaults={"HINT": "no"})) == source.replace('default="ptx"', 'default="no"')
-    assert rewrite(source, changes(defaults={"HINT": True})) == source.replace('default="ptx"', "default=True")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
         'kernel = f(name=f"decode-{v}")\n',
         'kernel = f(name="decode" + "-v4")\n',
         'kernel = f("decode-v4")\n',

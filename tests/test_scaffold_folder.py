@@ -6,7 +6,7 @@ import pytest
 
 from gdnbench.catalog import new_kernel
 from gdnbench.catalog.catalog import default_roots, load_catalog
-from gdnbench.catalog.new_kernel import choose_root, read_folder, write_folder
+from gdnbench.catalog.new_kernel import choose_root, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 
 FILES = {Path("variant.py"): b"x = 1\r\n", Path("deep/er/notes.bin"): b"\0\xff"}
@@ -18,24 +18,6 @@ def accept(_folder):
 
 def everything_in(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-def test_what_is_written_can_be_read(tmp_path):
-    write_folder(tmp_path / "a" / "b", FILES, accept)
-    assert read_folder(tmp_path / "a" / "b") == FILES
-    assert everything_in(tmp_path / "a") == ["b", "b/deep", "b/deep/er", "b/deep/er/notes.bin", "b/variant.py"]
-
-
-def test_the_check_sees_all_of_it_hidden_beside_its_place(tmp_path):
-    seen = []
-
-    def look(folder):
-        seen.append((folder.parent, folder.name[0], read_folder(folder)))
-        (folder / "__pycache__").mkdir()
-
-    write_folder(tmp_path / "new", FILES, look)
-    assert seen == [(tmp_path, ".", FILES)]
-    assert not (tmp_path / "new" / "__pycache__").exists()
 
 
 @pytest.mark.parametrize("error", [DeclarationError("no"), KeyboardInterrupt(), OSError(28, "No space left on device")])
@@ -82,12 +64,3 @@ def installed(monkeypatch):
 def test_nothing_goes_into_an_installed_package(here):
     assert choose_root(V4, (BUNDLED, here / "one", here / "other"), None) == here / "one"
     assert choose_root(V4, (BUNDLED,), None) == here / "kernels"
-
-
-def test_what_holds_no_folders_of_ops_is_refused(here):
-    (here / "file").touch()
-    with pytest.raises(UsageError, match="not a folder"):
-        choose_root(V4, (), here / "file")
-    with pytest.raises(UsageError, match="one op") as caught:
-        choose_root(V4, (), BUNDLED / "decode")
-    assert str(BUNDLED) in caught.value.hint

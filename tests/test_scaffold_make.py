@@ -5,13 +5,12 @@ from tokenize import tokenize
 
 import pytest
 from decode_workloads import decode_at
-from hypothesis import strategies as st
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.catalog.new_kernel import entry_of, make_kernel, op_named_by
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.build import build
-from gdnbench.errors import DeclarationError, ParamError, UnknownNameError, UsageError
+from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.kernel import TorchKernel
 
 BUNDLED = default_roots()[0]
@@ -120,12 +119,6 @@ def test_other_files_are_copied_as_they_are(tmp_path):
     assert isinstance(load(tmp_path).kernel, TorchKernel)
 
 
-def test_a_floor_says_that_it_is_one(tmp_path):
-    (note,) = make_kernel("decode-new1", "decode-floor-copy", tmp_path).notes
-    assert "floor" in note
-    assert make_kernel("decode-new2", "decode-v4", tmp_path).notes == ()
-
-
 def refuse(tmp_path, kind, match, *arguments):
     before = everything_in(tmp_path)
     with pytest.raises(kind, match=match) as caught:
@@ -139,29 +132,6 @@ def test_a_name_without_its_op_is_answered_with_the_origins(tmp_path):
     hint = refuse(tmp_path, UsageError, "not a kernel's name", "gemv-mine", "nvfp4-gemv-v2", tmp_path).hint
     assert hint.startswith("a name begins with nvfp4-gemv-; ")
     assert hint.endswith("as in nvfp4-gemv-mine")
-
-
-def test_a_name_that_is_taken(tmp_path):
-    add(tmp_path, MINE.format(', presets={"decode-mine-b": {}}'))
-    to = tmp_path
-    refuse(tmp_path, UsageError, "decode-v4 exists already: a kernel in .*v4", "decode-v4", "decode-v1", to)
-    refuse(tmp_path, UsageError, "decode-v4b exists already: a preset of decode-v4", "decode-v4b", "decode-v1", to)
-    refuse(tmp_path, UsageError, "decode-mine exists already", "decode-mine", "decode-v1", to)
-
-
-def test_an_origin_that_is_not_there(tmp_path):
-    assert "decode-v4" in refuse(tmp_path, UnknownNameError, "decode-v44", "decode-new1", "decode-v44", tmp_path).hint
-    refuse(tmp_path, UnknownNameError, "one is needed", "decode-new1", "decode-v*", tmp_path)
-    refuse(tmp_path, ParamError, "WARPS=3", "decode-new1", "decode-v4:WARPS=3", tmp_path)
-    hint = refuse(tmp_path, UsageError, "copy of another", "decode-new1", "", tmp_path).hint
-    assert "decode-v1, " in hint
-    assert "floor" not in hint
-
-
-def test_a_place_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").touch()
-    refuse(tmp_path, UsageError, "cannot write", "decode-new1", "decode-v4", tmp_path / "file" / "more")
-    refuse(tmp_path, UsageError, "not a folder", "decode-new1", "decode-v4", tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -182,8 +152,6 @@ def test_a_copy_that_would_not_load_is_not_made(tmp_path, variant, kind, match):
 
 
 OPS = ("decode", "prefill", "decode-paged")
-WORD = st.text("abcxyz0189", min_size=1, max_size=6)
-NAMES = st.lists(WORD, min_size=1, max_size=4).map(lambda words: "-".join(["decode", *words]))
 
 
 @pytest.mark.parametrize(

@@ -11,27 +11,15 @@ from simulated_workers import GPU
 
 from gdnbench.catalog.catalog import default_roots, load_catalog
 from gdnbench.codegen.builds import Builds
-from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.errors import MachineError, UsageError
 from gdnbench.model.status import Status
 from gdnbench.process.events import ignore
 from gdnbench.step.measure import measure_plan
-from gdnbench.step.plan import (
-    GAP,
-    L2,
-    Quantity,
-    StepPlan,
-    StepSettings,
-    StepTask,
-    Way,
-    make_cases,
-    parse_names,
-    requested_cases,
-)
+from gdnbench.step.plan import GAP, L2, Quantity, StepPlan, StepSettings, StepTask, Way, make_cases, requested_cases
 from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop, listed
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.tables import read_launch_ways, read_steps
-from gdnbench.verbs.show_step import explain
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 
 CATALOG = load_catalog(default_roots()[:1])
@@ -119,12 +107,6 @@ def test_settings_that_cannot_be_measured_with_are_refused(wrong):
         replace(SETTINGS, **wrong)
 
 
-def test_a_path_or_condition_that_is_none_is_refused():
-    assert parse_names(Way, "graph,python", "--path") == (Way.PYTHON, Way.GRAPH)
-    with pytest.raises(UnknownNameError):
-        parse_names(L2, "warm", "--l2")
-
-
 def test_rows_have_what_the_workers_measured(tmp_path):
     finished, rows = measured(tmp_path)
     assert finished.path.name.endswith("-decode-step")
@@ -163,21 +145,6 @@ def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_pat
     with pytest.raises(MachineError):
         measured(tmp_path, lambda *_, **__: WorkerOutcome(WorkerEnd.FINISHED))
     assert not any((tmp_path / "results").iterdir())
-
-
-def test_show_prints_a_step_and_other_verbs_pass_it_over(tmp_path, command_line):
-    finished, _ = measured(tmp_path)
-    out = ("--out", str(tmp_path / "results"))
-    code, shown, _ = command_line("show", *out)
-    assert code == 0
-    assert "graph saves" in shown
-    assert "A/A: decode-v9 python against itself" in shown
-    for option in ("--json", "--csv"):
-        assert command_line("show", finished.path.name, option, *out)[0] == 0
-    code, runs, _ = command_line("runs", *out)
-    assert code == 0
-    assert "damaged" not in runs
-    assert command_line("show", finished.path.name, "--errors", *out)[0] == 2
 
 
 def simulate_launches(_module, task, folder, name, _environment, on_event, _stop=None, warm=None):
@@ -245,14 +212,6 @@ def test_a_step_of_nothing_that_can_be_measured_leaves_no_run(tmp_path):
     with pytest.raises(UsageError, match="nothing of this can be measured: it has no function that goes over all"):
         measured(tmp_path, kernels="decode-v9", paths=(Way.PERSISTENT,))
     assert not (tmp_path / "results").exists()
-
-
-def test_what_is_told_of_differences_was_measured(tmp_path):
-    _, rows = measured(tmp_path, kernels="decode-v9-layers")
-    told = explain(rows)
-    assert any("graph saves 5.0" in line for line in told)
-    assert any("persistent, queued, takes -1.2" in line for line in told)
-    assert not explain([row for row in rows if row.step_us is None])
 
 
 STUB = r"""

@@ -1,14 +1,13 @@
 """Runs are found by what one remembers of them; of many that a name may mean, the newest that serves."""
 
 import gzip
-import os
 import shutil
 
 import pytest
 from run_data import case, failed, info, measured, store
 from sweep_data import JOINT
 
-from gdnbench.errors import ExitCode, LeftOutWarning, RunFormatError, UnknownNameError
+from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError
 from gdnbench.model.status import Role
 from gdnbench.origin import EVIDENCE
 from gdnbench.store.files import RunFolder
@@ -132,46 +131,6 @@ def test_a_damaged_run_is_left_out_with_a_warning(results, harm, wanted):
     with pytest.raises(RunFormatError), pytest.warns(LeftOutWarning):
         shutil.copytree(newest, results / "alone" / newest.name)
         find_run(results / "alone", wanted)
-
-
-def test_a_folder_that_may_not_be_read_is_left_out(results, monkeypatch):
-    newest = add(results, "20260107-000000-h200-decode")
-    deny(monkeypatch, newest)
-    with pytest.warns(LeftOutWarning, match=r"run\.json cannot be read: Permission denied"):
-        assert find_run(results) == results / RUNS[3]
-    with pytest.raises(RunFormatError) as caught:
-        compares(newest)
-    assert caught.value.exit_code is ExitCode.ENVIRONMENT
-    assert "damaged" not in caught.value.hint
-
-
-def deny(monkeypatch, folder):
-    """As if this user had no right to look into a folder, whoever runs the tests."""
-    from pathlib import Path
-
-    def denied(owner, name):
-        plain = getattr(owner, name)
-
-        def call(path, *args, **kwargs):
-            if isinstance(path, str | Path) and folder in Path(path).parents:
-                raise PermissionError(13, "Permission denied", str(path))
-            return plain(path, *args, **kwargs)
-
-        monkeypatch.setattr(owner, name, call)
-
-    for method in ("is_file", "exists", "read_bytes", "stat", "open"):
-        denied(Path, method)
-    for function in ("stat", "open"):
-        denied(os, function)
-
-
-def test_a_results_folder_that_may_not_be_read_is_no_empty_one(tmp_path, monkeypatch):
-    def denied(_path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("os.scandir", denied)
-    with pytest.raises(RunFormatError, match="Permission denied"):
-        find_run(tmp_path)
 
 
 @pytest.fixture

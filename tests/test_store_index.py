@@ -142,14 +142,3 @@ def test_a_damage_is_told_by_the_folder_that_was_asked_for(results, monkeypatch)
         with pytest.raises(RunFormatError, match=f"^{run}/run.json is damaged"):
             found.answer("what", run, stamp_of(run, ("run.json",)), str, read)
         found.save()
-
-
-def test_the_newest_rows_are_as_among_all(command_line, results, monkeypatch):
-    monkeypatch.setattr("gdnbench.verbs.history.SHOWN", 2)
-    code, out, _ = command_line("history", KERNEL, "--out", results)
-    whole = command_line("history", KERNEL, "--all", "--out", results)[1]
-    rows, of_all = ([line for line in text.splitlines() if line.startswith("202601")] for text in (out, whole))
-    assert (code, rows, len(of_all)) == (0, of_all[-2:], 4)
-    assert "the last 2 of 4 runs: --all shows the others, too" in out
-    assert "--all" not in whole
-    assert command_line("history", KERNEL, "--csv", "--out", results)[1].count("\n") == 5

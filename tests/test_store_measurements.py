@@ -85,18 +85,6 @@ def test_what_is_not_known_is_an_empty_cell_and_comes_back_as_unknown(tmp_path):
     assert (found.registers, found.versus) == (-1, None)
 
 
-def test_the_file_is_tidy(stored):
-    rows = rows_of(stored)
-    assert len(rows) == len(INTENDED)
-    assert {"BV", "WARPS", "MODE"} < set(rows[0])
-    by_label = {row["label"]: row for row in rows}
-    triton, copy = by_label["decode-triton:BV=16"], by_label["decode-floor-copy"]
-    assert (triton["BV"], triton["MODE"], copy["BV"], copy["MODE"]) == ("16", "fast", "", "")
-    assert (copy["B"], copy["HV"], copy["K"]) == ("64", "32", "64")
-    assert by_label["decode-v7"]["reason"] == NASTY
-    assert by_label["decode-v7"]["time_us"] == ""
-
-
 @pytest.mark.parametrize("reason", ["a\rb", "a\r\nb", "\n", '"', ",", "=1+1", "null", "#", "\u2028", "0012"])
 def test_every_reason_comes_back(tmp_path, reason):
     rows = [failed(case("decode-x"), reason=reason), failed(case("decode-y"))]

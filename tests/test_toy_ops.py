@@ -1,7 +1,5 @@
 """Two ops that gdnbench does not bring, a folder each: every verb that needs no GPU takes them as it takes its own."""
 
-import csv
-import io
 import json
 import shutil
 from functools import cache
@@ -9,7 +7,7 @@ from functools import cache
 import pytest
 from faults import REPOSITORY, Gdnbench
 
-from gdnbench.catalog.catalog import default_roots, load_catalog
+from gdnbench.catalog.catalog import load_catalog
 from gdnbench.store.info import read_info
 from gdnbench.store.measurements import read_measurements
 from gdnbench.store.tables import read_builds
@@ -37,32 +35,6 @@ def run_of(bench):
         return done
 
     return run
-
-
-@pytest.fixture(scope="module")
-def alone(bench):
-    """A run of one kernel, without `--op`; the op's baseline is it."""
-    done = bench.run("gemm-torch", *SHORT)
-    assert done.code == 0, done.err
-    return done
-
-
-def rows(done):
-    assert done.code == 0, done.err
-    return list(csv.DictReader(io.StringIO(done.out)))
-
-
-def test_they_load_and_their_kernels_are_listed(bench):
-    catalog = load_catalog([*default_roots()[:1], TOYS])
-    assert not catalog.broken
-    assert set(AXES) < set(catalog.ops)
-    listed = {row["kernel"]: row["op"] for row in rows(bench("list", "--csv"))}
-    assert {name for name, op in listed.items() if op == "ragged"} == {
-        f"ragged-{name}" for name in ("columns", "cuda", "torch", "triton")
-    }
-    assert listed["gemm-split"] == "gemm"
-    shown = bench("list", "gemm-triton")
-    assert "M=128 N=48 Kd=32 BM=32" in shown.out
 
 
 @pytest.mark.parametrize("op", AXES)
@@ -113,41 +85,6 @@ def test_a_suite_from_a_file_is_summed_up(bench):
     assert "over small: M=16 N=48 Kd=32 (weight 3), large: M=128 N=48 Kd=32 (weight 1)" in shown
 
 
-@pytest.mark.parametrize("kernel", ["gemm-cuda", "gemm-split", "gemm-triton", "ragged-cuda", "ragged-triton"])
-def test_their_code_is_inspected_without_a_gpu(bench, kernel):
-    found = rows(
-        bench(
-            "inspect",
-            kernel,
-            "--op",
-            kernel.partition("-")[0],
-            "--shape",
-            {"g": "M=64", "r": "lengths=6"}[kernel[0]],
-            "--arch",
-            "sm_90",
-            "--csv",
-        )
-    )
-    assert all(int(row["regs"]) > 0 for row in found)
-    assert len(found) == (2 if kernel == "gemm-split" else 1)
-
-
-def test_what_an_op_does_not_have_is_answered_with_what_it_has(bench):
-    for words, said in (
-        (("--op", "gemm", "--shape", "B=1"), "there are M, N, Kd"),
-        (("--op", "gemm", "--shape", "M=0"), "M >= 1"),
-        (("--op", "ragged", "--shape", "lengths=0"), "every sequence is empty"),
-        (("--op", "ragged", "--shape", "lengths=x"), "lists no sizes"),
-        (("--op", "ragged", "--shape", "columns=h3"), "h2w4"),
-        (("--op", "ragged", "--suite", "contest"), "there are: verify, long"),
-    ):
-        done = bench("run", *words, "--gpu", "cpu", "--out", str(bench.home / "none"))
-        assert done.code == 2, done.err
-        assert said in done.err
-        assert "Traceback" not in done.err
-    assert not (bench.home / "none").exists() or not any((bench.home / "none").iterdir())
-
-
 def without_gpu(done):
     """It got as far as the GPU that it needs, and `--gpu cpu` is none."""
     assert done.code == 5, done.err
@@ -173,27 +110,6 @@ def test_a_profile_of_several_named_workloads_is_refused(bench, verb):
 
 
 @pytest.mark.parametrize(
-    ("words", "at"),
-    [((), "M=64 N=48 Kd=32"), (("--shape", "N=40"), "M=64 N=40 Kd=32"), (("--shape", "M=7"), "M=7 N=48")],
-)
-def test_explain_is_of_the_ops_default_workload_too(bench, tmp_path, words, at):
-    folders = ("--out", str(tmp_path / "results"), "--profiles", str(tmp_path / "profiles"))
-    done = bench("explain", "gemm-cuda", *words, *folders, "--gpu", "h200", "-q")
-    assert done.code == 0, done.err
-    assert done.out.startswith(f"gemm-cuda  {at}")
-    assert done.out.splitlines()[-1].startswith("next: gdnbench ncu gemm-cuda --shape M=")
-    assert "gemm-cuda," not in done.out  # the op has no floor to set beside it
-
-
-def test_code_is_inspected_at_the_default_workload_and_at_all_that_are_named(bench):
-    def inspected(*words):
-        return {row["M"] for row in rows(bench("inspect", "gemm-cuda", "--arch", "sm_90", "--csv", *words))}
-
-    assert inspected() == inspected("--shape", "N=48") == {"64"}
-    assert inspected("--shape", "M=8,16") == {"8", "16"}
-
-
-@pytest.mark.parametrize(
     "words",
     [
         ("verify", "ragged-torch", "--gpu", "cpu"),
@@ -216,32 +132,6 @@ def test_kernels_of_two_ops_are_refused_with_the_ops(bench, verb):
     assert done.code == 2
     assert "gemm-cuda is of gemm; ragged-cuda is of ragged" in done.err
     assert "--op: gemm or ragged" in done.err
-
-
-def test_files_are_of_no_op_and_a_diff_is_of_the_kernels(bench, tmp_path):
-    done = bench("ncu", "--import", str(tmp_path / "gemm-none.csv"))
-    assert done.code != 0
-    assert "--op" not in done.err
-    done = bench("ncu", "gemm-cuda", "--diff", "decode-v4", "--gpu", "cpu")
-    assert done.code == 2
-    assert "gemm-cuda is of gemm; decode-v4 is of decode" in done.err
-    done = bench("inspect", "gemm-cuda", "--diff", "git:", "--arch", "sm_90")
-    assert "names no revision" in done.err
-
-
-def test_a_command_for_a_missing_workload_of_a_suite_names_the_op(bench, run_of):
-    done = bench("show", run_of("gemm").info["run_id"], "--suite", "grid", "--out", str(bench.results))
-    assert done.code == 2
-    assert "gdnbench run --op gemm --suite grid measures them" in done.err
-
-
-def test_a_baseline_that_is_named_is_measured_alone_and_beside_what_cannot_be(bench, alone):
-    for done in (alone, bench.run("gemm-torch,gemm-cuda", "--shape", "M=4", *SHORT)):
-        assert done.code == 0, done.err
-        assert done.rows["gemm-torch"]["time_us"] > 0
-        assert done.info["baseline_named"]
-        again = bench("show", done.info["run_id"], "--out", str(bench.results))
-        assert "gemm-torch" in again.out
 
 
 def test_a_baseline_beside_nothing_is_not_measured(bench):

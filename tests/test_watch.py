@@ -109,13 +109,6 @@ def test_a_declaration_that_does_not_load_is_a_turn_like_any_other(project):
     watched.stop()
 
 
-def test_a_kernel_that_is_not_there_is_refused(project):
-    words = [sys.executable, "-m", "gdnbench", "score", "--watch", "nothing-such", "--gpu", "b200"]
-    refused = subprocess.run(words, env=project.environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2
-    assert "there is no kernel nothing-such" in refused.stderr
-
-
 def test_people_have_a_line_a_turn_and_all_turns_at_the_end(project):
     watch = project.start("--turns", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     assert " regs " in watch.stdout.readline().decode()

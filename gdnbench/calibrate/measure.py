@@ -248,10 +248,7 @@ def planted_rates(compared: Iterable[Compared], confidence: float) -> list[Plant
 
 
 def normal_deviate(ratio: PairedLogRatio) -> float:
-    """The distance of a log-ratio from 0, as the normal deviate with the same probability as its t.
-
-    A t of few degrees of freedom is often large by chance.
-    """
+    """A log-ratio's distance from 0 as the normal deviate of its t's probability: a t of few degrees is often large."""
     variance = ratio.variance
     if math.isinf(variance.value):
         return 0.0
@@ -287,11 +284,7 @@ class CalibrationResult:
 
 
 def calibrate(subject: CalibrationSubject, results: Path, observer: Observer) -> CalibrationResult:
-    """Measures a calibration and keeps its results after each run; a complete one replaces the machine's own record.
-
-    Runs are written to a folder below `results` in which no verb looks for runs. Raises GdnbenchError if the planted
-    kernel cannot be measured here, or nothing can be written.
-    """
+    """Measures a calibration, in a folder where no verb looks; a complete one replaces the machine's record."""
     began = datetime.now(UTC)
     folder = results / CALIBRATIONS / f"{began:%Y%m%d-%H%M%S}-{subject.gpu.slug}"
     outcome, compared = CalibrationResult(), list[Compared]()

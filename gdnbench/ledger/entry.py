@@ -187,10 +187,7 @@ def now_text() -> str:
 
 @dataclass(frozen=True)
 class Gate:
-    """The gate before an entry: the numbers of the entries it depends on that are not confirmed.
-
-    `is_shut` says that one of them never will be: it is refuted, or depends on a refuted one.
-    """
+    """The numbers of the entries on which one depends and that are not confirmed; `is_shut`: one never will be."""
 
     blocking: tuple[int, ...] = ()
     is_shut: bool = False

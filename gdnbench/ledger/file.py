@@ -125,10 +125,7 @@ def read_ledger(path: Path) -> Entries:
 
 
 def append_event(path: Path, make: Callable[[Entries], E]) -> E:
-    """Adds the event that `make` returns for the present entries, while no other process may add one.
-
-    What `make` raises leaves the ledger as it is; UsageError if a text cannot be stored.
-    """
+    """Adds what `make` returns for the present entries, while no other process may; leaves the ledger if it raises."""
     if os.path.lexists(path) and not is_file(path):  # nor is there to be a lock beside a device
         raise MachineError(f"{path} cannot be written: it is no plain file", "choose another file with --ledger")
     read_ledger(path)  # one that cannot be read is told at once: no lock is waited for

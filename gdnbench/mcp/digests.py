@@ -228,10 +228,7 @@ def _entry(entry: Row) -> dict[str, Any]:
 
 
 def digest_run(document: Any, call: Call) -> Digest:
-    """Makes a row per case of what `run`, `sweep` or `show` printed, of those that the call names.
-
-    Raises UsageError for an axis that the run does not have, or a word that is in no workload of a step.
-    """
+    """Makes a row per case of what `run`, `sweep` or `show` printed, of those that the call names."""
     if "sweep" in document:
         return _digest_sweep(document, call)
     if "rows" in document:

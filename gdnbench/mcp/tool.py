@@ -34,11 +34,7 @@ Check = Callable[[str, str], str | list[str]]
 
 
 class VerbParameter(NamedTuple):
-    """A parameter of a verb's command line.
-
-    `spelling` is its option, or empty for an argument; `kind` is bool for a flag, int or str; `least` the smallest
-    number.
-    """
+    """A parameter of a verb; `spelling` is its option, empty for an argument, `least` the smallest number."""
 
     spelling: str
     help: str
@@ -91,11 +87,7 @@ def check_path(value: str, what: str) -> str:
 
 
 def check_run(value: str, what: str) -> str:
-    """Returns a run as `show` takes it: a name, `evidence/NAME`, or a path in the project's folder of runs.
-
-    A name that no run has is passed on: the command has the error, with near names. Raises UsageError if the run lies
-    elsewhere.
-    """
+    """Returns a run as `show` takes it; a name that no run has is passed on, for the command has near names."""
     if value:
         _check_words(value, what)
         if ("/" in value and not value.startswith(f"{EVIDENCE}/")) or Path(value).exists():
@@ -291,9 +283,5 @@ class Call:
         return call_of(self.tool.name, **{**values, "offset": "{offset}"})
 
     def read(self, output: str) -> Digest:
-        """Returns what a model needs of the command's output.
-
-        Raises UsageError for a wrong parameter; ValueError if it is not JSON; LookupError, TypeError or AttributeError
-        for unexpected JSON.
-        """
+        """Returns what a model needs of the command's output."""
         return self.tool.digest(output if self.values.get("code") else json.loads(output), self)

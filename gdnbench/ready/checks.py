@@ -48,10 +48,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ReadyCheck:
-    """One check of a kernel.
-
-    `what` is one sentence without a full stop; `command` shows more, or does what is missing.
-    """
+    """One check: `what` is a sentence without a full stop; `command` shows more, or does what is missing."""
 
     name: str
     status: CheckStatus
@@ -144,11 +141,7 @@ BUILD = "build"
 
 
 def check_build(candidate: Candidate) -> ReadyCheck:
-    """Builds every launch at every workload of the suite, because params and code may depend on the workload.
-
-    Raises UsageError for an unknown architecture, GdnbenchError for what is not the kernel's fault, such as a missing
-    tool.
-    """
+    """Builds every launch at every workload of the suite, because params and code may depend on the workload."""
     terms, label = candidate.terms, candidate.label
     archs = choose_archs(terms.archs, ())
     try:
@@ -257,10 +250,7 @@ def judge_numbers(candidate: Candidate, verification: Verification) -> ReadyChec
 
 
 def check_memory(candidate: Candidate, verification: Verification) -> ReadyCheck:
-    """Runs every tool of compute-sanitizer, as `gdnbench verify --sanitize` does.
-
-    Raises MachineError without a GPU or compute-sanitizer, ProfilerError if the sanitizer cannot be started.
-    """
+    """Runs every tool of compute-sanitizer, as `gdnbench verify --sanitize` does."""
     terms = candidate.terms
     sanitizer = need_sanitizer_on(terms.gpu_requested)
     assert terms.gpu
@@ -324,10 +314,7 @@ SOURCE = "source"
 
 
 def check_source(candidate: Candidate) -> ReadyCheck:
-    """Applies every lint rule to every file of the kernel.
-
-    Raises BuildError for an unreadable source.
-    """
+    """Applies every lint rule to every file of the kernel."""
     result = lint_kernels(candidate.catalog, [candidate.op.name], candidate.label)
     files = plural(len(result.files), "file")
     silenced = f"; {result.silenced} silenced by a comment" if result.silenced else ""

@@ -172,10 +172,7 @@ _NOT_HERE = {ExitCode.ENVIRONMENT, ExitCode.PROFILER}
 
 
 def check_kernel(catalog: Catalog, op: str, name: str, terms: ReadyOptions) -> Readiness:
-    """Checks one kernel: a kernel or a preset, params after colons; an empty op is that of the kernel.
-
-    Raises UsageError for an unknown kernel, suite or architecture.
-    """
+    """Checks one kernel: a kernel or a preset, params after colons; an empty op is that of the kernel."""
     if broken := broken_kernel(catalog, name):
         return _of_broken(name, broken, terms)
     declared = find_op(catalog, resolve_op(catalog, op, [name]))

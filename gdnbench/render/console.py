@@ -164,11 +164,7 @@ def _breaks(name: str, width: int) -> list[int]:
 
 
 def check_output_file(path: Path, option: str, suffixes: Sequence[str], example: str) -> None:
-    """Refuses a file, named by `option`, that could not be written; a regular file that is there may be replaced.
-
-    `suffixes` are in lower case; `example` is a valid name for hints. Raises UsageError for another suffix, a missing
-    folder, or anything but a regular file; MachineError for a folder or file that this user cannot write.
-    """
+    """Refuses a file of `option` that cannot be written; `suffixes` are in lower case, `example` is for hints."""
     if path.suffix.lower() not in suffixes:
         raise UsageError(f"{option} {path}: the name ends in {' or '.join(suffixes)}", f"as in {option} {example}")
     if not is_folder(path.parent):

@@ -58,7 +58,6 @@ def size_of(document: Mapping[str, Any]) -> int:
 
 
 def _with_rows(document: dict[str, Any], digest: Digest, rows: list[Any], limit_bytes: int) -> dict[str, Any]:
-    """Adds as many rows as fit, at least one."""
     left = rows[digest.offset :]
 
     def of(count: int) -> dict[str, Any]:

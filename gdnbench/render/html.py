@@ -44,10 +44,7 @@ class HtmlTable:
 def html_table(
     table: Table[R], name: str, caption: str, kind: Callable[[R], str] = lambda _row: "", *, filled: bool = False
 ) -> HtmlTable:
-    """Makes the page's table of the columns that people see; `name` is its id, `kind` tells floors and the baseline.
-
-    With `filled`, columns that no row fills are left out.
-    """
+    """Makes the page's table `name`; `kind` tells floors and the baseline, `filled` leaves empty columns out."""
     columns = [(column, [_cell(column, row) for row in table.rows]) for column in table.columns if column.heading]
     if filled and table.rows:
         columns = [(column, cells) for column, cells in columns if any(cell.text for cell in cells)]

@@ -32,40 +32,22 @@ NOTE_STYLES: Mapping[Level, str] = {
 
 @dataclass(frozen=True)
 class Column(Generic[R]):
-    """One column of a table, for people and for programs.
+    """One column of a table, for people and for programs."""
 
-    Attributes:
-        keys: its name in CSV and JSON; three names for an `Interval`: of the estimate and both ends. `*` spreads out a
-            mapping, whose keys are names. Empty for a column that people alone see.
-        value: what a row has here, exact: a number, text, Interval, Verdict, Status or mapping; None if unknown.
-        heading: for people; empty for a column that CSV and JSON alone have.
-        show: what people see, by default `codec.cell` of the value.
-        drop: 0 for a column that always stays; where the terminal is too narrow, the highest goes first.
-        only: the one of `csv` and `json` that has the column; empty for both.
-        meaning: what it holds, for legends and the report.
-        style: of all of its cells; a cell that `show` gives as Text keeps its own.
-        right: whether its cells stand at the right.
-        fold: whether long cells go on in the next line; they are never cut.
-        rest: whether it takes the room that others leave; longer cells are cut.
-        most: the greatest width of a column that folds, in characters; 0 for any.
-        wraps: whether long cells go on in the next line, and words too long for it are cut.
-        bottom: whether its heading, where others have more lines, and its cells stand at the bottom.
-    """
-
-    keys: str
-    value: Callable[[R], object]
-    heading: str = ""
-    show: Callable[[R], Cell] | None = None
-    drop: int = 0
-    only: str = ""
-    meaning: str = ""
-    style: str = ""
+    keys: str  # name for programs; three of an `Interval`; `*` for a mapping's keys; empty: for people alone
+    value: Callable[[R], object]  # exact: a number, text, Interval, Verdict, Status or mapping; None if unknown
+    heading: str = ""  # for people; empty for a column that CSV and JSON alone have
+    show: Callable[[R], Cell] | None = None  # what people see, by default `codec.cell` of the value
+    drop: int = 0  # 0: always stays; where the terminal is too narrow, the highest goes first
+    only: str = ""  # the one of `csv` and `json` that has it; empty for both
+    meaning: str = ""  # for legends and the report
+    style: str = ""  # of all of its cells; a cell that `show` gives as Text keeps its own
     right: bool = False
-    fold: bool = False
-    rest: bool = False
-    most: int = 0
-    wraps: bool = False
-    bottom: bool = False
+    fold: bool = False  # long cells go on in the next line, never cut
+    rest: bool = False  # it takes the room that others leave; longer cells are cut
+    most: int = 0  # greatest width of a column that folds, in characters; 0 for any
+    wraps: bool = False  # long cells go on in the next line, longer words are cut
+    bottom: bool = False  # heading and cells stand at the bottom
 
     def fields(self, row: R) -> dict[str, object]:
         """Returns the row's values by name, as CSV and JSON have them."""
@@ -127,10 +109,7 @@ class Table(Generic[R]):
 def plain_rows(
     rows: Sequence[Sequence[Cell]], *, right: Collection[int] = (), style: str = "", title: Cell = ""
 ) -> Table[Sequence[Cell]]:
-    """Makes a table of cells without headings; the last column folds, those of `right` stand at the right.
-
-    `style` is that of the first column.
-    """
+    """Makes a table of cells without headings: the last column folds, those of `right` stand at the right."""
     last = len(rows[0]) - 1 if rows else -1
     columns: list[Column[Sequence[Cell]]] = [
         Column("", itemgetter(n), " ", right=n in right, fold=n == last, style="" if n else style)
@@ -164,14 +143,9 @@ def titled_table(
     least: int = 1,
     most: int = 0,
 ) -> Table[TitledRow]:
-    """Returns a table of things side by side: a title a row, and a column a thing.
+    """Returns a table of things side by side: a title a row, a column a thing; a blank heading is of words.
 
-    Args:
-        headings: of the columns; a blank one is of words, which stand at the left.
-        fold: number of first columns that fold, to `most` characters at the widest.
-        wrap: number of first columns that wrap.
-        bottom: number of first columns whose headings stand at the bottom.
-        least: characters of the column of titles, at least.
+    `fold`, `wrap` and `bottom` are numbers of first columns; `least` and `most` are widths in characters.
     """
 
     def cell(place: int) -> Callable[[TitledRow], Cell]:
@@ -200,19 +174,10 @@ Block = Table[Any] | Note | RenderableType | Callable[[Console], None]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a verb prints, in every form that it has; a form's parts are made if it is requested.
+    """What a verb prints, in every form that it has; a form's parts are made if it is requested."""
 
-    Attributes:
-        tables: CSV has their rows, one below the other; JSON has their documents.
-        text: takes the terminal's width in characters, and gives what it shows; by default the tables.
-        document: gives the JSON document, if that is not the tables'.
-        records: gives the rows of CSV, if those are not the tables'.
-        markdown: gives the Markdown, if that is not the tables'.
-        next: the next command, or None for none.
-    """
-
-    tables: Sequence[Table[Any]] = ()
-    text: Callable[[int], Iterable[Block]] | None = None
+    tables: Sequence[Table[Any]] = ()  # one below the other; the forms below are for what is not the tables'
+    text: Callable[[int], Iterable[Block]] | None = None  # takes the terminal's width in characters
     document: Callable[[], object] | None = None
     records: Callable[[], Sequence[Mapping[str, object]]] | None = None
     markdown: Callable[[], str] | None = None

@@ -14,10 +14,7 @@ from gdnbench.render.table import Column, Table
 
 
 class TextTable:
-    """A table of Rich's that has as many of its columns as the terminal has room for.
-
-    A first column that folds holds names: it is folded between their parts, and counts as LONGEST_NAME at most.
-    """
+    """A table of Rich's of the columns that have room; names in a first column that folds, to LONGEST_NAME at most."""
 
     def __init__(self, table: Table[Any]) -> None:
         self._table = table

@@ -26,16 +26,9 @@ from gdnbench.report.ncu import value_text
 
 
 def explained_answer(
-    evidence: Evidence,
-    findings: Sequence[Cause],
-    of_launches: Sequence[Sequence[Cause]],
-    results: Path,
-    profiles: Path,
+    evidence: Evidence, findings: Sequence[Cause], of_launches: Sequence[Sequence[Cause]], results: Path, profiles: Path
 ) -> Answer:
-    """Returns the findings, most important first; `of_launches` has those of each of several launches.
-
-    `results` and `profiles` are the folders for the proposed commands.
-    """
+    """Returns the findings, also of each of several launches; `results` and `profiles` are for proposed commands."""
     following = with_folders(_next(evidence, findings, of_launches), results, profiles)
 
     def placed(found: Sequence[Cause]) -> list[Cause]:

@@ -188,7 +188,6 @@ _SUMMARY: Sequence[Column[BuildOutcome]] = [
 
 
 def _detail(built: Sequence[CompiledKernel]) -> Iterator[Block]:
-    """Yields resources, occupancy and instructions of up to four builds."""
     yield from (Note(title, "title") for title in dict.fromkeys(map(describe, built)))
     one = len({compiled.subject.title for compiled in built}) == 1
     heads = [compiled.arch if one else f"{compiled.subject.title}\n{compiled.arch}" for compiled in built]

@@ -16,13 +16,7 @@ from gdnbench.catalog.select import DEFAULT_OP
 from gdnbench.errors import UnknownNameError
 from gdnbench.model.case import CodeState
 from gdnbench.model.workload import Workload
-from gdnbench.profile.ncu.functions import (
-    RELATIVE_FLOOR,
-    STALLS,
-    CounterChange,
-    Function,
-    FunctionDifference,
-)
+from gdnbench.profile.ncu.functions import RELATIVE_FLOOR, STALLS, CounterChange, Function, FunctionDifference
 from gdnbench.profile.ncu.quantities import QUANTITIES, STALL_MEANINGS, NcuQuantity
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.render.units import CodeOf, other_code, percent
@@ -280,11 +274,7 @@ def _identity(function: Function, code_of: CodeOf) -> dict[str, Any]:
 
 def function_document(function: Function, code_of: CodeOf) -> dict[str, Any]:
     """Returns one function for JSON: medians over its launches; null for missing values and NaN."""
-    return {
-        **_identity(function, code_of),
-        "quantities": _quantities(function),
-        "stalls": function.stalls(),
-    }
+    return {**_identity(function, code_of), "quantities": _quantities(function), "stalls": function.stalls()}
 
 
 def _row(function: Function, code_of: CodeOf) -> dict[str, Any]:

@@ -73,7 +73,6 @@ def _function(function: Function, code_of: CodeOf) -> dict[str, Any]:
 
 
 def _difference(difference: FunctionDifference, code_of: CodeOf) -> dict[str, Any]:
-    """Returns what bounds two functions, and what changed between them by kind."""
     before, after = difference.before, difference.after
     changes = [
         {

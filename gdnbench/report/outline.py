@@ -89,10 +89,7 @@ def view_for_model(compiled: CompiledKernel, outline: Outline, budget: int) -> V
 
 
 def choose_view(head: Sequence[str], registers: int, outline: Outline, budget: int) -> View:
-    """Returns an outline's most detailed view within a budget of tokens, or the shortest if none fits.
-
-    `head` has lines that come first; `registers` are per thread, by the compiler.
-    """
+    """Returns an outline's most detailed view within a budget of tokens, else the shortest; `head` comes first."""
     for detail in Detail:
         lines = [*head, *_facts(outline, registers, detail)]
         body = list(_body(outline, detail))

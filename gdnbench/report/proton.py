@@ -263,7 +263,6 @@ def _trace_document(profile: ProtonProfile, code: CodeState) -> dict[str, Any]:
 
 
 def _kernel_times(recording: Recording) -> list[dict[str, Any]]:
-    """Returns times of whole launches in microseconds, by CUDA events."""
     return [
         {"kind": "events", "name": name, "median_us": median(us), "min_us": min(us), "max_us": max(us)}
         for name, us in recording.times_us.items()

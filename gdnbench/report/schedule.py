@@ -11,13 +11,7 @@ from typing import Any
 from gdnbench.codegen.sass import Control, ScoreboardWait
 from gdnbench.codegen.schedule import EncodedInstruction, InstructionSchedule, IssuedInstruction, ScheduleSummary
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel
-from gdnbench.inspect.quantities import (
-    SCHEDULE_SECTIONS,
-    SCHEDULE_WAITS,
-    BuildPair,
-    Violation,
-    schedule_numbers,
-)
+from gdnbench.inspect.quantities import SCHEDULE_SECTIONS, SCHEDULE_WAITS, BuildPair, Violation, schedule_numbers
 from gdnbench.render.table import Answer, Block, Note, Table, TitledRow, titled_table
 from gdnbench.report.inspect import (
     NOT_BUILT,
@@ -111,10 +105,7 @@ def _row(title: str, values: Sequence[int | None]) -> TitledRow:
 
 
 def _remarks(found: ScheduleSummary, name: str = "") -> Iterator[str]:
-    """Yields lines on what no number says: loads that wait together or come late, and code that was not followed.
-
-    `name` is given for one kernel of several; late loads, which may be many, are then not listed.
-    """
+    """Yields what no number says: loads that wait together or come late, and code not followed; `name` for several."""
     remarks = []
     for shared in found.shared:
         fewest, most = min(shared.sizes), max(shared.sizes)

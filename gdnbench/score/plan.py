@@ -42,36 +42,23 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """The score that a user requested.
-
-    Attributes:
-        op: empty for the kernel's.
-        against: the rival; empty for the op's baseline.
-        axes: `B=8 heads=qk4_v8`; empty for the op's default workload.
-        suite: a suite, instead of one workload.
-        seed: of inputs and order; None for a fresh one.
-        profiles: timed distributions of inputs, `never,mixed-heads`; empty for the op's default.
-    """
+    """The score that a user requested; empty fields mean the kernel's op, and the op's own defaults."""
 
     kernel: str
     op: str = ""
     against: str = ""
-    axes: str = ""
-    suite: str = ""
+    axes: str = ""  # `B=8 heads=qk4_v8`
+    suite: str = ""  # instead of one workload
     margin: float = 0.005
     budget_s: float = 6.0
     step_limit_s: float = 10.0
-    seed: int | None = None
-    profiles: str = ""
+    seed: int | None = None  # of inputs and order; None for a fresh one
+    profiles: str = ""  # timed distributions of inputs, `never,mixed-heads`
     inputs: Path | None = None
 
 
 def plan_score(catalog: Catalog, request: ScoreRequest, gpu: Gpu | None) -> Plan:
-    """Returns the plan of a score.
-
-    Raises UsageError for a contradiction or an unsupported workload; UnknownNameError for an unknown kernel, op or
-    suite; MachineError for a baseline that cannot run on this machine.
-    """
+    """Returns the plan of a score."""
     named = [request.kernel, request.against] if request.against else [request.kernel]
     op = find_op(catalog, resolve_op(catalog, request.op, named))
     entry, variant = find_variant(catalog, op.name, request.kernel)
@@ -153,10 +140,7 @@ AnyVerdict = Verdict | NoVerdict | Status
 
 @dataclass(frozen=True)
 class WorkloadScore:
-    """A kernel at one workload, by the run's own timer and by CUPTI (`kernel`); None without times.
-
-    `speedup` is the baseline's time over the kernel's, with its interval.
-    """
+    """A kernel at one workload, by the run's timer and by CUPTI (`kernel`), and the baseline's time over its own."""
 
     workload: Workload
     status: Status
@@ -181,36 +165,24 @@ class Code:
 
 @dataclass(frozen=True)
 class Score:
-    """One kernel against another.
-
-    Attributes:
-        gpu: the GPU's short name, or `cpu`.
-        verdict: the comparison, or why there is none.
-        reason: why there is no comparison: text for whoever mends it.
-        ratio: the baseline's time over the kernel's, the weighted geometric mean over the workloads.
-        kernel_ratio: the same of kernel times, by CUPTI.
-        confidence: of the verdict and of both intervals, over all looks.
-        looks: the largest number of interim analyses, for which the intervals are corrected.
-        rounds: in all processes.
-        seconds: by phase, and `all`.
-    """
+    """One kernel against another."""
 
     kernel: str
     op: str
-    gpu: str
+    gpu: str  # short name, or `cpu`
     against: str
-    verdict: AnyVerdict
-    reason: str = ""
-    ratio: Comparison | None = None
-    kernel_ratio: Comparison | None = None
-    confidence: float = 0.95
-    looks: int = 0
+    verdict: AnyVerdict  # or why there is none
+    reason: str = ""  # text for whoever mends it
+    ratio: Comparison | None = None  # baseline's time over the kernel's, the weighted geometric mean over the workloads
+    kernel_ratio: Comparison | None = None  # by CUPTI
+    confidence: float = 0.95  # of the verdict and of both intervals, over all looks
+    looks: int = 0  # most interim analyses, for which the intervals are corrected
     workloads: tuple[WorkloadScore, ...] = ()
     code: Code = Code()
     cause: Cause | None = None
     processes: int = 0
-    rounds: int = 0
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    rounds: int = 0  # in all processes
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by phase, and `all`
     warnings: tuple[str, ...] = ()
 
     @property

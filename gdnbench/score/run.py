@@ -80,10 +80,7 @@ _GRAVEST_FIRST = tuple(Status)
 def score_kernel(
     catalog: Catalog, request: ScoreRequest, gpu: Gpu | None, observer: Observer, *, warm: bool = True
 ) -> Score:
-    """Scores a kernel on a GPU, or on the CPU if `gpu` is None; with `warm`, workers are forked from a running process.
-
-    Raises UsageError for unknown names and contradictions; MachineError if the workers or the baseline cannot run here.
-    """
+    """Scores a kernel on a GPU, on the CPU if `gpu` is None; `warm` forks workers from a running process."""
     if broken := broken_kernel(catalog, request.kernel):
         op = broken.name.partition("/")[0]
         return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, broken.reason)

@@ -52,10 +52,7 @@ def _check_formats(ctx: Any) -> None:
 
 
 class GpuVerb(Verb):
-    """A verb that needs a GPU, and runs where there is one: here, or on a target.
-
-    It has `--on` beside the function's own options, which knows nothing of it.
-    """
+    """A verb that needs a GPU, here or on a target: it has `--on`, of which its function knows nothing."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)

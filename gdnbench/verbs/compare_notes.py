@@ -218,10 +218,7 @@ def _ratios_of(
 
 
 def _lines(
-    pair: str,
-    runs: RunPair,
-    kind: TimeKind,
-    ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]],
+    pair: str, runs: RunPair, kind: TimeKind, ratios: Sequence[tuple[tuple[GridEntry, GridEntry], TimeRatio]]
 ) -> list[str]:
     change = runs.stream if kind is TimeKind.STREAM else runs.kernel
     if not change.same_model:
@@ -266,7 +263,6 @@ def _taken_out(pair: str, change: RunChange, kind: TimeKind) -> str:
 
 
 def _launches(effect: RunEffect) -> str:
-    """Returns `+1.65 µs`, with the range over workloads if they differ."""
     # Adding 0.0 turns -0.0 into 0.0: "-0.00 µs" would look like a finding.
     message = f"{round(effect.whole.mean, 2) + 0.0:+.2f} µs"
     by_workload = {place: estimate.mean for place, estimate in effect.workloads.items()}

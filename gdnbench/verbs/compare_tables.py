@@ -47,10 +47,7 @@ def print_comparison(
     csv: bool = False,
     markdown: bool = False,
 ) -> None:
-    """Prints a comparison on stdout, and on stderr the outcome of the gate, which is None without one.
-
-    `words` are the arguments that repeat the comparison as a table.
-    """
+    """Prints a comparison, and on stderr the gate's outcome, None without one; `words` are to repeat it."""
     lines = outcome_lines(outcome, side.settings.margin) if outcome else []
     gated = outcome or not any(ratio and ratio.comparison for ratio in side.columns[-1].ratios)
     answer = Answer(
@@ -206,8 +203,7 @@ def _compared(side: SourceComparison, number: int) -> Iterator[Column[_Row]]:
 
     yield _time(side, number + 1)
     yield _shown(
-        "ratio",
-        lambda row: Text(_ratio_text(column.ratios[row[0]])) if row else Text(_mean_text(column), style="bold"),
+        "ratio", lambda row: Text(_ratio_text(column.ratios[row[0]])) if row else Text(_mean_text(column), style="bold")
     )
     yield _shown("verdict", verdict, right=False)
     if any(column.expected):
@@ -218,12 +214,10 @@ def _compared(side: SourceComparison, number: int) -> Iterator[Column[_Row]]:
 
 
 def _ratio_text(ratio: TimeRatio | None) -> str:
-    """Returns `1.063x ±0.27%`."""
     return _interval_text(ratio.value, ratio.comparison.speedup if ratio.comparison else None) if ratio else ""
 
 
 def _mean_text(column: ColumnComparison) -> str:
-    """Returns the geometric mean of a column's ratios, with its interval."""
     return _interval_text(column.mean.value, column.mean.interval) if column.mean else ""
 
 

@@ -75,7 +75,6 @@ class _Behind(str):
 
 
 def _whole_word(incomplete: str) -> str:
-    """The word at the cursor as it was typed."""
     words = os.environ.get("COMP_WORDS", "").split("\n")
     place = os.environ.get("COMP_CWORD", "")
     if not place.isdecimal() or not 0 < int(place) < len(words) or words[int(place)] != incomplete:
@@ -132,7 +131,6 @@ def _texts(value: Any) -> list[str]:
 
 
 def _with_params(catalog: Catalog, kernel: str, typed: str) -> Iterator[str]:
-    """The typed settings, and one more."""
     from gdnbench.catalog.entry import label_parts
 
     settled = typed.rpartition(":")[0]

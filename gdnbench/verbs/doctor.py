@@ -127,7 +127,6 @@ def _calibrate(params: Mapping[str, Any]) -> ExitCode:
 
 
 def _plan_line(subject: CalibrationSubject) -> str:
-    """Describes the measurement and its longest duration."""
     from gdnbench.calibrate.measure import EQUAL, TARGETS
 
     settings, workloads = subject.settings, ", ".join(map(str, subject.workloads))

@@ -113,11 +113,6 @@ def import_files(
     from gdnbench.exchange.importing import import_files as read
 
     imported = read(files, to, op, name)
-    document = {
-        "ops": imported.ops,
-        "kernels": imported.kernels,
-        "folders": imported.folders,
-        "notes": imported.notes,
-    }
+    document = {"ops": imported.ops, "kernels": imported.kernels, "folders": imported.folders, "notes": imported.notes}
     folders = list(map(str, imported.folders))
     print_written(folders, imported.next_steps, document, imported.notes, json=json, quiet=quiet)

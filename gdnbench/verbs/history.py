@@ -142,11 +142,7 @@ def _data(history: History) -> Table[HistoryRow]:
         Column("speedup speedup_lo speedup_hi", lambda row: row.change and row.change.speedup),
         Column("judged_by", lambda row: row.kind if row.change else ""),
         Column("step", lambda row: row.change.verdict if row.change and row.is_step else ""),
-        Column(
-            "changes",
-            lambda row: {name: asdict(change) for name, change in row.changes.items()},
-            only="json",
-        ),
+        Column("changes", lambda row: {name: asdict(change) for name, change in row.changes.items()}, only="json"),
     ]
     head = {
         "label": history.label,
@@ -180,7 +176,6 @@ def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
 
 
 def _shown(history: History, width: int) -> list[Column[HistoryRow]]:
-    """Makes the columns that people see."""
     from gdnbench.analyse.comparison import card_of
 
     wide, narrow = width >= _WIDE_ENOUGH_FOR_DATES, width < _WIDE_ENOUGH_FOR_CHANGES

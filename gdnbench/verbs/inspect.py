@@ -16,8 +16,7 @@ def inspect(
     kernels: options.KernelsArgument = None,
     kernel: options.KernelsOption = None,
     arch: Annotated[
-        list[str] | None,
-        typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100."),
+        list[str] | None, typer.Option(metavar="sm_N,…", help="Targets; those of the GPUs here, else sm_90 and sm_100.")
     ] = None,
     op: options.OpOrDecodeOption = "",
     shape: options.ShapesOption = None,

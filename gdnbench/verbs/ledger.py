@@ -215,7 +215,6 @@ _COLUMNS: list[Column[tuple[LedgerEntry, Gate]]] = [
 
 
 def _opened_answer(entry: LedgerEntry, entries: Entries, ledger: Path) -> Answer:
-    """Says how to measure a new entry, or the gate that it waits for."""
     from gdnbench.ledger.entry import gate_of
     from gdnbench.ledger.events import run_command
 
@@ -296,7 +295,6 @@ def _state(entry: LedgerEntry, gate: Gate) -> str:
 
 
 def _last_measured(entry: LedgerEntry) -> str:
-    """Returns the finding that decided the last closing."""
     if not entry.last:
         return ""
     findings = entry.last.findings

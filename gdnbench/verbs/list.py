@@ -92,11 +92,7 @@ class KernelList:
 
 
 def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
-    """Returns the kernels whose names or presets match; without terms, all kernels and the broken folders.
-
-    `wanted` has names and globs, separated by commas or one by one; an op's name means its kernels. `op` restricts to
-    one op's kernels. Raises UnknownNameError for an unknown op, or a term that matches none of its kernels.
-    """
+    """Returns the kernels whose names, globs, op or presets match; without terms all, and the broken folders."""
     candidates = catalog.of_op(find_op(catalog, op).name) if op else tuple(catalog.entries.values())
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
     chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, candidates, term, op)}
@@ -148,7 +144,6 @@ def _sources(results: Path, run_id: str) -> dict[str, str]:
 
 
 def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
-    """Gives a line per kernel, or with `long` all that is known of each."""
     if long:  # it says of each time what it is
         yield _long_table(kernels)
     else:

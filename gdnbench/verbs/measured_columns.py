@@ -28,12 +28,7 @@ def bound_meaning(bound: str, *, by_kernel: bool) -> str:
 
 
 def time_column(
-    name: str,
-    rows: Iterable[R],
-    of: Callable[[R], Measurement | None],
-    meaning: str = STREAM_MEANING,
-    *,
-    drop: int = 0,
+    name: str, rows: Iterable[R], of: Callable[[R], Measurement | None], meaning: str = STREAM_MEANING, *, drop: int = 0
 ) -> Column[R]:
     """Returns the column of the times of `of(row)`, in one unit; rows sort by microseconds."""
     unit = time_unit(row.timing.time_us for row in map(of, rows) if row and row.timing)

@@ -54,7 +54,6 @@ def _next_steps(made: NewKernel) -> list[str]:
 
 
 def _export(root: Path) -> str:
-    """The line that makes the catalog look there too."""
     from gdnbench.catalog.catalog import KERNELS_VARIABLE
 
     before = f'"${KERNELS_VARIABLE}"{os.pathsep}' if os.environ.get(KERNELS_VARIABLE) else ""

@@ -17,14 +17,7 @@ from gdnbench.process.events import NoteMade
 from gdnbench.remote.environment import open_host
 from gdnbench.remote.forward import Forwarded, JobOutcome, choose_target, requested_models
 from gdnbench.remote.host import Host
-from gdnbench.remote.job import (
-    INPUTS,
-    RemoteJob,
-    TypedOption,
-    forwarded_args,
-    read_options,
-    run_id,
-)
+from gdnbench.remote.job import INPUTS, RemoteJob, TypedOption, forwarded_args, read_options, run_id
 from gdnbench.remote.targets import NamedTarget, SlurmTarget, is_text, target_named
 from gdnbench.remote.transfer import OriginFolders
 from gdnbench.render.console import without_commands
@@ -38,11 +31,7 @@ _STAY = {"on", "results", "profiles", "resume", "inputs"}
 
 
 def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
-    """Runs a verb on the target that `--on` names, or that has the requested GPU; returns the exit code.
-
-    `ctx` is the verb's, parsed; `words` are those behind the verb, as they were typed. Returns None if the verb is to
-    run here. Raises GdnbenchError if there is no such target, or the command cannot be run there.
-    """
+    """Runs a typed verb where `--on` or the requested GPU says; returns the exit code, or None to run it here."""
     params = ctx.params
     local = next((option for name, option in _LOCAL.items() if params.get(name)), "")
     if local:
@@ -65,10 +54,7 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
 
 
 def run_on(named: NamedTarget, forwarded: Forwarded, *, quiet: bool) -> int:
-    """Runs a command on a target, shows its progress and prints its output; returns its exit code.
-
-    Raises GdnbenchError if it cannot be run there, KeyboardInterrupt if the user does not wait for it to stop.
-    """
+    """Runs a command on a target, shows its progress and prints its output; returns its exit code."""
     with closing(open_host(named)) as host:
         if named.ssh_host:
             host.connect(["true"])  # before the bar, which would write over what ssh may ask
@@ -140,13 +126,7 @@ def _inputs_files(inputs: Path) -> list[Path]:
 
 
 def make_job(
-    named: NamedTarget,
-    words: list[str],
-    homes: OriginFolders,
-    *,
-    gpu: str = "auto",
-    resume: str = "",
-    inputs: str = "",
+    named: NamedTarget, words: list[str], homes: OriginFolders, *, gpu: str = "auto", resume: str = "", inputs: str = ""
 ) -> RemoteJob:
     """Makes the job of the words behind `gdnbench`, without what only the target knows; the rest is `RemoteJob`'s."""
     from gdnbench.catalog.catalog import default_roots

@@ -49,15 +49,13 @@ SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")
 ]
 PartOption = Annotated[
-    str,
-    typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them."),
+    str, typer.Option(metavar="I/N", help="One of N parts of the workloads: 2/4; `gdnbench runs merge` joins them.")
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be built and measured, and about how long; do nothing.")
 ]
 KernelsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False),
+    list[str] | None, typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False)
 ]
 KernelsOption = Annotated[
     list[str] | None,
@@ -180,11 +178,7 @@ def refuse_beside(ctx: Context, name: str, allowed: Collection[str], why: str) -
 
 
 def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection[str] = ()) -> None:
-    """Raises UsageError for an option that does not go with a flag, or goes with it alone.
-
-    `mode` is the flag's parameter, `own` the parameters that mean something with it alone, `others` those
-    that mean something without it alone.
-    """
+    """Refuses options that a flag, `mode`, does not go with (`others`), or without which it says nothing (`own`)."""
     flag = f"--{mode.replace('_', '-')}"
     for param, spelling in _typed(ctx):
         if ctx.params[mode] and param in others:
@@ -194,7 +188,6 @@ def check_mode(ctx: Context, mode: str, own: Collection[str], others: Collection
 
 
 def _typed(ctx: Context) -> Iterator[tuple[str, str]]:
-    """Yields the parameters that were typed, and how each is spelt."""
     for param in ctx.command.params:
         source = param.name and ctx.get_parameter_source(param.name)
         if param.name and source and source.name == "COMMANDLINE":
@@ -211,10 +204,7 @@ def confirm_builds(outlook: Outlook, *, yes: bool) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns if the user agrees, or if `yes` was given.
-
-    Raises UsageError without a terminal to ask in, typer.Exit if the answer is no.
-    """
+    """Returns if the user agrees, or if `yes` was given."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -230,10 +220,7 @@ _FIRST_SHAPES = 6
 
 
 def print_outlook(outlook: Outlook, argv: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
-    """Prints what a run or sweep would build and measure on each of `cards` cards, and for how long.
-
-    The next command is `argv` without `--dry-run`.
-    """
+    """Prints what would be built and measured on each of `cards` cards, how long, and `argv` without `--dry-run`."""
     from gdnbench.origin import RESULTS, out_option
     from gdnbench.render.output import print_answer
     from gdnbench.render.table import Answer, command, plain_rows

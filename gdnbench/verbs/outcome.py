@@ -31,10 +31,7 @@ _PLAIN = {"µ": "u", "±": "~", "\u00d7": "x", "…": ".", "—": "-", "\u2013":
 
 
 def run_to_exit_code(command: Callable[[], object]) -> int:
-    """Runs a command, which may raise anything; if it fails, prints the error and a hint on stderr.
-
-    Returns the exit code of the process.
-    """
+    """Runs a command, which may raise anything; prints its error and a hint on stderr; returns the exit code."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", LeftOutWarning)
         warnings.showwarning = _Warnings().show

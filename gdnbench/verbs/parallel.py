@@ -60,10 +60,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How one of several runs ended; `folder` is None if it wrote none, `code` is CRASHED if a signal ended it.
-
-    `reason` is empty if the run reported its end itself.
-    """
+    """How one of several runs ended; `folder` and `reason` may be missing, `code` is CRASHED after a signal."""
 
     name: str
     code: ExitCode
@@ -135,7 +132,6 @@ class _Running:
         return RunOutcome(self._name, code, reason, self._folder(results))
 
     def _folder(self, results: Path) -> Path | None:
-        """The folder of the run that it printed, or None if there is none."""
         try:
             folder = results / loads("".join(self._printed))["run"]["run_id"]
         except (ValueError, LookupError, TypeError):
@@ -206,10 +202,7 @@ def card_arguments(arguments: Sequence[str], gpu: Gpu, label: str) -> list[str]:
 def run_cards(
     catalog: Catalog, plan: Plan, cards: Sequence[Gpu], results: Path, *, json: bool, csv: bool, quiet: bool
 ) -> ExitCode:
-    """Measures a plan, of the first card, on several cards of one model at once, and prints one table.
-
-    Returns the exit code. Raises MachineError if a compiler is missing, or the build cache cannot be written.
-    """
+    """Measures a plan of the first of several like cards on all at once; prints one table, returns the exit code."""
     console = message_console(quiet=quiet)
     with watch(quiet=quiet) as observer:  # once, for all of them find it in the cache
         forms = find_forms(catalog, plan.cases, device_of(plan.gpu))
@@ -257,10 +250,7 @@ def _failures(outcome: RunOutcome) -> list[str]:
 
 
 def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> ExitCode:
-    """The joint table of what was written, or the one run that was; gives what it tells.
-
-    Runs that have nothing in common, as where one was stopped before it measured, are printed one by one.
-    """
+    """Prints the joint table of what was written, or each run where they have nothing in common."""
     folders = [each.folder for each in outcomes if each.folder]
     if len(folders) == 1:
         print_run(folders[0], json=json, csv=csv)
@@ -285,10 +275,7 @@ _OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch"}
 
 
 def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
-    """Returns into how many parts a command is split, at most `tasks`: 1 if it is not.
-
-    Raises GdnbenchError for kernels, workloads or a suite that do not exist.
-    """
+    """Returns into how many parts a command is split, at most `tasks`: 1 if it is not."""
     if not VERBS[verb].splits or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
         return 1
     catalog = load_catalog()

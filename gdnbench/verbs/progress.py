@@ -27,10 +27,7 @@ from gdnbench.render.console import message_console
 
 @contextmanager
 def watch(*, quiet: bool) -> Iterator[Observer]:
-    """Yields an observer for the process that started this command, if it reads events, else that of `watch_here`.
-
-    The other process gets every event, quiet or not: what it prints is its own decision.
-    """
+    """Yields an observer for the process that started this command, which gets every event, or `watch_here`'s."""
     if writer := event_writer():
         yield writer
         return
@@ -51,10 +48,7 @@ def waiting(text: str) -> Iterator[None]:
 
 @contextmanager
 def watch_here(*, quiet: bool) -> Iterator[Observer]:
-    """Yields an observer for stderr: a live bar in a terminal, plain lines elsewhere, nothing if quiet.
-
-    After Ctrl-C it prints how much of the phase was done.
-    """
+    """Yields an observer for stderr: a bar in a terminal, lines elsewhere, nothing if quiet; it tells of Ctrl-C."""
     console = message_console(quiet=quiet)
     bar = None if quiet or not console.is_terminal else _make_bar(console)
     observer = _Observer(console, bar)
@@ -80,10 +74,7 @@ def _make_bar(console: Console) -> Progress:
 
 
 class _Observer:
-    """Prints a line for each phase and failure, and moves the bar if there is one; phases have no line then.
-
-    What fails alike at several workloads is printed at the first.
-    """
+    """Moves the bar, or prints a line for each phase; what fails alike at several workloads is printed once."""
 
     def __init__(self, console: Console, bar: Progress | None) -> None:
         self._console = console

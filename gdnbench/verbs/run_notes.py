@@ -144,10 +144,7 @@ def control_lines(rows: Sequence[Measurement], *, workloads: bool = False) -> li
 
 
 def failure_lines(rows: Sequence[Measurement], what: str = "", printed: set[str] | None = None) -> list[Text]:
-    """Returns what was not measured and why; kernels with the same status and reason share a line.
-
-    `what` precedes the status; `printed` has reasons already printed in full, cut to a line here, and is updated.
-    """
+    """Returns what was not measured and why, a reason a line; `printed` has those printed in full, and is updated."""
     printed = set() if printed is None else printed
     grouped: dict[tuple[Status, str], list[str]] = {}
     for row in rows:

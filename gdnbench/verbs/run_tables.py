@@ -162,28 +162,17 @@ class TimedLine:
 
 @dataclass(frozen=True)
 class WorkloadView:
-    """What is printed of one workload: its rows, fastest first, and what qualifies them.
-
-    Attributes:
-        kernel_times: the rows by CUPTI, None where the run has no such times: they come first; rates and shares of the
-            bound are theirs.
-        flops: whether FLOPs bound some workload of the run.
-        beneath: rows to print beneath a case's.
-    """
+    """What is printed of one workload: its rows, fastest first, and what qualifies them."""
 
     info: RunInfo
     rows: Sequence[Measurement]
     title: str
-    kernel_times: Sequence[Measurement] | None
-    flops: bool
-    beneath: Beneath = field(default_factory=dict)
+    kernel_times: Sequence[Measurement] | None  # by CUPTI; None without: rates and shares of the bound are theirs
+    flops: bool  # whether FLOPs bound some workload of the run
+    beneath: Beneath = field(default_factory=dict)  # rows beneath a case's
 
     def blocks(self, width: int, printed: set[str]) -> Iterator[Block]:
-        """Yields what a terminal shows.
-
-        `printed` has what was already printed in full, reasons for failures and, by sizes, dependence on the inputs; it
-        is updated.
-        """
+        """Yields what a terminal shows; `printed` has what was printed in full before, and is updated."""
         lines = self.lines()
         yield ""
         bound = f", bound by {'FLOPs' if flops_bind(self.rows) else 'copying'}" if self.flops and lines else ""
@@ -224,10 +213,7 @@ class WorkloadView:
     def columns(
         self, lines: Sequence[TimedLine], *, notes: bool, broken: bool = False, built: bool = False
     ) -> Iterator[Column[TimedLine]]:
-        """Yields the columns; with one of `notes` all stay.
-
-        `broken` puts a label's params on a line of their own; `built` adds what the compiler reports.
-        """
+        """Yields the columns; `broken` puts a label's params on their own line; `built` adds the compiler's report."""
         info, by_kernel = self.info, self.kernel_times is not None
         timed = [line for line in lines if not line.name]
 

@@ -75,7 +75,6 @@ def _total(runs: Sequence[Overview]) -> str:
 
 
 def _next(runs: Sequence[Overview], results: Path, cards: Collection[str]) -> tuple[str, ...]:
-    """Finishes a stopped run, on its own card alone, else shows the newest one."""
     from gdnbench.store.overview import State
 
     stopped = next((run for run in runs if run.state is State.STOPPED and run.card in {"", *cards}), None)

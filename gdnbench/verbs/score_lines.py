@@ -248,7 +248,6 @@ def score_document(score: Score) -> dict[str, Any]:
 
 
 def _of_many(workloads: Sequence[WorkloadScore]) -> dict[str, Any]:
-    """Returns each workload's parts, failed and slowest first."""
     ordered = sorted(workloads, key=lambda each: each.speedup.speedup.estimate if each.speedup else 0.0)
     shown = [{"workload": _cut(str(each.workload), 80), **_brief(each)} for each in ordered[:_MOST_WORKLOADS]]
     verdicts = [each.speedup.verdict for each in workloads if each.speedup]

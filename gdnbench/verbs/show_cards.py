@@ -25,10 +25,7 @@ from gdnbench.wording import first_of, plural
 
 
 def print_joint(folders: Sequence[Path], *, json: bool, csv: bool, by_card: bool = False) -> Joint:
-    """Joins and prints runs, with the card as a random effect; `by_card` adds a row per card.
-
-    Raises UsageError if they cannot be joined, RunFormatError if one cannot be read.
-    """
+    """Joins and prints runs, with the card as a random effect; `by_card` adds a row per card."""
     joint = join_runs(folders)
     more = "--by-card" if len(joint.cards) > 1 and not by_card else "--csv"
     answer = Answer(
@@ -163,7 +160,6 @@ def _stray_line(cards: Sequence[Card], number: int, share: float) -> str:
 
 
 def _beneath(joint: Joint) -> Beneath:
-    """Returns each card's time and ratio, to stand beneath the case's row."""
     names = {card.uuid: card.name for card in joint.cards}
     rows: dict[str, list[tuple[str, Measurement, Measurement | None]]] = {}
     for uuid, card in joint.by_card.items():

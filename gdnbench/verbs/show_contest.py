@@ -64,10 +64,7 @@ def _text(
 
 
 def _together(scored: Sequence[ContestResult]) -> dict[str, Any] | None:
-    """Returns the mean of each op's best score, or None; of decode and prefill, the contest's for Gated Delta Net.
-
-    None unless there are several ops, each with a kernel that passes and has a score.
-    """
+    """Returns the mean of the best scores of several ops, as the contest has of decode and prefill, or None."""
     best: dict[str, tuple[str, float]] = {}
     for each in scored:
         rows = [row for row in each.rows if row.score and row.status is Status.OK]

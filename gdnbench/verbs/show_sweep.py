@@ -16,9 +16,7 @@ from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, P
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.origin import path_at_origin
-from gdnbench.render.console import (
-    print_text,
-)
+from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
 from gdnbench.render.terminal_chart import OptionalCharts
@@ -41,11 +39,7 @@ _Rows = Mapping[tuple[str, Workload], Measurement]
 
 
 def print_sweep(folder: Path, *, json: bool, csv: bool, dispatch: bool) -> None:
-    """Reads a sweep's folder and prints it.
-
-    `dispatch` prints a declaration of the best point of each workload, and precedes the other forms. Raises UsageError
-    if the run is not a sweep, or for a declaration without times; RunFormatError if it cannot be read.
-    """
+    """Reads a sweep's folder and prints it; `dispatch`: a declaration of each workload's best point instead."""
     (info, measurements), sweep = read_run(folder), read_sweep(folder)
     if sweep is None:
         raise UsageError(f"{info.run_id} is no sweep", "`gdnbench sweep` makes one: see `gdnbench sweep -h`")

@@ -50,8 +50,7 @@ def verify(
         typer.Option("--sanitize", help="Also under compute-sanitizer; each of its tools may take 10 step limits."),
     ] = False,
     ready: Annotated[
-        bool,
-        typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library."),
+        bool, typer.Option("--ready", help="Check whether one kernel can be sent to a contest or into a library.")
     ] = False,
     arch: Annotated[
         list[str] | None,
@@ -148,9 +147,7 @@ def _check_ready(name: str, params: Mapping[str, Any]) -> ExitCode:
         )
         readiness = check_kernel(load_catalog(), params["op"], name, wanted)
     answer = Answer(
-        text=lambda _: _ready_text(readiness),
-        document=lambda: _ready_document(readiness),
-        next=readiness.next_command,
+        text=lambda _: _ready_text(readiness), document=lambda: _ready_document(readiness), next=readiness.next_command
     )
     print_answer(answer, json=params["json"])
     return readiness.exit_code
@@ -180,12 +177,7 @@ def _ready_text(readiness: Readiness) -> list[Block]:
 
 def _ready_document(readiness: Readiness) -> dict[str, object]:
     checks = [
-        {
-            "name": check.name,
-            "status": check.status.value,
-            "what": check.what,
-            "command": shlex.join(check.command),
-        }
+        {"name": check.name, "status": check.status.value, "what": check.what, "command": shlex.join(check.command)}
         for check in readiness.checks
     ]
     return {

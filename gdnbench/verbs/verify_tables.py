@@ -178,10 +178,7 @@ def _contest_lines(cases: list[Case], verdicts: Verification) -> list[Text]:
 
 
 def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
-    """Returns why a kernel did not pass, each status and reason once.
-
-    Wrong elements differ between workloads: those of the first case are shown, and the other wrong workloads named.
-    """
+    """Returns why a kernel did not pass, each reason once: of the first case, with the other workloads' names."""
     found: dict[tuple[Status, str], list[Case]] = {}
     for case in cases:
         verdict = verdicts.checked[case.id]

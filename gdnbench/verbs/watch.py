@@ -2,25 +2,135 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 
-from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.catalog.entry import include_path, label_parts
+from gdnbench.catalog.request import slug_of
+from gdnbench.catalog.select import find_broken
+from gdnbench.errors import UnknownNameError, UsageError
 from gdnbench.model.gpu import Gpu
+from gdnbench.model.status import Status
+from gdnbench.process.events import CaseChecked, CommandEvent, Observer
 from gdnbench.render.console import data_console
-from gdnbench.score.plan import NoVerdict, ScoreRequest, Turn
-from gdnbench.score.turns import ScoreHistory, SourceWatcher, stopping, watch_sources
+from gdnbench.score.plan import NoVerdict, Score, ScoreRequest, Turn
+from gdnbench.score.run import score_kernel
 from gdnbench.verbs.progress import watch_here
 from gdnbench.verbs.score_lines import print_history, turn_json, turn_line
+
+
+@dataclass
+class ScoreHistory:
+    """The turns so far, oldest first, of a kernel's folder; `warm` forks workers from a process that stays up."""
+
+    request: ScoreRequest
+    gpu: Gpu | None
+    folder: Path
+    warm: bool = True
+    done: list[Turn] = field(default_factory=list)
+
+    @property
+    def best(self) -> Turn | None:
+        """The turn with the highest ratio among those that are right, or None if there is none."""
+        ratios = {turn.number: turn.score.ratio.speedup.estimate for turn in self.done if turn.score.ratio}
+        return self.done[max(ratios, key=ratios.__getitem__) - 1] if ratios else None
+
+    def take(self, observer: Observer) -> Turn:
+        """Scores the sources; what an earlier turn had and is gone counts as broken: the next save may mend it."""
+        begun = datetime.now().astimezone()
+        catalog = load_catalog()
+        try:
+            score = score_kernel(catalog, self.request, self.gpu, observer, warm=self.warm)
+        except UsageError as error:
+            if not self.done:
+                raise
+            score = self._broken(catalog, error)
+        turn = Turn(len(self.done) + 1, begun, score)
+        self.done.append(turn)
+        return turn
+
+    def _broken(self, catalog: Catalog, error: UsageError) -> Score:
+        """Returns a score with the reason why the folder does not load, or else the error's message."""
+        own = {self.folder, self.folder.parent}
+        reason = next((broken.reason for broken in catalog.broken if broken.folder in own), error.message)
+        request = self.request
+        return Score(request.kernel, self.done[-1].score.op, slug_of(self.gpu), request.against, Status.BROKEN, reason)
+
+
+def stopping(observer: Observer, is_unwanted: Callable[[], bool]) -> Observer:
+    """Returns an observer that raises KeyboardInterrupt once `is_unwanted`, and passes on all but checked cases."""
+
+    def observe(event: CommandEvent) -> None:
+        if not isinstance(event, CaseChecked):
+            observer(event)
+        if is_unwanted():
+            raise KeyboardInterrupt
+
+    return observe
+
+
+Snapshot = dict[Path, tuple[int, int]]
+"""Size in bytes and time of the last change in nanoseconds, by file."""
+
+
+class SourceWatcher:
+    """The files that a kernel's numbers may depend on: its folder's, those directly in its op's, and shared headers."""
+
+    def __init__(self, folder: Path, op_folder: Path) -> None:
+        self.folder, self._op_folder = folder, op_folder
+        self._seen, self._digest = self._snapshot(), self._read()
+
+    def has_changed(self) -> bool:
+        """Whether contents changed since the last call; a touch is no change, the end of a half-written file is one."""
+        now = self._snapshot()
+        if now == self._seen:
+            return False
+        self._seen, before, self._digest = now, self._digest, self._read()
+        return self._digest != before
+
+    def _files(self) -> list[Path]:
+        own = (path for path in self.folder.rglob("*") if "__pycache__" not in path.parts)
+        _, _, *shared = include_path(self.folder, self._op_folder)
+        headers = (path for folder in shared for path in folder.rglob("*"))
+        return sorted(path for path in (*own, *self._op_folder.glob("*"), *headers) if path.is_file())
+
+    def _snapshot(self) -> Snapshot:
+        snapshot: Snapshot = {}
+        for path in self._files():
+            with suppress(OSError):  # an editor is replacing the file
+                snapshot[path] = path.stat().st_size, path.stat().st_mtime_ns
+        return snapshot
+
+    def _read(self) -> str:
+        digest = hashlib.sha256()
+        for path in self._files():
+            with suppress(OSError):
+                digest.update(str(path).encode() + b"\0" + path.read_bytes() + b"\0")
+        return digest.hexdigest()
+
+
+def watch_sources(catalog: Catalog, label: str) -> SourceWatcher:
+    """Returns the sources of a kernel, even if its declaration does not load; raises UnknownNameError for any other."""
+    name, _ = label_parts(label)
+    if entry := catalog.owner(name):
+        return SourceWatcher(entry.folder, entry.op_folder)
+    if broken := find_broken(catalog, name):
+        return SourceWatcher(broken.folder, broken.folder.parent)
+    raise UnknownNameError(f"there is no kernel {name}", "`gdnbench list` shows every kernel")
+
 
 _POLL_S = 0.2
 
 
 def score_on_save(request: ScoreRequest, gpu: Gpu | None, most: int, *, warm: bool, json: bool, quiet: bool) -> None:
-    """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number.
-
-    Raises GdnbenchError as `ScoreHistory.take`.
-    """
+    """Scores a kernel each time that its sources are saved, until Ctrl-C, or `most` scores; 0 for any number."""
     sources = watch_sources(load_catalog(), request.kernel)
     turns, console = ScoreHistory(request, gpu, sources.folder, warm=warm), data_console()
     try:

@@ -33,12 +33,7 @@ class KernelChoice:
 
 
 def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
-    """Reads the times of some kernels of a run at some of its workloads: kernel times (CUPTI) where it has any.
-
-    `kernels` has names and globs separated by commas; by default the baseline, the floors and the fastest. `workloads`
-    defaults to the first line that has several. Raises RunFormatError if the run cannot be read, UnknownNameError for a
-    kernel or workload that it has no time of.
-    """
+    """Reads the times of kernels (by default baseline, floors, fastest) at workloads: by CUPTI where it has any."""
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
     rows = by_clock.get("cupti") or by_clock.get(None, [])
@@ -59,8 +54,7 @@ def named_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
     """Returns the timed workloads of a run that have the sizes of `--shape`, or None without `--shape`.
 
     Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. If the run timed no match, returns the
-    matches that it was to time; if there are none, those that `run` would measure. Raises UsageError for an invalid
-    axis or size.
+    matches that it was to time; if there are none, those that `run` would measure.
     """
     if not axes:
         return None

@@ -52,11 +52,7 @@ _SCALE = 2  # pixels of a PNG per pixel of the chart
 
 
 def check_picture(path: Path) -> None:
-    """Refuses an undrawable picture.
-
-    Raises UsageError for an unknown format, a missing folder, or anything but a regular file; MachineError for a folder
-    or file that cannot be written, or without the drawing libraries.
-    """
+    """Refuses an undrawable picture."""
     check_output_file(path, "-o", SUFFIXES, "sweep.png")
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
@@ -89,10 +85,7 @@ def swept(folder: Path) -> Sweep:
 
 
 def print_sweep_charts(console: Console, sweep: Sweep, each: AbstractContextManager[object]) -> None:
-    """Prints a chart per kernel: one with a line per workload if one param varies, else a heat map per workload.
-
-    `each` is entered around each line chart and may suppress its ChartError, which is raised otherwise.
-    """
+    """Prints line charts or heat maps; `each` is entered around a line chart, and may suppress its ChartError."""
     for kernel, axes in sweep.axes.items():
         plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
         names = varied(axes)

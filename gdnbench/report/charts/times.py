@@ -94,7 +94,6 @@ def print_times(console: Console, folder: Path, kernels: str = "", workloads: Se
 
 
 def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
-    """Returns the rows by label, slowest at the end first."""
     lines: dict[str, list[Measurement]] = {}
     for row in rows:
         lines.setdefault(row.case.label, []).append(row)

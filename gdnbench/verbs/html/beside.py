@@ -44,9 +44,7 @@ def _part(runs: Sequence[ReportedRun], workload: Workload) -> HtmlPart | None:
         return None
     name = f"gpus-{workload_slug(workload)}"
     return HtmlPart(
-        id=name,
-        title=str(workload),
-        table=_table(columns, f"{name}-table", str(workload), by_kernel=by_kernel),
+        id=name, title=str(workload), table=_table(columns, f"{name}-table", str(workload), by_kernel=by_kernel)
     )
 
 

@@ -21,11 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlChart:
-    """A chart of Vega-Lite, with `note` on how to read it.
-
-    `height`, in pixels, is reserved before drawing; `picker` is the id of the list of kernels that it follows, or
-    empty.
-    """
+    """A chart of Vega-Lite, `height` pixels high; `picker` is the id of the list of kernels that it follows."""
 
     id: str
     title: str
@@ -47,10 +43,7 @@ class FailureGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlPart:
-    """A part of a section: a workload of a run, or a plateau of a sweep; `id` is its heading's.
-
-    `lines` stand above the table; `folded` names the fold that holds the table, and is empty for an open one.
-    """
+    """A workload of a run, or a plateau of a sweep, by its heading's `id`; `folded` names the fold of its table."""
 
     id: str
     title: str

@@ -37,10 +37,7 @@ from gdnbench.wording import first_of, plural
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
 _ALWAYS = (
-    (
-        "time µs",
-        "The median over rounds of each round's mean of its middle half of samples; launch included, L2 cold.",
-    ),
+    ("time µs", "The median over rounds of each round's mean of its middle half of samples; launch included, L2 cold."),
     ("FASTER, SLOWER", "The whole interval of the speedup lies beyond the margin, {margin}."),
     ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
     ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
@@ -135,10 +132,7 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
-    """Makes a line per run and workload, without columns that no line fills.
-
-    Of several runs it has no stream times and no shares of bounds by them, which are comparable inside one run alone.
-    """
+    """Makes a line per run and workload; of several runs without stream times, comparable in one run alone."""
     lines = [
         line
         for number, run in enumerate(runs, start=1)
@@ -224,7 +218,6 @@ def _run(line: _SummaryLine) -> HtmlCell:
 
 
 def _words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
-    """Returns the legend, with the margin and confidence of these runs."""
     margins = ", ".join(dict.fromkeys(f"±{run.info.settings['margin']:.2%}" for run in runs))
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
     flops = any(flops_bind(run.rows) for run in runs)
@@ -292,7 +285,6 @@ def _known(groups: Mapping[str, Facts]) -> list[tuple[str, Facts]]:
 
 
 def _facts(documents: Sequence[Mapping[str, Any]], names: Mapping[str, str] | None = None) -> Facts:
-    """Returns a fact per key of any document, in the order of `names` if given."""
     keys = names or {key: key for document in documents for key in document}
     found = [(title, tuple(_text(document.get(key), key) for document in documents)) for key, title in keys.items()]
     return [(title, values) for title, values in found if any(values)]

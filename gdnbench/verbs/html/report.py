@@ -37,11 +37,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def check_output(path: Path) -> None:
-    """Refuses an unwritable report before anything is read for it.
-
-    Raises UsageError for a wrong suffix, a missing folder, or anything but a regular file; MachineError for a folder or
-    file that cannot be written, or without the drawing libraries.
-    """
+    """Refuses an unwritable report before anything is read for it."""
     check_output_file(path, "--output", SUFFIXES, "report.html")
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
@@ -49,11 +45,7 @@ def check_output(path: Path) -> None:
 
 
 def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path) -> None:
-    """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file.
-
-    Raises RunFormatError, naming the unreadable file, or MachineError if `output` cannot be written; it is then
-    unchanged.
-    """
+    """Writes runs, in the order wanted, and published figures as a report in one step; replaces an existing file."""
     from gdnbench.analyse.sources import load_published
     from gdnbench.verbs.html.page import page_of
 
@@ -63,10 +55,7 @@ def write_report(runs: Sequence[Path], published: Sequence[Path], output: Path) 
 
 
 def find_figures(results: Path, wanted: str) -> Path | None:
-    """Returns the folder of published figures that `published/<name>` or a path names, or None for any other name.
-
-    Raises UnknownNameError if there are no such figures.
-    """
+    """Returns the folder of published figures that `published/<name>` or a path names, or None for any other name."""
     from gdnbench.analyse.sources import PUBLISHED_NAME, find_published
 
     if wanted and (Path(wanted) / PUBLISHED_NAME).is_file():
@@ -75,11 +64,7 @@ def find_figures(results: Path, wanted: str) -> Path | None:
 
 
 def choose_sources(results: Path, wanted: Sequence[str]) -> tuple[list[Path], list[Path]]:
-    """Returns the named folders of runs and of published figures, each once.
-
-    If none is named, takes the latest run that compared kernels. Raises UnknownNameError for an unknown run, UsageError
-    if only published figures are named.
-    """
+    """Returns the named folders of runs and published figures, each once; by default the latest run that compared."""
     published = {name: folder for name in wanted if (folder := find_figures(results, name))}
     runs = [find_run(results, name) for name in wanted if name not in published]
     if published and not runs:
@@ -153,10 +138,7 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """Everything that a run wrote, except its samples; `rounds` has round times in microseconds by case id.
-
-    `rows` are by the run's own timer; `kernel_times` has those by CUPTI with a time, by case id.
-    """
+    """What a run wrote, except its samples; `rounds` has microseconds; `kernel_times` are by CUPTI, by case id."""
 
     folder: Path
     info: RunInfo
@@ -209,7 +191,6 @@ def read_stored(folder: Path) -> ReportedRun:
 
 
 def _check_sweep(stored: ReportedRun) -> None:
-    """Raises RunFormatError if a point has no row, and so no time."""
     known = {(row.case.label, row.case.workload) for row in stored.rows}
     points = stored.sweep.points if stored.sweep else ()
     if not all((point.label, point.workload) in known for point in points):
@@ -226,10 +207,7 @@ class FastestKernel:
 
 
 def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """Returns the fastest row except floors, by the rounds that all share, or None without a time.
-
-    Kernels that were timed in different processes share the rounds to which the baseline moves them.
-    """
+    """Returns the fastest row except floors by the rounds that all share, moved there by the baseline, or None."""
     from gdnbench.analyse.suite import side_by_side
     from gdnbench.stats.interval import Verdict
     from gdnbench.stats.multiple import compare_with_best

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
+from gdnbench.render.codec import GLYPHS
 from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind, traffic
-from gdnbench.report.charts import shares, times
-from gdnbench.report.charts.selection import choices_of, slots_of, timed, workload_slug
-from gdnbench.report.charts.theme import PAGE, page_spec, slot_params
+from gdnbench.report.charts import theme, times
+from gdnbench.report.charts.selection import choices_of, interval_text, slots_of, timed, workload_slug
+from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
 from gdnbench.stats import FloatArray
+from gdnbench.store.samples import SAMPLES, read_samples
 from gdnbench.store.tables import BuildRow
 from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, failures_of
 from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.measured_columns import count_column
 from gdnbench.verbs.run_tables import WorkloadView
+
+if TYPE_CHECKING:
+    import altair as alt
+
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
@@ -31,7 +42,7 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     picker = f"{prefix}-kernels"
     choices = choices_of(stored.rows, info.baseline)
     shown = slots_of([choice for choice in choices if choice.chosen])
-    quantiles = shares.read_quantiles(stored.folder)
+    quantiles = read_quantiles(stored.folder)
     leading = stored.leading(stored.rows)
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
     parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
@@ -102,8 +113,8 @@ def _part(
     ordered = timed(rows)
     bars = _bars(timed(stored.leading(ordered)), f"{name}-sol", workload)
     height = max(SAMPLES_LEAST, bars.height if bars else 0)
-    points = shares.curve_points(ordered, quantiles)
-    chart = shares.curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    points = curve_points(ordered, quantiles)
+    chart = curves_chart(points, PAGE).add_params(*slot_params(shown, stored.info.baseline))
     curves = HtmlChart(
         id=f"{name}-samples",
         title="All samples",
@@ -130,23 +141,22 @@ def _bound_words(stored: ReportedRun, rows: Sequence[Measurement]) -> str:
 
 
 def _bars(rows: Sequence[Measurement], name: str, workload: Workload) -> HtmlChart | None:
-    bars = shares.page_bars(rows)
+    bars = page_bars(rows)
     if not bars:
         return None
-    height = shares.BAR * len(bars) + shares.AROUND
+    height = BAR * len(bars) + AROUND
     return HtmlChart(
         id=name,
         title="Share of the bound",
         note=f"Time of the {'bound: FLOPs at peak' if flops_bind(rows) else 'copying floor'} / time of the kernel, "
         f"{'by kernel times' if rows[0].clock else 'launch on both sides'}. "
         "The sign is the verdict against the baseline, the contrasting bar.",
-        spec=page_spec(shares.sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
+        spec=page_spec(sol_chart(bars, PAGE), height, f"Share of the bound of each kernel, {workload}"),
         height=height,
     )
 
 
 def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, where: str) -> HtmlTable:
-    """Makes the table of one workload, without columns that no row fills."""
     kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
     view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
     lines = view.lines()
@@ -176,3 +186,116 @@ def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
 def _status(build: BuildRow) -> str:
     status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
     return f"{status}, {format_serialized(build.serialized_because)}" if build.serialized_because else status
+
+
+BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
+_ROOM = 1.36  # multiple of the longest bar, for a column of labels
+SHARES = 49  # points per curve: thousands of samples lie on few ticks of the timer
+ENDS = (0.005, 0.995)  # quantiles: one outlier ten times as long would press all curves to one side
+
+
+def page_bars(rows: Sequence[Measurement]) -> list[Datum]:
+    """Returns a bar per kernel with a known share of the bound; by stream times, the launch is on both sides."""
+    return [
+        _page_bar(row, row.timing.sol)
+        for row in rows
+        if row.role.does_the_work and row.timing and not math.isnan(row.timing.sol)
+    ]
+
+
+def _page_bar(row: Measurement, sol: float) -> Datum:
+    verdict = row.versus.verdict if row.versus else ""
+    return {
+        "kernel": row.case.label,
+        "sol": sol,
+        "label": f"{sol:.1%} {GLYPHS.get(verdict, theme.EN_SPACE)}",
+        "time": interval_text(row),
+        "verdict": verdict.upper() or "BASELINE",
+        "role": row.role.value if row.role in {Role.BASELINE, Role.FLOOR} else "kernel",
+    }
+
+
+def sol_chart(bars: Sequence[Datum], colours: Theme) -> alt.LayerChart:
+    """Draws bars from the top in the given order, labels in a column at the right, and a dashed line at the floor."""
+    import altair as alt
+
+    end = _ROOM * max(1.0, *(float(bar["sol"]) for bar in bars))
+    y = alt.Y(field="kernel", type="nominal", sort=None, axis=alt.Axis(title=None, ticks=False, domain=False))
+    x = alt.X(
+        field="sol",
+        type="quantitative",
+        scale=alt.Scale(domain=[0, end], nice=False),
+        axis=alt.Axis(title=None, format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
+    )
+    fills = {"baseline": colours.ink, "floor": colours.floor, "kernel": colours.bar}
+    tooltip = theme.tips(kernel="kernel", label="of bound", time="time, µs", verdict="verdict")
+    return theme.layered(
+        alt.Chart()
+        .mark_bar(height=alt.RelativeBandSize(band=0.68), fill=expr(f"{fills}[datum.role]"))
+        .encode(y=y, x=x, tooltip=tooltip),
+        alt.Chart()
+        .mark_text(align="right", fill=colours.ink)
+        .encode(y=y, x=alt.datum(end), text=alt.Text(field="label", type="nominal")),
+        alt.Chart().mark_rule(stroke=colours.floor, strokeDash=[5, 4]).encode(x=alt.datum(1)),
+        data=bars,
+    )
+
+
+def read_quantiles(folder: Path) -> dict[str, FloatArray]:
+    """Returns the `SHARES` quantiles in microseconds by case id; raises RunFormatError if samples cannot be read."""
+    if not (folder / SAMPLES).is_file():
+        return {}
+    shares = np.linspace(*ENDS, SHARES)
+    return {case: np.quantile(times, shares) for case, times in read_samples(folder).items()}
+
+
+def curve_points(rows: Sequence[Measurement], quantiles: Mapping[str, FloatArray]) -> list[Datum]:
+    """Returns the page's data: a curve per kernel that has samples."""
+    return [
+        point
+        for row in rows
+        if row.role.does_the_work and row.case.id in quantiles
+        for point in _curve(row.case.label, quantiles[row.case.id])
+    ]
+
+
+def _curve(kernel: str, times_us: FloatArray) -> list[Datum]:
+    low, high = ENDS
+    step = (high - low) / (SHARES - 1)
+    return [
+        {"kernel": kernel, "time": round(float(time), 3), "share": round(low + step * place, 4)}
+        for place, time in enumerate(times_us)
+    ]
+
+
+def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
+    """Draws the cumulative share of samples by time, a curve per kernel that the page's list shows."""
+    import altair as alt
+
+    layer = (
+        alt.Chart()
+        .transform_filter(theme.SHOWN)
+        .mark_line(
+            stroke=expr(colours.kernel_colour),
+            strokeWidth=expr(theme.WIDTH),
+            opacity=expr(theme.OPACITY),
+            interpolate="linear",
+        )
+        .encode(
+            x=alt.X(
+                field="time",
+                type="quantitative",
+                scale=alt.Scale(zero=False, nice=False),
+                axis=alt.Axis(title="time of one sample, µs", format="~g", labelOverlap="greedy"),
+            ),
+            y=alt.Y(
+                field="share",
+                type="quantitative",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(title="share of samples", format=".0%"),
+            ),
+            detail=alt.Detail(field="kernel", type="nominal"),
+            tooltip=theme.tips(kernel="kernel"),
+        )
+    )
+    return theme.layered(layer, data=points)
