@@ -85,10 +85,7 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
     "compare-sweeps": ("compare sweep-joint sweep-batches --filter B=1", "120"),
     "compare-clocks": ("compare clocks --cols kernel", "120"),
     "compare-by-batch": ("compare 20261122-024054 --rows label --cols B", "120"),
-    "compare-kernels": (
-        "compare 20261121-185458 --cols label --filter label=decode-fla,decode-v4,decode-v6",
-        "120",
-    ),
+    "compare-kernels": ("compare 20261121-185458 --cols label --filter label=decode-fla,decode-v4,decode-v6", "120"),
     "compare-two-kernels": ("compare default-1 --cols label --filter label=decode-fla,decode-v4", "json"),
     "compare-published": ("compare 20261121-185458 published/b200", WIDTHS),
     "compare-published-two": ("compare plain-1 published/b200 published/rtx3090", "csv"),

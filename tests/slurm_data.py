@@ -41,10 +41,7 @@ class MadeUpSlurm:
             program = folder / name
             program.write_text(text)
             program.chmod(0o755)
-        self.environment = {
-            "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-            "SLURM_MADE_UP": str(folder),
-        }
+        self.environment = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "SLURM_MADE_UP": str(folder)}
 
     def occupy(self) -> None:
         """Leaves no node free."""

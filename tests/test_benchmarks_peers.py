@@ -7,42 +7,31 @@ import csv
 import json
 import math
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from calibration_data import H200, SimulatedMachine, SimulatedSession
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # `benchmarks` is no part of the installed package
 
 from benchmarks.peers import __main__ as program  # noqa: E402
-from benchmarks.peers import bound as bound_module  # noqa: E402
 from benchmarks.peers import (  # noqa: E402
-    functions_worker,
     judging,
     measure,
     nvbench_record,
-    nvbench_worker,
     peers,
     pilot,
     records,
     rules,
     schedule,
-    table,
     task,
 )
-from benchmarks.peers.facts import Facts, disagreement, facts_path, read_facts  # noqa: E402
 from benchmarks.peers.pilot import Planted, Rung  # noqa: E402
 from benchmarks.peers.records import Line  # noqa: E402
 from benchmarks.peers.rules import Judgement, Outcome  # noqa: E402
-from gdnbench.calibrate.measure import PLANTED_ROOT  # noqa: E402
-from gdnbench.catalog.catalog import default_roots  # noqa: E402
-from gdnbench.launch.workspace import Workspace  # noqa: E402
 from gdnbench.process.command import Completed  # noqa: E402
 from gdnbench.stats.interval import Verdict  # noqa: E402
 
@@ -257,34 +246,6 @@ class TestTrial:
         assert task.read_answers(path) == {"do_bench": answer}
 
 
-def facts(**more):
-    machine = {"gpu": {"uuid": "GPU-1", "name": "NVIDIA H200", "driver": "580.95"}, "versions": {"torch": "2.11.0"}}
-    values = {"began": "2026-11-23T00:00:00+00:00", "machine": machine, "git": {}, "planted": PLANTED, "peers": ()}
-    return Facts(**{**values, "names": 2, **more})
-
-
-class TestFacts:
-    def test_a_record_goes_on_only_with_what_it_is_of(self):
-        known = facts(peers=("do_bench", "nvbench"))
-        assert not disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 2)
-        assert "GPU-2" in disagreement(known, "GPU-2", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 2)
-        assert "B=1 qk4_v8" in disagreement(known, "GPU-1", ["B=1 qk4_v8", "B=64 qk4_v8"], ["nvbench", "do_bench"], 2)
-        assert "do_bench" in disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench"], 2)
-        assert "2 names" in disagreement(known, "GPU-1", ["B=1 qk4_v8"], ["nvbench", "do_bench"], 4)
-
-
-class TestTable:
-    def test_outcomes_are_counted_by_tool_rule_and_target(self):
-        lines = [line(trial=n, outcome=RIGHT if n % 2 else WRONG) for n in range(1, 6)]
-        lines += [line(trial=n, target=0.0, outcome=RIGHT if n > 2 else WRONG) for n in range(1, 6)]
-        lines += [line(trial=n, target=0.02, outcome=UNDECIDED) for n in range(1, 6)]
-        lines += [line(rule=peers.ONE_PERCENT, trial=1, outcome=WRONG)]
-        (first, second) = table.table_rows(lines, "B=1 qk4_v8")
-        assert first == ("triton do_bench", "smaller wins", "2 of 5 (≤ 85%)", "3/2/0", "-", "0/0/5",
-                         "1.5", "5")  # fmt: skip
-        assert second[2:] == ("-", "0/1/0", "-", "-", "1.5", "1")
-
-
 class SimulatedWorkers:
     """Stands in for the worker processes: answers with times of a machine that is known."""
 
@@ -357,20 +318,6 @@ class TestProgram:
         assert "compare-robust" in out
         assert "NVIDIA H200" in out
 
-    def test_kernels_are_the_pilots_chains_and_an_equal_one_of_another_name_each_trial(self, machine):
-        workers, _ = machine
-        self.run("--peers", "do_bench", trials=3)
-        planted = read_facts(facts_path(Path("out/record.csv"))).planted
-        names = []
-        for _, asked in workers.asked:
-            for each in asked.workloads:
-                here = {f"{p.target:g}": {"CHAIN": p.chain} for p in planted if p.workload == each.label and p.target}
-                assert {name: each.kernels[name] for name in here} == here
-                assert each.kernels["A"] == {}
-            names.append(asked.workloads[0].kernels["0"]["COPY"])
-        assert names == [1, 2, 3]
-        assert len({asked.seed for _, asked in workers.asked}) == 3
-
     def test_a_run_goes_on_where_it_was_killed_without_another_pilot(self, machine):
         workers, begun = machine
         self.run()
@@ -402,107 +349,3 @@ class TestProgram:
         assert FAILED not in {each.outcome for each in lines if each.peer == "do_bench"}
         assert "out of memory" in capsys.readouterr().err
         assert "Traceback" in Path("out/record.log").read_text()
-
-    def test_the_smoke_test_tries_each_tool_once_and_leaves_nothing(self, machine, capsys, tmp_path):
-        workers, begun = machine
-        assert program.main(["smoke", "--peers", NAMES]) == 0
-        out = capsys.readouterr().out
-        assert {name for name, _ in workers.asked} == {"functions_worker", "nvbench_worker"}
-        assert [plan.request.label for plan in begun] == ["run-1"]
-        assert "do_bench_cudagraph" in out
-        assert not list(tmp_path.iterdir())
-
-
-class TestWorkers:
-    """What needs no GPU of the workers: who is called, in which order, on what."""
-
-    @pytest.fixture
-    def asked(self, tmp_path):
-        def make(*names):
-            kernels = {"A": {}, "0": {"COPY": 2}, "0.02": {"CHAIN": 44}}
-            workloads = tuple(task.WorkloadTask(f"B={size} qk4_v8", {"B": size}, kernels) for size in (1, 2))
-            roots = tuple(map(str, (default_roots()[0], PLANTED_ROOT)))
-            made = task.Task(roots, 7, workloads, names, str(tmp_path / "record"))
-            made.write(tmp_path / "task.json")
-            return tmp_path / "task.json"
-
-        return make
-
-    @pytest.fixture
-    def without_gpu(self, monkeypatch):
-        """Stands in for torch's CUDA; gives the stream that calls find current, whose handle a test may change."""
-        stream = SimpleNamespace(cuda_stream=1)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
-        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-        for worker in (functions_worker, nvbench_worker):
-            monkeypatch.setattr(worker, "die_with_parent", lambda: None)
-            monkeypatch.setattr(worker, "CudaDevice", lambda: SimpleNamespace(current=nullcontext, stream=stream))
-        return stream
-
-    @pytest.fixture
-    def bindings(self, monkeypatch, without_gpu):
-        """Kernels that launch nothing, on the CPU; gives variant, workspace and stream of every binding."""
-        made, bound = Workspace.make, []
-
-        def load(_entry, variant, _workload):
-            def bind(workspace):
-                bound.append((variant, workspace, without_gpu.cuda_stream))
-                return lambda: workspace.output_tensors
-
-            return bind
-
-        monkeypatch.setattr(bound_module, "load", load)
-        on_cpu = lambda op, numerics, workload, **more: made(op, numerics, workload, **{**more, "device": "cpu"})  # noqa: E731
-        monkeypatch.setattr(bound_module.Workspace, "make", on_cpu)
-        return bound
-
-    def test_each_function_times_every_kernel_and_one_that_raises_stops_no_other(
-        self, asked, bindings, monkeypatch, capsys
-    ):
-        called = []
-
-        def answer(name):
-            def measure_call(call):
-                called.append(name)
-                call()
-                if name == "do_bench_cudagraph":
-                    raise RuntimeError("no graph")
-                return 4.0
-
-            return measure_call
-
-        monkeypatch.setattr(functions_worker, "MEASURE", {name: answer(name) for name in functions_worker.MEASURE})
-        path = asked("flashinfer-cupti", "do_bench", "do_bench_cudagraph")
-        functions_worker.main(path)
-        answers = task.read_answers(path.with_name("record"))
-        every = {label: {"A": 4.0, "0": 4.0, "0.02": 4.0} for label in ("B=1 qk4_v8", "B=2 qk4_v8")}
-        assert answers["do_bench"].times_us == answers["flashinfer-cupti"].times_us == every
-        assert answers["do_bench_cudagraph"].error == "RuntimeError: no graph"
-        assert called[-6:] == ["flashinfer-cupti"] * 6
-        assert "Traceback" in capsys.readouterr().err
-
-    def test_nvbench_registers_every_kernel_once_under_the_name_that_its_json_is_read_by(
-        self, asked, bindings, monkeypatch
-    ):
-        registered, runs = [], []
-
-        def register(function):
-            def set_name(name):
-                registered.append((function, name))
-
-            return SimpleNamespace(set_name=set_name)
-
-        fake = SimpleNamespace(register=register, run_all_benchmarks=runs.append)
-        monkeypatch.setattr(nvbench_worker, "bench", fake)
-        path = asked("nvbench")
-        nvbench_worker.main(path)
-        assert sorted(name for _, name in registered) == sorted(
-            f"B={size} qk4_v8|{name}" for size in (1, 2) for name in ("A", "0", "0.02")
-        )
-        (options,) = runs
-        assert options[options.index("--jsonbin") + 1] == str(path.with_name("record"))
-        state = SimpleNamespace(streams=[], launches=[])
-        state.set_stream = lambda stream: state.streams.append(stream.__cuda_stream__())
-        state.exec = lambda launch, *, batched: state.launches.append((launch(None), batched))
-        registered[0][0](state)
-        assert (state.streams, state.launches) == ([(0, 1)], [(None, False)])

@@ -16,7 +16,7 @@ op = Op(
             Axis("M", default=64, doc="rows of A and C"),
             Axis("N", default=48, doc="columns of C", compile_time=True),
             Axis("Kd", default=32, doc="columns of A and of B", compile_time=True),
-        ),
+        )
     ),
     inputs=(TensorSpec("A", ("M", "Kd"), "bf16"), TensorSpec("B", ("N", "Kd"), "bf16")),
     outputs=(TensorSpec("C", ("M", "N"), "bf16"),),
@@ -24,9 +24,5 @@ op = Op(
     scenarios=("typical", "large"),
     flops=flops,
     baselines=("gemm-torch",),
-    suites={
-        "default": (Shape(M=64), Shape(M=128)),
-        "verify": (Shape(M=1), Shape(M=65, N=40)),
-        "grid": "grid.csv",
-    },
+    suites={"default": (Shape(M=64), Shape(M=128)), "verify": (Shape(M=1), Shape(M=65, N=40)), "grid": "grid.csv"},
 )

@@ -18,7 +18,7 @@ kernel = CudaKernel(
             choices=tuple(range(16)),
             doc="what is left out, added up: 1 the gates' arithmetic, 2 sums over lanes, 4 loads of k and q, "
             "8 loads of v and of what the gates are made of",
-        ),
+        )
     },
     grid=lambda shape, p: (shape.B * shape.HV * shape.V // _ROWS,),
     block=lambda shape, p: 128,

@@ -15,11 +15,5 @@ op = Op(
     inputs=(TensorSpec("x", ("M", "N"), "fp32"),),
     outputs=(TensorSpec("y", ("M",), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "verify": (
-            Shape(M=4),
-            Shape(M=8),
-            Shape(M=4, N=32),
-        )
-    },
+    suites={"verify": (Shape(M=4), Shape(M=8), Shape(M=4, N=32))},
 )

@@ -15,10 +15,5 @@ op = Op(
     inputs=(TensorSpec("x", ("G", "T", 128), "fp32"),),
     outputs=(TensorSpec("y", ("G", 128), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "verify": (
-            Shape(T=5, G=2),
-            Shape(T=8, G=4),
-        )
-    },
+    suites={"verify": (Shape(T=5, G=2), Shape(T=8, G=4))},
 )

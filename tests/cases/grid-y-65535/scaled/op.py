@@ -15,11 +15,5 @@ op = Op(
     inputs=(TensorSpec("x", ("N", "H", 16), "fp32"),),
     outputs=(TensorSpec("y", ("N", "H", 16), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "default": (Shape(N=8), Shape(N=2048)),
-        "verify": (
-            Shape(N=2),
-            Shape(N=2048),
-        ),
-    },
+    suites={"default": (Shape(N=8), Shape(N=2048)), "verify": (Shape(N=2), Shape(N=2048))},
 )

@@ -17,11 +17,5 @@ op = Op(
     inputs=(TensorSpec("x", ("B", "H", "L", "D"), "fp32"),),
     outputs=(TensorSpec("y", ("B", "H", "L", "D"), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "large": (Shape(B=10000, L=128),),
-        "verify": (
-            Shape(B=1, L=4),
-            Shape(B=2, L=8),
-        ),
-    },
+    suites={"large": (Shape(B=10000, L=128),), "verify": (Shape(B=1, L=4), Shape(B=2, L=8))},
 )

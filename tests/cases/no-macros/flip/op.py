@@ -9,10 +9,5 @@ op = Op(
     inputs=(TensorSpec("x", ("M", 32), "fp32"),),
     outputs=(TensorSpec("y", ("M", 32), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "verify": (
-            Shape(M=8),
-            Shape(M=64),
-        )
-    },
+    suites={"verify": (Shape(M=8), Shape(M=64))},
 )

@@ -12,16 +12,8 @@ op = Op(
             Axis("C", default=1, doc="unused", compile_time=True),
         )
     ),
-    inputs=(
-        TensorSpec("x", ("M", "N"), "fp32"),
-        TensorSpec("seed", ("M",), "fp32"),
-    ),
+    inputs=(TensorSpec("x", ("M", "N"), "fp32"), TensorSpec("seed", ("M",), "fp32")),
     outputs=(TensorSpec("y", ("M",), "fp32"),),
     gates=(RoundoffGate("y"),),
-    suites={
-        "verify": (
-            Shape(M=4),
-            Shape(M=8),
-        )
-    },
+    suites={"verify": (Shape(M=4), Shape(M=8))},
 )

@@ -13,18 +13,7 @@ op = Op(
         )
     ),
     inputs=(TensorSpec("x", ("M", "N"), "fp32"),),
-    outputs=(
-        TensorSpec("buffer", ("M", "N"), "fp32"),
-        TensorSpec("y", ("M", "N"), "fp32"),
-    ),
-    gates=(
-        RoundoffGate("buffer"),
-        RoundoffGate("y"),
-    ),
-    suites={
-        "verify": (
-            Shape(M=4),
-            Shape(M=16),
-        )
-    },
+    outputs=(TensorSpec("buffer", ("M", "N"), "fp32"), TensorSpec("y", ("M", "N"), "fp32")),
+    gates=(RoundoffGate("buffer"), RoundoffGate("y")),
+    suites={"verify": (Shape(M=4), Shape(M=16))},
 )

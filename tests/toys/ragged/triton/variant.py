@@ -2,8 +2,4 @@
 
 from gdnbench import TritonKernel
 
-kernel = TritonKernel(
-    name="ragged-triton",
-    entry="running_sums",
-    grid=lambda workload, p: (len(workload.lengths),),
-)
+kernel = TritonKernel(name="ragged-triton", entry="running_sums", grid=lambda workload, p: (len(workload.lengths),))

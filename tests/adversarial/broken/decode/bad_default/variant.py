@@ -2,7 +2,4 @@
 
 from gdnbench import Param, TorchKernel
 
-kernel = TorchKernel(
-    name="test-bad-default",
-    params={"BV": Param(default=12, choices=(8, 16))},
-)
+kernel = TorchKernel(name="test-bad-default", params={"BV": Param(default=12, choices=(8, 16))})

@@ -2,8 +2,4 @@
 
 from gdnbench import TritonKernel
 
-kernel = TritonKernel(
-    name="lint-t4-bad",
-    entry="rows",
-    grid=lambda workload, p: (workload.M,),
-)
+kernel = TritonKernel(name="lint-t4-bad", entry="rows", grid=lambda workload, p: (workload.M,))

@@ -2,8 +2,4 @@
 
 from gdnbench import TritonKernel
 
-kernel = TritonKernel(
-    name="test-dies",
-    entry="kernel",
-    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
-)
+kernel = TritonKernel(name="test-dies", entry="kernel", grid=lambda workload, p: (workload.V, workload.B * workload.HV))

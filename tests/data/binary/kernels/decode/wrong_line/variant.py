@@ -3,7 +3,5 @@
 from gdnbench import TritonKernel
 
 kernel = TritonKernel(
-    name="test-wrong-line",
-    entry="kernel",
-    grid=lambda workload, p: (workload.V, workload.B * workload.HV),
+    name="test-wrong-line", entry="kernel", grid=lambda workload, p: (workload.V, workload.B * workload.HV)
 )
