@@ -44,7 +44,7 @@ def test_a_missing_module_is_listed_with_the_line_that_mends_it(listed, name, ex
 def test_a_broken_kernel_asked_for_by_name_says_why(bench):
     done = bench.run("decode-bad-default", *CPU, "-q")
     assert done.code == 6
-    assert "could not be loaded: variant.py:7: default 12 is not among the choices (8, 16)" in done.err
+    assert "could not be loaded: variant.py:5: default 12 is not among the choices (8, 16)" in done.err
     assert str(SOURCES / "bad_default") in done.err
 
 

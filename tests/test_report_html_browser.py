@@ -71,7 +71,7 @@ def test_every_chart_is_drawn_and_nothing_is_complained_of(page):
         "return [...document.querySelectorAll('.chart')].map((place) => [place.id, 'drawn' in place.dataset,"
         " place.querySelectorAll('svg path, svg rect, svg text').length, place.querySelector('svg').getBBox().width])"
     )
-    assert len(charts) == (2 + 3 + 3) + (2 + 3) + 3 + 2  # the second run has no samples
+    assert len(charts) == (2 + 3 + 3) + (2 + 3) + 2  # the second run has no samples
     for name, drawn, marks, width in charts:
         assert drawn, name
         assert marks > 5, name

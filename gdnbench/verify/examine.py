@@ -55,7 +55,7 @@ def examine_all(task: Task, channel: EventChannel) -> None:
     trial = FormTrial(task, channel, device, workspaces)
 
     with device.current():
-        poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else lambda: None
+        poison_shared = SharedMemoryPoison() if isinstance(device, CudaDevice) else _nothing_to_poison
 
         def examine(case: Case) -> Examined:
             return Examination(task, channel, device, workspaces, case, poison_shared).conduct()
@@ -69,6 +69,10 @@ def examine_all(task: Task, channel: EventChannel) -> None:
             channel.send(examined)
             if examined.poisoned:
                 return
+
+
+def _nothing_to_poison() -> None:
+    """Does nothing: a CPU has no shared memory."""
 
 
 @dataclass(eq=False)
