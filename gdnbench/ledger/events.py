@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gdnbench.analyse.ratio import ratio_within_run
-from gdnbench.analyse.runs import load_run
 from gdnbench.catalog.catalog import Catalog, find_op
 from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.catalog.request import parse_workload
@@ -284,6 +282,9 @@ def _interval(value: float, low: float, high: float) -> Interval:
 
 
 def _paired(folder: Path, row: Measurement, base: Measurement, confidence: float) -> Interval | None:
+    from gdnbench.analyse.ratio import ratio_within_run  # loads NumPy, which a list of entries needs not
+    from gdnbench.analyse.runs import load_run
+
     source = load_run(folder)
     figures = {(each.label, each.workload): each for each in source.figures}
     kernel, against = (figures.get((each.case.variant.label, each.case.workload)) for each in (row, base))
