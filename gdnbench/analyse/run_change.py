@@ -276,24 +276,26 @@ class RunPair:
 
     def kind_of(self, left: Figure, right: Figure) -> TimeKind:
         """The times that judge a case: kernel times if both runs have them and hosts may differ, else stream times."""
-        both = all((kernel := figure.by_kernel_time()) and kernel.has_rounds for figure in (left, right))
+        both = self._timed(left, right, TimeKind.KERNEL)
         return TimeKind.KERNEL if both and not self.stream.same_card else TimeKind.STREAM
 
     def peers(self, left: Figure, right: Figure, kind: TimeKind) -> int:
         """The number of unchanged cases of other kernels that tell the change of the runs by a kind of time."""
-        if kind is TimeKind.STREAM:
-            return self.stream.peers(left, right)
-        before, after = left.by_kernel_time(), right.by_kernel_time()
-        return self.kernel.peers(before, after) if before and after else 0
+        timed = self._timed(left, right, kind)
+        return self.of_kind(kind).peers(*timed) if timed else 0
 
     def change(self, left: Figure, right: Figure, kind: TimeKind, noise: float = 0.0) -> UnpairedLogRatio | None:
         """Returns a case's change by a kind of time, as `RunChange.change`, or None if a side has no rounds by it."""
-        if kind is TimeKind.STREAM:
-            return self.stream.change(left, right, noise) if left.has_rounds and right.has_rounds else None
-        before, after = left.by_kernel_time(), right.by_kernel_time()
-        if not (before and after and before.has_rounds and after.has_rounds):
-            return None
-        return self.kernel.change(before, after)  # the A/A noise is of stream times
+        timed = self._timed(left, right, kind)
+        of_kind = noise if kind is TimeKind.STREAM else 0.0  # the A/A noise is of stream times
+        return self.of_kind(kind).change(*timed, of_kind) if timed else None
+
+    @staticmethod
+    def _timed(left: Figure, right: Figure, kind: TimeKind) -> tuple[Figure, Figure] | None:
+        """Both figures with this kind of time as theirs, or None if a side has no rounds by it."""
+        of_kernel = kind is TimeKind.KERNEL
+        before, after = (left.by_kernel_time(), right.by_kernel_time()) if of_kernel else (left, right)
+        return (before, after) if before and after and before.has_rounds and after.has_rounds else None
 
 
 def _common_cases(left: FigureSource, right: FigureSource) -> list[tuple[Figure, Figure]]:

@@ -282,7 +282,7 @@ def _interval(value: float, low: float, high: float) -> Interval:
 
 
 def _paired(folder: Path, row: Measurement, base: Measurement, confidence: float) -> Interval | None:
-    from gdnbench.analyse.ratio import ratio_within_run  # loads NumPy, which a list of entries needs not
+    from gdnbench.analyse.ratio import ratio_within_run  # a list of entries starts without these
     from gdnbench.analyse.runs import load_run
 
     source = load_run(folder)

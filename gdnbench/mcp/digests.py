@@ -249,12 +249,12 @@ def _stored(document: Row, call: Call, name: str, rows: list[dict[str, Any]], **
         **fields,
     )
     again = str(run.get("run_id") or " ".join(document.get("runs") or []))
-    asked = _asked(call)
-    more = call_of("show", run=again, kernel=",".join(asked[0]), shape=asked[1], offset="{offset}")
+    kernels, shape = _requested(call)
+    more = call_of("show", run=again, kernel=",".join(kernels), shape=shape, offset="{offset}")
     return _digest(name, rows, head, call.offset, more)
 
 
-def _asked(call: Call) -> tuple[list[str], str]:
+def _requested(call: Call) -> tuple[list[str], str]:
     """Returns the kernels and the workloads that a call of `show` is narrowed to; other tools show all of them."""
     if call.tool.name != "show":
         return [], ""
@@ -263,7 +263,7 @@ def _asked(call: Call) -> tuple[list[str], str]:
 
 def _chosen(rows: Iterable[Row], axes: Sequence[str], call: Call) -> list[Row]:
     """Returns the requested rows; raises UsageError for an unknown axis."""
-    kernels, shape = _asked(call)
+    kernels, shape = _requested(call)
     wanted: dict[str, list[str]] = {}
     for part in shape.split():
         axis, _, sizes = part.partition("=")
@@ -336,7 +336,7 @@ def _digest_step(document: Row, call: Call) -> Digest:
     rows: list[Row] = document["rows"]
     if any("way" in row for row in rows):  # --launches: ways of launching an empty kernel
         return _stored(document, call, "launches", [pick(row, _LAUNCH) for row in rows])
-    kernels, shape = _asked(call)
+    kernels, shape = _requested(call)
     words = set(shape.split())
     known = dict.fromkeys(word for row in rows for word in row["workload"].split())
     if unknown := words - known.keys():
