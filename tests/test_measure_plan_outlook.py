@@ -16,8 +16,9 @@ B200 = Gpu(index=0, name="NVIDIA B200", uuid="GPU-2", capability=(10, 0))
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "builds"))
+def _own_cache(tmp_path_factory, monkeypatch):
+    """Apart from `tmp_path`, in which nothing may be left behind: that a declaration was tried is written down here."""
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 def outlook_of(kernels, gpu=None, axes="", op="decode", **settings):
