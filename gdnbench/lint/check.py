@@ -41,10 +41,11 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResul
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
     source cannot be read, is not Python, or nests expressions too deeply.
     """
-    variants = [each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted))]
+    found = (each for op in ops for each in _resolved(catalog, select_variants(catalog, op, wanted)))
+    variants = {variant: entry for entry, variant in found}  # of which dispatchers pick most
     findings: dict[tuple[object, str], LintFinding] = {}
     texts: dict[Path, str] = {}
-    for entry, variant in variants:
+    for variant, entry in variants.items():
         try:
             for subject in _subjects(entry, variant):
                 texts[subject.source.path] = subject.source.text
@@ -57,7 +58,7 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResul
     for path, text in texts.items():
         reported += apply_comments(text, [each for each in findings.values() if each.place.path == path])
     reported.sort(key=lambda each: (each.place, each.code))
-    labels = dict.fromkeys(variant.label for _, variant in variants)
+    labels = dict.fromkeys(variant.label for variant in variants)
     return LintResult(tuple(reported), len(findings) - len(reported), tuple(labels), tuple(texts))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gdnbench.lint import span as spans
@@ -313,13 +312,9 @@ class _Follower:
         owner, _, name = called.rpartition(".")
         return self._returned(name, self._members.get(owner, []), arguments)
 
-    @cached_property
-    def _functions(self) -> list[Node]:
-        return [each for each in walk(self._source.root) if each.type == "function_definition"]
-
     def _returned(self, name: str, members: list[CudaNumber], arguments: list[CudaNumber]) -> CudaNumber:
         """Returns what a function of this file returns, if it does nothing else, and no other has its name."""
-        named = [each for each in self._functions if text_of(field(field(each, "declarator"), "declarator")) == name]
+        named = self._source.definitions.get(name, [])
         returned = _only_return(named[0]) if len(named) == 1 else None
         if returned is None or name in self._expanding:
             return UNKNOWN_NUMBER

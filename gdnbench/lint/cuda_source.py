@@ -62,6 +62,15 @@ class CudaSource:
         )
 
     @cached_property
+    def definitions(self) -> dict[str, list[Node]]:
+        """The nodes of the functions' definitions, by name."""
+        found: dict[str, list[Node]] = {}
+        for node in walk(self.root):
+            if node.type == "function_definition":
+                found.setdefault(text_of(field(field(node, "declarator"), "declarator")), []).append(node)
+        return found
+
+    @cached_property
     def constants(self) -> tuple[Node, ...]:
         """The declarations of constants outside of functions."""
         bodies = [(each.body.start_byte, each.body.end_byte) for each in self.functions]

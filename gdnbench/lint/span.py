@@ -39,6 +39,17 @@ class Span:
         return int(self.least.min()), int(self.most.max())
 
     @property
+    def largest(self) -> float:
+        """The largest absolute value over all programs."""
+        low, high = self.bounds
+        return float(max(-low, high))
+
+    @property
+    def ends(self) -> tuple[Bounds, ...]:
+        """Smallest and largest values; one array where they are the same one, for which all is computed once."""
+        return (self.least,) if self.least is self.most else (self.least, self.most)
+
+    @property
     def is_exact(self) -> bool:
         """Whether there is a single number in each program."""
         return bool(np.array_equal(self.least, self.most))
@@ -56,7 +67,8 @@ def constant_span(value: int) -> Span:
 
 def span_between(least: int, most: int) -> Span:
     """Returns the span from `least` to `most`."""
-    return Span(np.array([least], dtype=np.int64), np.array([most], dtype=np.int64))
+    low = np.array([least], dtype=np.int64)
+    return Span(low, low if least == most else np.array([most], dtype=np.int64))
 
 
 def program_spans(grid: tuple[int, ...]) -> tuple[Span, Span, Span]:
@@ -84,7 +96,10 @@ def subtract(left: Span | None, right: Span | None) -> Span | None:
 
 def negate(span: Span | None) -> Span | None:
     """Returns the negated span."""
-    return Span(-span.most, -span.least) if span else None
+    if span is None:
+        return None
+    low = -span.most
+    return Span(low, low if span.least is span.most else -span.least)
 
 
 def multiply(left: Span | None, right: Span | None) -> Span | None:
@@ -129,10 +144,9 @@ def either(left: Span | None, right: Span | None) -> Span | None:
 
 def _combined(operation: Callable[[Any, Any], Any], left: Span | None, right: Span | None) -> Span | None:
     """Returns a sum or a product, bounded by those of the operands' bounds, or None if int64 may not hold them."""
-    if left is None or right is None:
+    if left is None or right is None or operation(left.largest, right.largest) > _LARGEST:
         return None
-    pairs = [(a, b) for a in (left.least, left.most) for b in (right.least, right.most)]
-    if any(np.abs(operation(a.astype(float), b.astype(float))).max() > _LARGEST for a, b in pairs):
-        return None
-    found = [operation(a, b) for a, b in pairs]
+    found = [operation(a, b) for a in left.ends for b in right.ends]
+    if len(found) == 1:
+        return Span(found[0], found[0])
     return Span(np.minimum.reduce(found), np.maximum.reduce(found))
