@@ -126,7 +126,7 @@ import gdnbench.measure.run, gdnbench.verify.preflight, gdnbench.analyse.exit_co
 told.append((0, sorted({*unwanted} & sys.modules.keys() - {"numpy", "pandas"})))
 print(json.dumps(told))
 """  # one process for several commands; at its end it has what plans and supervises a run
-HEAVY = ("torch", "triton", "cuda.bench", "cuda.core", "ncu_report", "matplotlib")
+HEAVY = ("torch", "triton", "cuda.bench", "cuda.core", "ncu_report", "matplotlib", "pydantic")
 RUN = "20261121-104427-h200-decode-plain-2"
 
 
@@ -138,7 +138,7 @@ RUN = "20261121-104427-h200-decode-plain-2"
                 ("--help",),
                 ("run", "--help"),
                 ("list", "--json"),
-                ("list", "--op", "prefill"),
+                ("list", "--op", "prefill", "--out", "results"),
                 ("new", "decode-v99", "--from", "decode-v4", "--to"),
             ],
             (*HEAVY, "numpy", "pandas"),

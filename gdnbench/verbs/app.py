@@ -13,7 +13,7 @@ from gdnbench import __version__
 from gdnbench.errors import ExitCode, UnknownNameError
 from gdnbench.process.command import termination_as_interrupt
 from gdnbench.verb_table import VERBS
-from gdnbench.verbs.base import MARKUP, Listed
+from gdnbench.verbs.base import MARKUP, Listed, ReadLightly
 from gdnbench.verbs.outcome import ended_by_none, prepare_streams, run_to_exit_code
 
 _EXIT_CODES = "  \n".join(f"{code.value}: {code.meaning}" for code in ExitCode)
@@ -50,7 +50,7 @@ def check_moved(args: Sequence[str]) -> None:
     raise UnknownNameError(f"gdnbench {old} was removed", "gdnbench --help lists the verbs that there are")
 
 
-class _Verbs(TyperGroup):
+class _Verbs(ReadLightly, TyperGroup):
     """The verbs, in the order of `--help`."""
 
     def __init__(self, **attributes: Any) -> None:

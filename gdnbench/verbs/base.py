@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
@@ -20,7 +23,40 @@ if TYPE_CHECKING:
 MARKUP: Literal["markdown"] = "markdown"
 
 
-class Verb(TyperCommand):
+class _LightReader:
+    """Reads a parameter as Typer does, but defaults and texts without Pydantic, whose import takes as long as a verb."""
+
+    def __init__(self, make_reader: Callable[[], Any]) -> None:
+        self._make_reader = make_reader
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Returns what the verb takes for a default, or for what was typed; raises as Typer does."""
+        kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if kind is str or ctx.get_parameter_source(param.name).name == "DEFAULT":
+            return value
+        if kind == list[str]:
+            return list(value)
+        if kind is Path and not info.readable:  # the one thing that paths of verbs are checked for
+            return Path(value)
+        return self._make_reader().coerce(value, param=param, ctx=ctx)
+
+
+class ReadLightly:
+    """Has the parameters of a command, which it comes before, read by `_LightReader`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters that were declared, and `--help`."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            make_reader = getattr(param, "get_runtime_param", None)  # older ones of Typer have none, and no Pydantic
+            if make_reader and not isinstance(make_reader, partial):
+                param.get_runtime_param = partial(_LightReader, make_reader)
+        return params
+
+
+class Verb(ReadLightly, TyperCommand):
     """A command that refuses an option given twice; Click would silently use the last."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,7 +72,7 @@ class Verb(TyperCommand):
         return rest
 
 
-class _Group(TyperGroup):
+class _Group(ReadLightly, TyperGroup):
     """A verb that has verbs of its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
