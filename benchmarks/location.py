@@ -17,10 +17,11 @@ import pandas as pd
 
 from gdnbench.render.console import data_console, plain_table
 from gdnbench.stats import FloatArray
-from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE, trimmed_mean
+from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import process_means
 from gdnbench.store.samples import SAMPLES, read_case_rounds
+from gdnbench.store.settings import GPU_TRIM, INTERQUARTILE
 
 RESULTS = Path(__file__).parents[1] / "results" / "evidence" / "calibration"
 TRIMS = (INTERQUARTILE, 0.1, GPU_TRIM, 0.02, 0.0)

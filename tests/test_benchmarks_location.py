@@ -1,8 +1,8 @@
 """Recorded samples say which mean of a round is the same in every process."""
 
 from benchmarks.location import RESULTS, TRIMS, main, spreads_of
-from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.samples import SAMPLES
+from gdnbench.store.settings import GPU_TRIM, INTERQUARTILE
 
 
 def ratio(workload, trim):

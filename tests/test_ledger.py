@@ -267,7 +267,6 @@ def _changed(line, **values):
         (lambda one, two: [_changed(one, expectations=[]), two], 1, "expectations"),
         (lambda one, two: [_changed(one, hypothesis="\x1b[2J"), two], 1, "hypothesis"),
         (lambda one, two: [_changed(one, id=-1), two], 1, "id"),
-        (lambda one, two: [_changed(one, sources="AAAA"), two], 1, "sources"),
         (lambda one, two: [_changed(one, after=3), two], 1, "follows 3"),
         (lambda one, two: [_changed(one, gates=[2]), two], 1, "depends on 2, which is not above it"),
         (lambda one, two: [one, one, two], 2, "opened a second time"),
@@ -289,6 +288,17 @@ def test_a_damaged_line_is_told_with_its_number(home, begin, close, command_line
         assert f"ledger.jsonl line {number}: " in err
         assert why in " ".join(err.split())
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("sources", ["AAAA", "not base64", "\u00e9"])
+def test_damaged_sources_are_told_where_they_are_shown(home, begin, command_line, sources):
+    begin(SLOWER)
+    path = home / "ledger.jsonl"
+    path.write_text(_changed(path.read_text(), sources=sources) + "\n")
+    assert command_line("ledger")[0] == 0
+    code, out, err = command_line("ledger", "1")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "entry 1: sources: " in err
 
 
 def test_a_last_line_that_is_cut_off_is_not_appended_to(home, begin):

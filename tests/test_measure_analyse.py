@@ -16,9 +16,9 @@ from gdnbench.errors import ExitCode
 from gdnbench.machine.gpus import spec_of
 from gdnbench.model.gpu import Build
 from gdnbench.model.status import Role, Status
-from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.store.journal import Examined, HostTimes, Sampled
-from gdnbench.store.settings import Settings
+from gdnbench.store.settings import GPU_TRIM, Settings
 
 DECODE = load_catalog(default_roots()[:1]).ops["decode"]
 BASELINE, CONTROL = case("decode-fla", Role.BASELINE), case("decode-fla", Role.CONTROL)

@@ -23,9 +23,8 @@ from gdnbench.model.gpu import Build, Gpu
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Shape
-from gdnbench.stats.estimators import GPU_TRIM
 from gdnbench.store.journal import Examined
-from gdnbench.store.settings import Settings
+from gdnbench.store.settings import GPU_TRIM, Settings
 from gdnbench.verify.forms import (
     CLEARLY,
     FEWEST_TRIAL_SAMPLES,

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import trim_mean
 from timing_model import TimingModel
 
-from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE, interpolated_median, trimmed_mean
+from gdnbench.stats.estimators import interpolated_median, trimmed_mean
+from gdnbench.store.settings import GPU_TRIM, INTERQUARTILE
 
 # By number of samples: how much of each, in ascending order, lies between the quartiles.
 WEIGHTS = {

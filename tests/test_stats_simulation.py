@@ -13,8 +13,9 @@ import pytest
 from paired_rounds import compare_family, compare_rounds
 from timing_model import MEDIAN_EFFICIENCY, TimingModel, trimmed_means
 
-from gdnbench.stats.estimators import GPU_TRIM, interpolated_median, trimmed_mean
+from gdnbench.stats.estimators import interpolated_median, trimmed_mean
 from gdnbench.stats.interval import Interval, Verdict, t_interval
+from gdnbench.store.settings import GPU_TRIM
 
 TRIALS = 800
 BASELINE_US = 5.13

@@ -7,8 +7,9 @@ import pytest
 
 from gdnbench.errors import ProfilerError
 from gdnbench.measure.worker.graph import LAUNCHES_PER_GRAPH, launches_per_graph, per_launch_us
-from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.stats.interval import t_interval
+from gdnbench.store.settings import GPU_TRIM
 from gdnbench.workers.activities import FILL, Activity, launch_times_us, split_cases, split_launches
 from gdnbench.workers.launched import COPIED, FILLED, UNKNOWN_FUNCTION, deviation, plain_name
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from gdnbench.stats import FloatArray
-from gdnbench.stats.estimators import GPU_TRIM
+from gdnbench.store.settings import GPU_TRIM
 
 MEDIAN_EFFICIENCY = np.sqrt(np.pi / 2.0)  # standard error of a normal's median over that of its mean
 TRIMMED_EFFICIENCY = np.sqrt(1.026)  # the same of its 5 % trimmed mean (Huber, "Robust Statistics", 1981)

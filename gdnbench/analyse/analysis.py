@@ -12,9 +12,9 @@ from gdnbench.analyse.rounds import LOW_CLOCK, Collected, LeastWork, RoundTimes,
 from gdnbench.machine.gpus import GpuSpec
 from gdnbench.model.case import Case
 from gdnbench.model.gpu import CPU, Build
-from gdnbench.model.measurement import LONG_TAIL, Measurement, Timer, Timing, Versus
+from gdnbench.model.measurement import LONG_TAIL, Measurement, Timing, Versus
 from gdnbench.model.op import Op
-from gdnbench.model.status import Clock, Role, Status
+from gdnbench.model.status import Clock, Role, Status, Timer
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Verdict
 from gdnbench.stats.multiple import judge_family

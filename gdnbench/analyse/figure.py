@@ -16,7 +16,7 @@ from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.stats import FloatArray
-from gdnbench.stats.estimators import INTERQUARTILE
+from gdnbench.store.settings import INTERQUARTILE
 
 UNRECORDED_TRIM = f"{INTERQUARTILE:.0%}"  # what runs that do not record it left out at either end of a round's samples
 

@@ -10,23 +10,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gdnbench.model.case import Case, key_of
-from gdnbench.model.measurement import Timer, Timing
-from gdnbench.model.status import Status
+from gdnbench.model.measurement import Timing
+from gdnbench.model.status import Status, Timer
 from gdnbench.stats import FloatArray, IntArray
 from gdnbench.stats.card_effects import CardEffects
-from gdnbench.stats.estimators import (
-    GPU_TRIM,
-    MAD_TO_SD,
-    infer_resolution_us,
-    interpolated_median,
-    median_known,
-    trimmed_mean,
-)
+from gdnbench.stats.estimators import MAD_TO_SD, infer_resolution_us, interpolated_median, median_known, trimmed_mean
 from gdnbench.stats.interval import Interval
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.journal import BURN_IN, Event, Examined, HostTimes, Sampled, Tuned
 from gdnbench.store.samples import RoundRow
+from gdnbench.store.settings import GPU_TRIM
 
 
 @dataclass

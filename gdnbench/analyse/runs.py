@@ -18,10 +18,11 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.store.files import MEASUREMENTS
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import INFO, RunInfo, read_info
-from gdnbench.store.measurements import MEASUREMENTS, read_by_clock
+from gdnbench.store.measurements import read_by_clock
 from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.schema import GpuDocument
 

@@ -13,7 +13,7 @@ import base64
 import contextlib
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -52,13 +52,17 @@ class Declaration:
 
 def problem_of(declaration: Declaration) -> str:
     """Why a declaration may not be run in a process that goes on, empty if it may; MachineError if untried."""
-    try_all([declaration])
-    return _known(declaration) or ""
+    known = _known(declaration, _stored_results())
+    if known is None:
+        try_all([declaration])
+        known = _known(declaration, _stored_results())
+    return known or ""
 
 
 def try_all(declarations: Iterable[Declaration]) -> None:
     """Tries those that were not tried yet, in one child; MachineError is raised if there can be none."""
-    waiting = {each.key: each for each in declarations if _known(each) is None}
+    results = _stored_results()
+    waiting = {each.key: each for each in declarations if _known(each, results) is None}
     if not waiting:
         return
     import tempfile
@@ -87,7 +91,7 @@ def _request(declaration: Declaration, waiting: Collection[str]) -> list[str]:
     with contextlib.suppress(OSError):
         if declaration.path.name != path.name:
             beside = Declaration.read(path)
-            op = beside.content if beside.key in waiting or _known(beside) == "" else b""
+            op = beside.content if beside.key in waiting or _known(beside, _stored_results()) == "" else b""
     return [str(declaration.path), *(base64.b64encode(each).decode() for each in (declaration.content, op))]
 
 
@@ -95,8 +99,7 @@ _results: dict[Path, dict[str, str]] = {}
 """Why declarations may not be run, by the file that stores it and the key there."""
 
 
-def _known(declaration: Declaration) -> str | None:
-    results = _stored_results()
+def _known(declaration: Declaration, results: Mapping[str, str]) -> str | None:
     passed = results.get(declaration.key)
     return results.get(_key_of_failure(declaration)) if passed is None else passed
 

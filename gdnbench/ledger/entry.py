@@ -85,7 +85,7 @@ def _what_is_wrong(text: str) -> str:
 
 SCHEMA: Literal[1] = 1
 EntryId = Annotated[int, Meta(ge=1, le=10**6)]
-PackedSources = Annotated[str, Meta(max_length=2**24, pattern=r"^[A-Za-z0-9+/=]*$")]  # what `sources.pack` gives
+PackedSources = Annotated[str, Meta(max_length=2**24)]  # what `file.pack` gives; checked when it is unpacked
 
 
 class EntryState(StrEnum):
@@ -117,6 +117,20 @@ class Opened:
     hashes: dict[Name, TextLine] = field(default_factory=dict)
     git: GitDocument = field(default_factory=GitDocument)
     sources: PackedSources = ""
+
+
+def run_command(opened: Opened) -> list[str]:
+    """What measures an entry's expectations: each with its baseline, the first of which the run compares with."""
+    baselines = list(dict.fromkeys(each.baseline for each in opened.expectations if each.baseline))
+    values: dict[str, list[str]] = {}
+    for expectation in opened.expectations:
+        for name, value in expectation.shape.items():
+            known = values.setdefault(name, [])
+            known += [] if value in known else [value]
+    shapes = [word for name, sizes in values.items() for word in ("--shape", f"{name}={','.join(sizes)}")]
+    baseline = ["--baseline", baselines[0]] if baselines else []
+    kernels = ",".join([opened.label, *baselines])
+    return ["gdnbench", "run", "--kernel", kernels, *shapes, *baseline, "--label", f"try-{opened.id}"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from gdnbench.ledger.entry import (
     now_text,
     parse_expectation,
     refuse_shut,
+    run_command,
 )
 from gdnbench.ledger.file import Entries, pack, read_sources
 from gdnbench.machine.provenance import git_state
@@ -181,20 +182,6 @@ def decide(outcomes: Sequence[EntryState]) -> EntryState:
     if EntryState.REFUTED in outcomes:
         return EntryState.REFUTED
     return EntryState.CONFIRMED if set(outcomes) == {EntryState.CONFIRMED} else EntryState.UNDECIDED
-
-
-def run_command(opened: Opened) -> list[str]:
-    """What measures an entry's expectations: each with its baseline, the first of which the run compares with."""
-    baselines = list(dict.fromkeys(each.baseline for each in opened.expectations if each.baseline))
-    values: dict[str, list[str]] = {}
-    for expectation in opened.expectations:
-        for name, value in expectation.shape.items():
-            known = values.setdefault(name, [])
-            known += [] if value in known else [value]
-    shapes = [word for name, sizes in values.items() for word in ("--shape", f"{name}={','.join(sizes)}")]
-    baseline = ["--baseline", baselines[0]] if baselines else []
-    kernels = ",".join([opened.label, *baselines])
-    return ["gdnbench", "run", "--kernel", kernels, *shapes, *baseline, "--label", f"try-{opened.id}"]
 
 
 def _check_run(opened: Opened, info: RunInfo, current: CatalogEntry | None) -> str:

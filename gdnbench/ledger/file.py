@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import zlib
@@ -49,7 +48,7 @@ def unpack(packed: str) -> dict[str, str]:
     try:
         inflate = zlib.decompressobj()
         text = inflate.decompress(base64.b64decode(packed, validate=True), LARGEST_BYTES)
-    except (zlib.error, binascii.Error) as error:
+    except (zlib.error, ValueError) as error:
         raise SchemaError(f"sources: {error}") from error
     if not inflate.eof:
         raise SchemaError("sources: cut off, or larger than any that was kept")
@@ -74,10 +73,16 @@ class Change:
 
 
 def change_of(entry: LedgerEntry, current: CatalogEntry | None) -> Change:
-    """The changes since an entry was opened; `current` is its kernel as it is now, None if it is gone."""
+    """The changes since an entry was opened; `current` is its kernel as it is now, None if it is gone.
+
+    RunFormatError is raised for sources that are damaged.
+    """
     kernel = entry.opened.kernel
-    before = unpack(entry.opened.sources)
-    measured = unpack(entry.last.sources) if entry.last else {}
+    try:
+        before = unpack(entry.opened.sources)
+        measured = unpack(entry.last.sources) if entry.last else {}
+    except SchemaError as error:
+        raise RunFormatError(f"entry {entry.opened.id}: {error}", _MEND) from error
     now = read_sources(current) if current else {}
     if not before:
         return Change(note=f"no difference can be shown: {kernel} was too large to be kept")
@@ -148,9 +153,7 @@ def _decode(line: bytes) -> Opened | Closed:
     head = decode_json(line, _Head)
     if head["schema"] != SCHEMA:
         raise SchemaError(f"it is of schema {head['schema']}, and this gdnbench reads {SCHEMA}")
-    event = decode_json(line, Closed) if head["event"] == "closed" else decode_json(line, Opened)
-    unpack(event.sources)
-    return event
+    return decode_json(line, Closed) if head["event"] == "closed" else decode_json(line, Opened)
 
 
 def _take(entries: Entries, event: Opened | Closed) -> None:
@@ -177,7 +180,7 @@ def _take(entries: Entries, event: Opened | Closed) -> None:
 def _line(event: Opened | Closed) -> bytes:
     try:
         line = json.dumps(asdict(event), allow_nan=False, ensure_ascii=False).encode()
-        _decode(line)
+        unpack(_decode(line).sources)
     except (SchemaError, UnicodeEncodeError) as error:
         reason = str(error) if isinstance(error, SchemaError) else "a text is no Unicode"
         raise UsageError(f"the ledger cannot keep that: {reason}", "give text in one line, not too long") from error

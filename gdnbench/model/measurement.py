@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import Params
-from gdnbench.model.status import CLOCKS, Clock, Role, Status
+from gdnbench.model.status import CLOCKS, Bound, Clock, Role, Status, Timer
 from gdnbench.model.workload import Workload
-
-Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 
 INPUTS_MARGIN = 0.02
 """Relative difference between profiles up to which a kernel's time counts as independent of its inputs."""
 
 LONG_TAIL = ": a long tail"  # the end of the warning that a time's mean lies well above its trimmed mean
-Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A case's role in a run, its clocks, its status, and the results of its correctness gates."""
+"""A case's role in a run, its clocks, what bounds it, its status, and the results of its correctness gates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Literal, get_args
 
 from gdnbench.errors import ExitCode
 
+Timer = Literal["nvbench", "cpu", "cupti", "graph", ""]
 Clock = Literal["cupti", "graph"]  # a clock that a run can read beside its own timer
+Bound = Literal["", "copy", "flops"]  # what bounds a workload from below
 
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
 

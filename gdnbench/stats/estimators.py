@@ -15,12 +15,6 @@ import numpy as np
 
 from gdnbench.stats import FloatArray
 
-GPU_TRIM = 0.05
-"""The trim of a GPU's samples, three of 64 at either end: enough for the outliers of an interrupt or a late launch."""
-
-INTERQUARTILE = 0.25
-"""The trim of a CPU's samples, which leaves the middle half: other processes disturb these far more often."""
-
 
 def trimmed_mean(samples_us: FloatArray, trim: float) -> float:
     """The mean without the share `trim` of the samples at either end; a sample on the cut counts in part.

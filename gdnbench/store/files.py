@@ -30,6 +30,7 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 LONGEST_CELL = 2**30  # characters; a compiler may say more than the 128 KiB that Python's csv takes otherwise
+MEASUREMENTS = "measurements.csv"
 DAMAGED = "the run is damaged: restore it, or measure anew"
 
 

@@ -14,23 +14,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar
 
 from msgspec import Raw, Struct, msgpack
 
 from gdnbench.codec import SchemaError, convert_cells
 from gdnbench.errors import LeftOutWarning, RunFormatError, UnknownNameError, UnreadableError
 from gdnbench.model.gpu import CPU
-from gdnbench.model.measurement import Bound, Timer
-from gdnbench.model.status import Role
+from gdnbench.model.status import Bound, Role, Timer
 from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, out_option
-from gdnbench.store.files import DAMAGED, PARTIAL, quick_rows, read_document, unreadable
+from gdnbench.store.files import DAMAGED, MEASUREMENTS, PARTIAL, quick_rows, read_document, unreadable
 from gdnbench.store.index import RunIndex, stamp_of
 from gdnbench.store.info import INFO, read_info
-from gdnbench.store.measurements import MEASUREMENTS, read_measurements
 from gdnbench.store.schema import HighEnd, LowEnd, Microseconds, Name, Positive, TextLine
 from gdnbench.wording import nearest_names
+
+if TYPE_CHECKING:
+    from gdnbench.model.measurement import Measurement
 
 T = TypeVar("T")
 
@@ -124,13 +125,13 @@ def readable(folders: Iterable[Path], read: Callable[[Path], T]) -> Iterator[T]:
 def is_whole(folder: Path) -> bool:
     """Returns True; RunFormatError for a run that cannot be read."""
     read_info(folder)
-    read_measurements(folder)
+    _rows_of(folder)
     return True
 
 
 def has_times(folder: Path) -> bool:
     """Whether any case of a run has a time: one of `gdnbench step` has none of single launches."""
-    return any(row.timing for row in read_measurements(folder))
+    return any(row.timing for row in _rows_of(folder))
 
 
 def compares(folder: Path) -> bool:
@@ -138,7 +139,13 @@ def compares(folder: Path) -> bool:
     info = read_info(folder)
     if info.swept or not info.on_gpu:
         return False
-    return any(row.timing and row.role is Role.KERNEL for row in read_measurements(folder))
+    return any(row.timing and row.role is Role.KERNEL for row in _rows_of(folder))
+
+
+def _rows_of(folder: Path) -> list[Measurement]:
+    from gdnbench.store.measurements import read_measurements  # imported here: `list` needs a run's times alone
+
+    return read_measurements(folder)
 
 
 def _is_run(folder: Path) -> bool:

@@ -12,10 +12,10 @@ from gdnbench.codec import convert, convert_cells
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import Case, Variant
 from gdnbench.model.declaration import CONTEST_TOLERANCE, Params, parse_value
-from gdnbench.model.measurement import Bound, InputsEffect, Measurement, Timer, Timing, Versus
-from gdnbench.model.status import CLOCKS, Clock, Role, Status
+from gdnbench.model.measurement import InputsEffect, Measurement, Timing, Versus
+from gdnbench.model.status import CLOCKS, Bound, Clock, Role, Status, Timer
 from gdnbench.model.workload_spec import WorkloadSpec
-from gdnbench.store.files import DAMAGED, Row, read_rows, write_table
+from gdnbench.store.files import DAMAGED, MEASUREMENTS, Row, read_rows, write_table
 from gdnbench.store.info import RunInfo, read_axes, read_info
 from gdnbench.store.schema import (
     ContestDocument,
@@ -31,7 +31,6 @@ from gdnbench.store.schema import (
 )
 from gdnbench.store.tables import refuse_step
 
-MEASUREMENTS = "measurements.csv"
 _BEFORE_PARAMS = ("run_id", "timestamp", "gpu", "op", "kernel", "label", "preset", "role")
 _TIMES = (
     *("time_us", "time_lo_us", "time_hi_us", "median_us", "min_us", "p10_us", "p90_us"),

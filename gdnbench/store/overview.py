@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
-from gdnbench.store.files import PARTIAL, lock_folder, quick_rows, read_document
+from gdnbench.store.files import MEASUREMENTS, PARTIAL, lock_folder, quick_rows, read_document
 from gdnbench.store.find import list_runs
 from gdnbench.store.info import INFO
-from gdnbench.store.measurements import MEASUREMENTS
 from gdnbench.store.schema import CaseDocument, MachineDocument, Name, Timestamp
 from gdnbench.wording import did_you_mean
 

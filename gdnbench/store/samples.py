@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from gdnbench.codec import SchemaError, convert_cells, convert_rows
 from gdnbench.errors import RunFormatError
-from gdnbench.model.measurement import Timer
-from gdnbench.model.status import CLOCKS, Clock
+from gdnbench.model.status import CLOCKS, Clock, Timer
 from gdnbench.regular_file import NotRegularError, TooLargeError, check_regular
 from gdnbench.store.files import (
     DAMAGED,

@@ -9,11 +9,16 @@ from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.kernel import Device
 from gdnbench.model.status import CLOCKS, Clock
 from gdnbench.process.command import LONGEST_LIMIT_S
-from gdnbench.stats.estimators import GPU_TRIM, INTERQUARTILE
 from gdnbench.store.info import RunInfo
 from gdnbench.store.schema import MOST_ROUNDS, MOST_SEED
 
 MOST_SAMPLES = 1_000_000
+
+GPU_TRIM = 0.05
+"""The trim of a GPU's samples, three of 64 at either end: enough for the outliers of an interrupt or a late launch."""
+
+INTERQUARTILE = 0.25
+"""The trim of a CPU's samples, which leaves the middle half: other processes disturb these far more often."""
 
 
 @dataclass(frozen=True)

@@ -173,8 +173,7 @@ _STYLES = {"open": "cyan", "confirmed": "green", "refuted": "red", "undecided": 
 
 def _list_answer(entries: Entries, ledger: Path, results: Path, *, every: bool) -> Answer:
     """Makes a row per entry, oldest first: of the newest `SHOWN`, or of all with `every`; JSON always has all."""
-    from gdnbench.ledger.entry import gates_of
-    from gdnbench.ledger.events import run_command
+    from gdnbench.ledger.entry import gates_of, run_command
 
     if not entries:
         return Answer(
@@ -215,8 +214,7 @@ _COLUMNS: list[Column[tuple[LedgerEntry, Gate]]] = [
 
 
 def _opened_answer(entry: LedgerEntry, entries: Entries, ledger: Path) -> Answer:
-    from gdnbench.ledger.entry import gate_of
-    from gdnbench.ledger.events import run_command
+    from gdnbench.ledger.entry import gate_of, run_command
 
     gate = gate_of(entry, entries)
     closing = " ".join([f"gdnbench ledger close {entry.opened.id} RUN", *ledger_option(ledger)])
@@ -234,8 +232,7 @@ def _entry_answer(
     entry: LedgerEntry, entries: Entries, current: CatalogEntry | None, ledger: Path, results: Path
 ) -> Answer:
     """Shows an entry in full; `current` is its kernel now, or None if it is gone."""
-    from gdnbench.ledger.entry import gate_of
-    from gdnbench.ledger.events import run_command
+    from gdnbench.ledger.entry import gate_of, run_command
     from gdnbench.ledger.file import change_of
 
     gate, change = gate_of(entry, entries), change_of(entry, current)

@@ -17,8 +17,9 @@ from statistics import median
 import numpy as np
 import torch
 
-from gdnbench.stats.estimators import GPU_TRIM, trimmed_mean
+from gdnbench.stats.estimators import trimmed_mean
 from gdnbench.store.journal import EventChannel, Sampled, StepBegun
+from gdnbench.store.settings import GPU_TRIM
 from gdnbench.verify.rotation import Rotation, bind_cases
 from gdnbench.workers.cold import DitherAndScrub, L2Flush, NothingBetween, SmClock, choose_between, raise_clock
 from gdnbench.workers.device import CudaDevice, capture, report_failure
