@@ -28,7 +28,7 @@ class TooLargeError(OSError):
     """A file holds more than any file of its kind."""
 
 
-def check_regular(path: Path, most_bytes: int = MOST_BYTES) -> None:
+def check_regular(path: Path | str, most_bytes: int = MOST_BYTES) -> None:
     """Checks type and size of a file without opening it: opening a pipe would wait for a writer.
 
     Raises NotRegularError for a folder, device, pipe or socket, or a link to one; TooLargeError above `most_bytes`;
@@ -71,7 +71,7 @@ def unpack(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def _check(found: os.stat_result, path: Path, most_bytes: int) -> None:
+def _check(found: os.stat_result, path: Path | str, most_bytes: int) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise NotRegularError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
@@ -80,6 +80,6 @@ def _check(found: os.stat_result, path: Path, most_bytes: int) -> None:
         raise _too_large(path, most_bytes)
 
 
-def _too_large(path: Path, most_bytes: int) -> TooLargeError:
+def _too_large(path: Path | str, most_bytes: int) -> TooLargeError:
     limit = f"{most_bytes >> 20} MiB" if most_bytes >> 20 else f"{most_bytes:,} bytes"
     return TooLargeError(errno.EFBIG, f"it holds more than {limit}, which no such file does", str(path))

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -77,6 +76,10 @@ def default_roots() -> tuple[Path, ...]:
     return (bundled_kernels(), *(Path(folder).resolve() for folder in more if folder))
 
 
+_loaded: dict[tuple[Path, ...], Catalog] = {}
+"""What was last loaded of some roots, for `op_named`."""
+
+
 def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
     """Loads every op and kernel; what fails is listed as broken. A later root may add kernels to earlier ops."""
     searched = tuple(default_roots() if roots is None else roots)
@@ -93,7 +96,8 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
             entries[admitted.kernel.name] = admitted
     broken += _fill_dispatchers(entries)
     declared, folders = ({name: getattr(op, part) for name, op in ops.items()} for part in ("op", "folder"))
-    return Catalog(searched, declared, folders, entries, tuple(broken))
+    _loaded[searched] = Catalog(searched, declared, folders, entries, tuple(broken))
+    return _loaded[searched]
 
 
 def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
@@ -179,9 +183,4 @@ def find_op(catalog: Catalog, name: str) -> Op:
 
 def op_named(name: str) -> Op:
     """An op of the default roots, for files that name it; UnknownNameError if there is none of that name."""
-    return find_op(_catalog(default_roots()), name)
-
-
-@cache
-def _catalog(roots: tuple[Path, ...]) -> Catalog:
-    return load_catalog(roots)
+    return find_op(_loaded.get(default_roots()) or load_catalog(), name)

@@ -147,6 +147,8 @@ def _check_of_class(kind: Any) -> _Check:
     if kind in (int, float):  # a truth value is an int to Python
         numbers = (int, float) if kind is float else (int,)
         return lambda value, _: isinstance(value, numbers) and not isinstance(value, bool)
+    if kind in (str, bool, NoneType):  # of which no dataclass is made
+        return lambda value, _: isinstance(value, kind)
 
     def check(value: Any, place: str) -> bool:
         fits = isinstance(value, kind)

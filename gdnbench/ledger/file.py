@@ -11,14 +11,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from pathlib import Path
-from typing import Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
-from gdnbench.catalog.entry import CatalogEntry
 from gdnbench.codec import SchemaError, decode_json
 from gdnbench.errors import MachineError, RunFormatError, UnknownNameError, UsageError
 from gdnbench.ledger.entry import SCHEMA, Closed, LedgerEntry, Opened
 from gdnbench.origin import is_file
 from gdnbench.store.files import read_file
+
+if TYPE_CHECKING:
+    from gdnbench.catalog.entry import CatalogEntry
 
 LARGEST_BYTES = 2**24  # of all files together, as text; a damaged or hostile entry must not fill the memory
 

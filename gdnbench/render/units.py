@@ -9,11 +9,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gdnbench.model.case import CodeState
-from gdnbench.model.declaration import Params
-from gdnbench.model.measurement import Measurement, Versus
 from gdnbench.wording import half_interval, plural
+
+if TYPE_CHECKING:
+    from gdnbench.model.declaration import Params
+    from gdnbench.model.measurement import Measurement, Versus
 
 _MILLISECONDS_FROM_US = 10_000.0  # a column whose shortest time reaches this is in ms
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,17 +79,27 @@ class KernelList:
     """The kernels to list; `in_full` if they were named one by one, and are shown with all that is known.
 
     By kernel name, `times` has the last known time at the op's default workload, and `codes` whether that is of the
-    current code. `other_runs` has the newest run of ops whose kernels here have no such time. `picks` tells, per row of
-    a dispatcher's table, whether its run timed the kernel's current code.
+    current code. `other_runs` has the newest run of ops whose kernels here have no such time.
     """
+
+    catalog: Catalog
+    results: Path
 
     entries: tuple[CatalogEntry, ...]
     broken: tuple[Broken, ...]
     times: Mapping[str, LastTime]
     other_runs: Mapping[str, str]
     codes: Mapping[str, CodeState]
-    picks: Mapping[Pick, CodeState]
     in_full: bool
+
+    @cached_property
+    def picks(self) -> dict[Pick, CodeState]:
+        """Whether the kernel is as it was timed, by the rows of dispatchers' tables; unknown if the run is missing."""
+        picks = [pick for entry in self.catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
+        timed = {source: _sources(self.results, source) for source in {pick.source for pick in picks}}
+        stored = {pick: (pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
+        states = {each: self.catalog.code_state(*each) for each in set(stored.values())}
+        return {pick: states[each] for pick, each in stored.items()}
 
 
 def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
@@ -105,7 +116,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
-    return KernelList(entries, broken, times, other_runs, codes, _codes_of_picks(catalog, results), in_full)
+    return KernelList(catalog, results, entries, broken, times, other_runs, codes, in_full)
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
@@ -125,15 +136,6 @@ def _matching(catalog: Catalog, entries: Sequence[CatalogEntry], term: str, op: 
     if not matching:
         select_variants(catalog, op or next(iter(catalog.ops), ""), term)  # raises, naming the known kernels
     return matching
-
-
-def _codes_of_picks(catalog: Catalog, results: Path) -> dict[Pick, CodeState]:
-    """Returns, for each pick, whether the kernel is as it was timed; unknown if the run is missing."""
-    picks = [pick for entry in catalog.entries.values() if entry.dispatch for pick in entry.dispatch.rows]
-    timed = {source: _sources(results, source) for source in {pick.source for pick in picks}}
-    stored = {pick: (pick.kernel, timed[pick.source].get(pick.kernel, "")) for pick in picks}
-    states = {each: catalog.code_state(*each) for each in set(stored.values())}
-    return {pick: states[each] for pick, each in stored.items()}
 
 
 def _sources(results: Path, run_id: str) -> dict[str, str]:
