@@ -84,14 +84,14 @@ def confidence_of_look(confidence: float, looks: int) -> float:
 def choose_settings(
     device: Device,
     *,
-    quick: bool,
-    rounds: int | None,
-    samples: int | None,
-    processes: int | None,
-    seed: int | None,
-    margin: float,
-    step_limit_s: float,
-    plain: bool,
+    quick: bool = False,
+    rounds: int | None = None,
+    samples: int | None = None,
+    processes: int | None = None,
+    seed: int | None = None,
+    margin: float = Settings.margin,
+    step_limit_s: float = Settings.step_limit_s,
+    plain: bool = False,
     timers: str = "",
 ) -> Settings:
     """The device's or the quick defaults with the user's settings, and a fresh seed by default; raises UsageError."""

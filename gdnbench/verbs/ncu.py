@@ -33,7 +33,7 @@ def ncu(
     repeat: Annotated[
         int | None, typer.Option(min=1, help="Launches to profile of each; 1 by default, 3 with --diff.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
+    seed: options.InputsSeedOption = 0,
     path: Annotated[Path | None, typer.Option("--ncu", help="Nsight Compute; found by itself by default.")] = None,
     profiles: options.ProfilesOption = PROFILES,
     limit: options.KernelLimitOption = 300.0,

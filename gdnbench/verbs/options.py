@@ -44,6 +44,11 @@ def _check_limit(limit_s: float) -> float:
 
 
 KernelLimitOption = Annotated[float, typer.Option(help="Seconds that one kernel may take.", callback=_check_limit)]
+RoundsOption = Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")]
+SeedOption = Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")]
+InputsSeedOption = Annotated[int, typer.Option(help="Of the inputs.")]
+QuickOption = Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")]
+LabelOption = Annotated[str, typer.Option(help="Becomes part of the run's name.")]
 MarginOption = Annotated[float, typer.Option(help="Relative difference that counts as none.")]
 SuiteOption = Annotated[
     str, typer.Option(metavar="NAME", help="The workloads of a suite, and their weighted geometric mean: contest.")

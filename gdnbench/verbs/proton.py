@@ -42,7 +42,7 @@ def proton(
         int | None, typer.Option(min=1, help="Launches to trace, 8 by default, or to stamp cold, 200 by default.")
     ] = None,
     stored: Annotated[bool, typer.Option("--import", help="Show stored .npz or .json files; needs no GPU.")] = False,
-    seed: Annotated[int, typer.Option(help="Of the inputs.")] = 0,
+    seed: options.InputsSeedOption = 0,
     profiles: options.ProfilesOption = PROFILES,
     limit: options.KernelLimitOption = 120.0,
     json: options.JsonOption = False,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_stopped
+
+if TYPE_CHECKING:
+    from gdnbench.errors import ExitCode
+    from gdnbench.measure.run import Finished
 
 _BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
@@ -25,13 +29,13 @@ def run(
     suite: options.SuiteOption = "",
     part: options.PartOption = "",
     baseline: options.BaselineOption = "",
-    rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
+    rounds: options.RoundsOption = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
         int | None, typer.Option(help="Processes that share the rounds; on a GPU 3 by default, on a CPU 1.")
     ] = None,
     margin: options.MarginOption = 0.005,
-    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    seed: options.SeedOption = None,
     step_limit: options.StepLimitOption = 30.0,
     timer: Annotated[
         list[str] | None,
@@ -40,8 +44,8 @@ def run(
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
-    label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
+    quick: options.QuickOption = False,
+    label: options.LabelOption = "",
     resume: Annotated[
         str, typer.Option(metavar="RUN", help="Finish a run that was stopped.", autocompletion=complete_stopped)
     ] = "",
@@ -66,7 +70,7 @@ def run(
     them into one table whose intervals hold what cards differ by; `gdnbench show`
     with these runs prints it again.
     """
-    from gdnbench.analyse.exit_code import exit_code_of_rows, exit_code_of_sweep, refuse_nothing_measured
+    from gdnbench.analyse.exit_code import exit_code_of_sweep
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.request import device_of, make_request
     from gdnbench.machine.gpus import list_gpus, select_cards, select_gpu
@@ -75,7 +79,6 @@ def run(
     from gdnbench.model.case import parse_part
     from gdnbench.store.settings import choose_settings
     from gdnbench.verbs.progress import watch
-    from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_sweep import print_sweep
 
     catalog = load_catalog()
@@ -130,10 +133,18 @@ def run(
         print_sweep(finished.path, json=json, csv=csv, dispatch=False)
         rows = finished.analysis.measurements
         raise typer.Exit(exit_code_of_sweep(rows, finished.info.swept, interrupted=finished.interrupted))
+    raise typer.Exit(print_finished(finished, are_clocks_asked=bool(timer), json=json, csv=csv))
+
+
+def print_finished(finished: Finished, *, are_clocks_asked: bool, json: bool, csv: bool) -> ExitCode:
+    """Prints a run and returns its exit code; raises MachineError where nothing that was asked for could run."""
+    from gdnbench.analyse.exit_code import exit_code_of_rows, refuse_nothing_measured
+    from gdnbench.verbs.run_tables import print_run
+
     print_run(finished.path, json=json, csv=csv)
     # A clock that nobody asked for, and that cannot be read here, is no failure of the run: its table says so.
     analysis, named = finished.analysis, finished.info.baseline_named
-    rows = analysis.rows if timer else analysis.measurements
+    rows = analysis.rows if are_clocks_asked else analysis.measurements
     code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)
     refuse_nothing_measured(code, rows, baseline_named=named)
-    raise typer.Exit(code)
+    return code

@@ -26,7 +26,7 @@ def score(
     suite: options.SuiteOption = "",
     margin: options.MarginOption = 0.005,
     budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 6s, 1m.")] = "6s",
-    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    seed: options.SeedOption = None,
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
     step_limit: Annotated[

@@ -28,7 +28,7 @@ def sweep(
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
     margin: options.MarginOption = 0.005,
     baseline: options.BaselineOption = "",
-    seed: Annotated[int | None, typer.Option(help="Of inputs and order; fresh by default.")] = None,
+    seed: options.SeedOption = None,
     step_limit: options.StepLimitOption = 30.0,
     label: Annotated[str, typer.Option(help="Becomes part of the sweep's name.")] = "sweep",
     emit_dispatch: Annotated[
