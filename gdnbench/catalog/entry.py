@@ -32,9 +32,12 @@ _DIRECTIVE = re.compile(rb'^[ \t]*#[ \t]*include\b[ \t]*(?:"([^"\n]+)"|<([^>\n]+
 
 
 def include_path(folder: Path, op_folder: Path) -> tuple[Path, ...]:
-    """The folders of a kernel's includes, in order: its own, its op's, `include/` beside the ops, gdnbench's."""
+    """The folders of a kernel's includes: its own, that above it, its op's, `include/` beside the ops, gdnbench's.
+
+    That above it is its op's, except for a kernel in another root than its op, as one of a git revision may be.
+    """
     roots = (folder.parent.parent, op_folder.parent, bundled_kernels())
-    return tuple(dict.fromkeys((folder, op_folder, *(root / "include" for root in roots), HEADERS)))
+    return tuple(dict.fromkeys((folder, folder.parent, op_folder, *(root / "include" for root in roots), HEADERS)))
 
 
 def included_headers(source: Path, folders: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -125,6 +128,11 @@ class CatalogEntry:
     op_folder: Path
     idea: str
     dispatch: Dispatch | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder of kernels in which it was found."""
+        return self.folder.parent.parent
 
     @property
     def source(self) -> Path:

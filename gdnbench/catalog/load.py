@@ -88,10 +88,24 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
         if isinstance(kernel, CudaKernel):
             _check_sources(folder.parent.parent / "include")
         _check_against(kernel, op.op)
+        kernel = _named_by_revision(kernel, folder.parent.parent / REVISION_MARK)
     except DeclarationError as error:
         return Broken(f"{op.op.name}/{folder.name}", folder, error.message)
     idea = (module.__doc__ or "").strip().partition("\n")[0]
     return CatalogEntry(kernel, op.op, folder, op.folder, idea)
+
+
+REVISION_MARK = ".gdnbench-revision"
+"""A file in a folder of kernels of a git revision: its kernels' names end with what it holds, `0a1b2c3d4e`."""
+
+
+def _named_by_revision(kernel: Kernel, mark: Path) -> Kernel:
+    if kernel.floor or not os.path.lexists(mark):
+        return kernel
+    try:
+        return kernel.at_revision(read_regular_text(mark, MOST_SOURCE_BYTES).strip())
+    except (OSError, ValueError) as error:
+        raise DeclarationError(f"{mark} cannot be read: {error}") from error
 
 
 _SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".toml")

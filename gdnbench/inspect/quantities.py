@@ -5,24 +5,18 @@ Tables show them, comparisons compare them and `--fail-on spills,regs>64,smem>48
 
 from __future__ import annotations
 
-import io
 import operator
 import re
-import subprocess
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
-from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog, load_catalog
-from gdnbench.catalog.entry import CatalogEntry
+from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.revision import catalog_at, check_was_there, find_revision
 from gdnbench.catalog.select import find_variant
-from gdnbench.codegen.cache import cache_folder
 from gdnbench.codegen.sass import family_order, normalize
 from gdnbench.codegen.schedule import IssuedInstruction, ScheduleSummary, count_waits
-from gdnbench.errors import ExitCode, MachineError, UnknownNameError, UsageError
+from gdnbench.errors import ExitCode, UsageError
 from gdnbench.inspect.compiled import BuildOutcome, CompiledKernel, FailedBuild, Subject, launches_of
 from gdnbench.model.kernel import TorchKernel
 
@@ -221,7 +215,6 @@ def exit_code(outcomes: Iterable[BuildOutcome], broken: Sequence[Violation]) -> 
 
 
 _GIT = "git:"
-_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -279,25 +272,13 @@ def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wa
     revision = wanted.removeprefix(_GIT)
     if not revision:
         raise UsageError("--diff git: names no revision", "as in --diff git:HEAD~1")
-    folders = {subject.entry.folder.parent: subject.entry for subject in subjects}
-    then = {folder: catalog_at(entry, revision) for folder, entry in folders.items()}
+    roots = dict.fromkeys(subject.entry.root for subject in subjects)
+    then = {root: catalog_at(catalog, root, find_revision(root, revision)) for root in roots}
     for subject in subjects:
-        _check_was_there(subject, then[subject.entry.folder.parent], revision)
+        check_was_there(then[subject.entry.root], subject.entry.kernel.name, revision, subject.entry.folder)
     return tuple(
-        _find_counterpart(then[subject.entry.folder.parent], op, subject.variant.label, subject, wanted)
-        for subject in subjects
+        _find_counterpart(then[subject.entry.root], op, subject.variant.label, subject, wanted) for subject in subjects
     )
-
-
-def _check_was_there(subject: Subject, then: Catalog, revision: str) -> None:
-    kernel, folder = subject.entry.kernel.name, subject.entry.folder.name
-    if kernel in then.entries:
-        return
-    reason = next((broken.reason for broken in then.broken if broken.folder.name == folder), "")
-    if reason:
-        raise UsageError(f"{kernel} did not load at {revision}: {reason}", "compare with another revision")
-    hint = f"it is new since: compare it with another kernel, or commit it; git log {subject.entry.folder}"
-    raise UnknownNameError(f"{revision} has no kernel {kernel}", hint)
 
 
 def _find_counterpart(catalog: Catalog, op: str, label: str, subject: Subject, name: str) -> Subject:
@@ -326,64 +307,3 @@ def _changes(before: CompiledKernel, after: CompiledKernel) -> tuple[BuildChange
     names = sorted({*there, *here}, key=mix_order)
     mixed = [BuildChange(name.replace(" ", "_"), name, there.get(name, 0), here.get(name, 0)) for name in names]
     return tuple(change for change in (*numbers, limits, *mixed) if change.before != change.after)
-
-
-def catalog_at(entry: CatalogEntry, revision: str) -> Catalog:
-    """Returns the catalog of a kernel's folder at a revision (`HEAD~1`, a branch, a commit) of its repository.
-
-    An op that is declared elsewhere is taken as it is now. Raises UsageError if the kernel is in no repository, or the
-    repository lacks the revision or the folder in it; MachineError without git, or if the folder cannot be written.
-    """
-    root, op_root = entry.folder.parent.parent, entry.op_folder.parent
-    top = Path(_git(root, "rev-parse", "--show-toplevel", problem=f"{root} is in no git repository").strip())
-    commit = _git(
-        top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}", problem=f"git has no {revision}"
-    ).strip()
-    then = _export(top, commit, root.resolve().relative_to(top.resolve()), revision)
-    return load_catalog([then] if op_root == root else [op_root, then])
-
-
-def _export(top: Path, commit: str, inside: Path, revision: str) -> Path:
-    exported = cache_folder().parent / "revisions" / commit
-    if not (exported / inside).is_dir():
-        problem = f"{revision} has no {inside}"
-        archive = _git_bytes(top, "archive", "--format=tar", commit, "--", str(inside), problem=problem)
-        _unpack(archive, exported, inside)
-    return exported / inside
-
-
-def _unpack(archive: bytes, exported: Path, inside: Path) -> None:
-    """Unpacks into a temporary folder and renames it, so that an existing folder is complete."""
-    wanted = exported / inside
-    try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=exported.parent, prefix=".") as aside:
-            tree = Path(aside) / "tree"
-            with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-                # Since Python 3.11.4; older ones, as on Debian 12, have no argument `filter`.
-                if data_filter := getattr(tarfile, "data_filter", None):
-                    tar.extraction_filter = data_filter
-                tar.extractall(tree)
-            if not wanted.is_dir():
-                (tree / inside).rename(wanted)
-    except (OSError, tarfile.TarError) as error:
-        raise MachineError(
-            f"cannot unpack a revision into {exported}: {error}", "set GDNBENCH_CACHE elsewhere"
-        ) from error
-
-
-def _git(folder: Path, *arguments: str, problem: str) -> str:
-    return _git_bytes(folder, *arguments, problem=problem).decode()
-
-
-def _git_bytes(folder: Path, *arguments: str, problem: str) -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, timeout=_TIMEOUT_S, check=True
-        )
-    except subprocess.CalledProcessError as error:
-        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise UsageError(f"{problem}: {reason}", "name a revision as git does, as in --diff git:HEAD~1") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"git does not run: {error}", "--diff git:REV needs git") from error
-    return done.stdout

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, SupportsIndex, overload
+from typing import Any, ClassVar, Literal, Self, SupportsIndex, overload
 
 from gdnbench.errors import DeclarationError, ParamError
 from gdnbench.model.declaration import Param, Params, ParamValue, TensorSpec, check_name
@@ -106,6 +107,13 @@ class Kernel:
         """Whether the kernel can be compiled for an architecture, `sm_90`."""
         del arch
         return True
+
+    def at_revision(self, revision: str) -> Self:
+        """The same kernel and presets under names of a git revision: `decode-v4@0a1b2c3d4e`."""
+        named = copy(self)
+        object.__setattr__(named, "name", f"{self.name}@{revision}")
+        object.__setattr__(named, "presets", {f"{name}@{revision}": each for name, each in self.presets.items()})
+        return named
 
     def resolve(self, values: Mapping[str, ParamValue]) -> Params:
         """All params: the given values, and the defaults for the rest; ParamError for an unknown param or value."""

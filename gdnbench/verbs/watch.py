@@ -97,9 +97,11 @@ class SourceWatcher:
 
     def _files(self) -> list[Path]:
         own = (path for path in self.folder.rglob("*") if "__pycache__" not in path.parts)
-        _, _, *shared = include_path(self.folder, self._op_folder)
+        above = {self.folder.parent, self._op_folder}
+        shared = (each for each in include_path(self.folder, self._op_folder) if each not in {self.folder, *above})
         headers = (path for folder in shared for path in folder.rglob("*"))
-        return sorted(path for path in (*own, *self._op_folder.glob("*"), *headers) if path.is_file())
+        beside = (path for folder in above for path in folder.glob("*"))
+        return sorted(path for path in (*own, *beside, *headers) if path.is_file())
 
     def _snapshot(self) -> Snapshot:
         snapshot: Snapshot = {}
