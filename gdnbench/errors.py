@@ -58,6 +58,10 @@ class UnknownNameError(UsageError):
     """A kernel, op, param or layout that does not exist."""
 
 
+class UnknownRevisionError(UnknownNameError):
+    """A git revision that does not exist in the repository."""
+
+
 class ShapeError(UsageError):
     """A workload the op does not define."""
 

@@ -19,7 +19,7 @@ from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import CatalogEntry, label_parts
 from gdnbench.catalog.load import REVISION_MARK
 from gdnbench.catalog.select import find_broken, find_variant, unknown_kernel
-from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.errors import MachineError, UnknownNameError, UnknownRevisionError, UsageError
 from gdnbench.model.kernel import TorchKernel
 from gdnbench.model.op import Op
 from gdnbench.origin import CACHE_VARIABLE, cache_root
@@ -55,16 +55,30 @@ class Revision:
 def find_revision(root: Path, typed: str) -> Revision:
     """The revision of the repository that holds a folder.
 
-    Raises UsageError if the folder is in none, or it has no such revision; MachineError without git.
+    Raises UsageError if the folder is in none, UnknownRevisionError if it has no such revision, MachineError without
+    git.
     """
     top = _repository_of(root)
     words = ("rev-parse", "--verify", "--end-of-options", f"{typed}^{{commit}}")
-    commit = _git(top, *words, problem=f"git has no {typed}").decode().strip()
+    try:
+        commit = _git(top, *words, problem=f"git has no {typed} in {top}").decode().strip()
+    except UsageError as error:
+        raise UnknownRevisionError(
+            error.message.removesuffix(": fatal: Needed a single revision"), error.hint
+        ) from error
     text = _git(top, "cat-file", "commit", commit, problem=f"git cannot read {typed}").decode(errors="replace")
     header, _, message = text.partition("\n\n")
     [committer] = [line for line in header.splitlines() if line.startswith("committer ")]
     subject = "".join(filter(str.isprintable, message.strip().partition("\n")[0]))
     return Revision(typed, commit, int(committer.split()[-2]), subject[:_LONGEST_SUBJECT])
+
+
+def has_revision(root: Path, typed: str) -> bool:
+    """Whether a folder is in a repository with this revision; MachineError without git."""
+    try:
+        return bool(find_revision(root, typed))
+    except UsageError:
+        return False
 
 
 def catalog_at(catalog: Catalog, root: Path, revision: Revision) -> Catalog:
@@ -203,9 +217,10 @@ class RevisionPair:
 
 @dataclass(frozen=True)
 class _Side:
-    """A kernel at a revision, None for the working tree, in the catalog of then."""
+    """A kernel at a revision, None for the working tree, in the catalog of then; `root` is its root in the checkout."""
 
     revision: Revision | None
+    root: Path
     catalog: Catalog
     entry: CatalogEntry
     label: str
@@ -262,7 +277,9 @@ def pair_revisions(catalog: Catalog, label: str, before: str, after: str) -> Rev
 def _side(catalog: Catalog, label: str, typed: str) -> _Side:
     name, _ = label_parts(label)
     owner = catalog.owner(name)
-    revision, then = (None, catalog) if typed == WORKING_TREE else _catalog_then(catalog, owner, name, typed)
+    revision, root, then = None, owner.root if owner else Path(), catalog
+    if typed != WORKING_TREE:
+        revision, root, then = _catalog_then(catalog, owner, name, typed)
     found = then.owner(name)
     if found is None:
         raise unknown_kernel(then, name, [variant.label for each in then.entries.values() for variant in each.variants])
@@ -270,29 +287,24 @@ def _side(catalog: Catalog, label: str, typed: str) -> _Side:
     if entry.kernel.floor or entry.dispatch:
         what = "picks kernels" if entry.dispatch else "is a floor or an ablation"
         raise UsageError(f"{name} {what}: its revisions are not compared", "name a kernel that does the op's work")
-    return _Side(revision, then, entry, label)
+    return _Side(revision, root, then, entry, label)
 
 
-def _catalog_then(catalog: Catalog, owner: CatalogEntry | None, name: str, typed: str) -> tuple[Revision, Catalog]:
-    """The revision and its catalog: of the root that has the kernel, else, as it may be gone, of the last that had."""
-    roots = [owner.root] if owner else [each for each in catalog.roots[::-1] if _is_in_repository(each)]
+def _catalog_then(
+    catalog: Catalog, owner: CatalogEntry | None, name: str, typed: str
+) -> tuple[Revision, Path, Catalog]:
+    """The revision, the kernel's root and the catalog of then; a kernel that is gone is looked for in every root."""
+    roots = [owner.root] if owner else [root for root in catalog.roots[::-1] if has_revision(root, typed)]
+    found = []
     for root in roots or catalog.roots[-1:]:
         revision = find_revision(root, typed)
-        then = catalog_at(catalog, root, revision)
-        if then.owner(name):
-            break
+        found.append((revision, root, catalog_at(catalog, root, revision)))
+    revision, root, then = next((each for each in found if each[2].owner(name)), found[0])
     if owner and _repository_of(owner.folder) != _repository_of(root):
         message = f"{owner.folder} is a repository of its own, perhaps a submodule, which lacks its op and headers"
         raise UsageError(message, f"keep it in the repository of {root}, or compare two stored runs")
     check_was_there(then, name, typed, owner.folder if owner else root)
-    return revision, then
-
-
-def _is_in_repository(folder: Path) -> bool:
-    try:
-        return bool(_repository_of(folder))
-    except UsageError:
-        return False
+    return revision, root, then
 
 
 def _differing_ops(older: _Side, newer: _Side) -> tuple[str, ...]:
@@ -326,8 +338,8 @@ def _check_differ(older: _Side, newer: _Side) -> None:
     if older.entry.source_hash() != source or (is_python and older.op_hash != newer.op_hash):
         return
     message = f"{older.label} has the same sources ({source}) at {older.typed} and at {newer.typed}"
-    what_changed = f"git log --oneline -- {newer.entry.folder}"
-    raise UsageError(f"{message}: there is nothing to compare", f"what changed it: {what_changed}")
+    folder = newer.root / newer.entry.folder.relative_to(newer.entry.root)
+    raise UsageError(f"{message}: there is nothing to compare", f"what changed it: git log --oneline -- {folder}")
 
 
 def _view(side: _Side, *, judges: bool) -> Path:

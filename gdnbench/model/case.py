@@ -42,6 +42,11 @@ class Variant:
         return ":" not in self.label and self.label not in {self.kernel, self.preset}
 
     @property
+    def is_of_revision(self) -> bool:
+        """Whether it is a kernel of a git revision, `decode-v4@0a1b2c3d4e`, which no verb finds by its name."""
+        return "@" in self.kernel
+
+    @property
     def in_full(self) -> str:
         """The kernel and all of its params: `decode-v4 WARPS=8`."""
         return f"{self.kernel} {self.params}".rstrip()

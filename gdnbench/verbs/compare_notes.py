@@ -45,8 +45,8 @@ def has_time(entry: GridEntry) -> bool:
 
 
 def row_label(row: GridRow) -> str:
-    """Returns a row's name in a sentence: `decode-v4 at B=1 qk4_v8`."""
-    return next(_case_label(entry) for entry in row.entries if entry)
+    """Returns a row's name in a sentence, that of its last case: `decode-v4 at B=1 qk4_v8`."""
+    return next(_case_label(entry) for entry in reversed(row.entries) if entry)
 
 
 def _case_label(entry: GridEntry) -> str:
@@ -179,8 +179,8 @@ def _other_params(side: SourceComparison) -> list[str]:
         return []
     by_name: dict[str, dict[str, None]] = {}
     for row in (*side.grid.rows, *side.grid.alone):
-        figure = next(entry.figure for entry in row.entries if entry)
-        by_name.setdefault(row_label(row), {})[str(figure.params) or "none"] = None
+        first = next(entry for entry in row.entries if entry)
+        by_name.setdefault(_case_label(first), {})[str(first.figure.params) or "none"] = None
     labels = [f"{name} ({' | '.join(params)})" for name, params in by_name.items() if len(params) > 1]
     return [f"other params: {_some(labels)}; --rows shape,label joins them all the same"] if labels else []
 

@@ -58,8 +58,14 @@ def print_comparison(
         next=command("compare", *words, *(["--csv"] if gated else ["--fail-on", "slower:1%"])),
     )
     print_answer(answer, json=json, csv=csv, markdown=markdown)
+    if outcome:
+        print_outcome(outcome, side.settings.margin)
+
+
+def print_outcome(outcome: RegressionCheck, margin: float) -> None:
+    """Prints on stderr what a gate found."""
     messages = message_console()
-    for line in lines:
+    for line in outcome_lines(outcome, margin):
         messages.print(line, markup=False, style="bold red" if line.startswith("regression") else "yellow")
 
 

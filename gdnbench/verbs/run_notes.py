@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -242,7 +243,10 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
+    """Returns the command that shows a run in another form, `--csv`, or resumes or repeats it if it was stopped."""
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
-    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]
+    if info.complete:
+        return ["gdnbench", "show", *named, option]
+    typed = shlex.split(info.command)
+    return typed if typed[1:2] == ["compare"] else ["gdnbench", "run", "--resume", *named]

@@ -141,7 +141,11 @@ def rows_at(workload: Workload, rows: Sequence[Measurement]) -> list[Measurement
 
 def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> list[str]:
     """Returns, after wrong numbers, the command that shows them again; else the run's next command."""
-    wrong = [row for row in measurements if row.status.exit_code is ExitCode.WRONG_NUMBERS]
+    wrong = [
+        row
+        for row in measurements
+        if row.status.exit_code is ExitCode.WRONG_NUMBERS and not row.case.variant.is_of_revision
+    ]
     seed = info.settings.get("seed")
     captured = {each["profile"]: each["path"] for each in info.inputs}
     if wrong and wrong[0].status in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}:

@@ -1,0 +1,278 @@
+"""`gdnbench compare HEAD~1 HEAD --kernel K`: which sources of a repository are measured, on the CPU, which not."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from faults import REPOSITORY, Gdnbench
+
+from gdnbench.catalog.catalog import load_catalog
+from gdnbench.catalog.revision import pair_revisions
+from gdnbench.errors import ExitCode, MachineError, UnknownNameError, UnknownRevisionError, UsageError
+from gdnbench.store.info import read_info
+
+pytestmark = pytest.mark.slow
+
+MINE = """
+import time
+import torch
+
+def bind(tensors, workload, params):
+    def run():
+        {work}
+        torch.mm(tensors.A, tensors.B.T, out=tensors.C)
+        return (tensors.C,)
+    return run
+"""
+SHORT = ("--kernel", "gemm-mine", "--rounds", "3", "--shape", "M=4", "--margin", "0.9", "-q", "--json")
+
+
+def git(folder, *arguments, date=""):
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "protocol.file.allow=always")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    environment = {**os.environ, "GIT_COMMITTER_DATE": date, "GIT_CONFIG_GLOBAL": os.devnull}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+
+
+def commit(folder, name, hour):
+    """Commits all that there is at an hour of a day, as the tag `name`."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", f"Make it {name}", date=f"2026-01-01T{hour:02}:00:00+00:00")
+    git(folder, "tag", name)
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """A repository of kernels of the toys' gemm, a tag for each commit; gives its folder of kernels."""
+    top = tmp_path_factory.mktemp("history")
+    git(top, "init", "--quiet")
+    kernels, mine = top / "kernels", top / "kernels" / "gemm" / "mine"
+    shutil.copytree(REPOSITORY / "tests" / "toys" / "gemm", kernels / "gemm")
+    shutil.copytree(kernels / "gemm" / "torch", mine)
+    edit(mine / "variant.py", "gemm-torch", "gemm-mine")
+    (mine / "kernel.py").write_text(MINE.format(work="pass"))
+    edit(kernels / "gemm" / "cuda" / "kernel.cu", "extern", '#include "../tile.cuh"\n#include <far.cuh>\nextern')
+    (kernels / "include").mkdir()
+    for header in (kernels / "gemm" / "tile.cuh", kernels / "include" / "far.cuh"):
+        header.write_text("// one\n")
+    commit(top, "one", 1)
+    (mine / "kernel.py").write_text(MINE.format(work="time.sleep(0.002)"))
+    mine.rename(mine.with_name("moved"))
+    (kernels / "gemm" / "tile.cuh").write_text("// two\n")
+    commit(top, "slow", 2)
+    edit(mine.with_name("moved") / "kernel.py", "return (", "tensors.C.mul_(2); return (")
+    (kernels / "include" / "far.cuh").write_text("// three\n")
+    edit(kernels / "gemm" / "numerics.py", "import torch", "import torch  # another draw")
+    commit(top, "wrong", 3)
+    git(top, "update-ref", "refs/tags/-dash", "HEAD")
+    shutil.rmtree(mine.with_name("moved"))
+    commit(top, "gone", 4)
+    edit(kernels / "gemm" / "op.py", "gates=", 'scalars=("alpha",), gates=')
+    edit(kernels / "gemm" / "cuda" / "kernel.cu", "extern", "// alpha\nextern")
+    commit(top, "scaled", 5)
+    git(top, "checkout", "--quiet", "slow")
+    return kernels
+
+
+@pytest.fixture
+def bench(history, tmp_path, monkeypatch):
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path / "cache"))
+    return Gdnbench(tmp_path, (history,), in_process=True)
+
+
+def named(history, tag, label="gemm-mine"):
+    return f"{label}@{git(history, 'rev-parse', tag)[:10]}"
+
+
+def statuses(done):
+    return {label: (row["role"], row["status"]) for label, row in done.rows.items()}
+
+
+def pair(history, label, before, after, *more):
+    return pair_revisions(load_catalog([*more, history]), label, before, after)
+
+
+def test_both_revisions_are_measured_in_one_run_and_the_checkout_stays(bench, history):
+    index = (history.parent / ".git" / "index").stat()
+    done = bench("compare", "one", "slow", *SHORT, "--fail-on", "slower:50%", "--out", str(bench.results))
+    one, slow = named(history, "one"), named(history, "slow")
+    assert statuses(done) == {one: ("baseline", "ok"), f"{one}@again": ("control", "ok"), slow: ("kernel", "ok")}
+    assert done.code == ExitCode.REGRESSION
+    assert f"{slow} at M=4 N=48 Kd=32 is slower by more than 50" in done.err
+    info = read_info(bench.only_run())
+    now = load_catalog([history]).entries["gemm-mine"].source_hash()
+    assert info.complete
+    assert (info.sources[slow], info.baseline) == (now, one)
+    assert info.sources[one] != now
+    assert (history.parent / ".git" / "index").stat() == index
+    assert git(history, "status", "--porcelain") == ""
+    shown = bench("show", info.run_id, "--out", str(bench.results), "--json")
+    assert statuses(shown) == statuses(done)
+    refused = bench("compare", info.run_id, "slow", *SHORT, "--out", str(bench.results))
+    assert refused.code == ExitCode.USAGE
+    assert "names a run" in refused.err
+
+
+def test_the_working_tree_with_what_is_not_committed(bench, history, tmp_path):
+    tree = shutil.copytree(history.parent, tmp_path / "dirty")
+    edit(tree / "kernels" / "gemm" / "moved" / "kernel.py", "return (", "tensors.C.mul_(2); return (")
+    dirty = Gdnbench(tmp_path, (tree / "kernels",), in_process=True)
+    done = dirty("compare", "one", *SHORT, "--out", str(dirty.results))
+    one = named(history, "one")
+    expected = {one: ("baseline", "ok"), f"{one}@again": ("control", "ok"), "gemm-mine": ("kernel", "wrong-numbers")}
+    assert statuses(done) == expected
+    assert done.code == ExitCode.WRONG_NUMBERS
+    source = load_catalog([tree / "kernels"]).entries["gemm-mine"].source_hash()
+    assert read_info(dirty.only_run()).sources["gemm-mine"] == source
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("compare", "one", "slow"), ExitCode.USAGE, "one is a git revision: add --kernel KERNEL"),
+        (("compare", "one", "nowhere", *SHORT), ExitCode.USAGE, "nor is there a run of that name"),
+        (("compare", "one", "slow", "wrong", *SHORT), ExitCode.USAGE, "3 revisions are too many"),
+        (("compare", "one", "", *SHORT), ExitCode.USAGE, "a revision needs a name"),
+        (("compare", "one", "slow", *SHORT, "--cols", "run"), ExitCode.USAGE, "--kernel does not go with --cols"),
+        (("compare", "one", "slow", "--rounds", "3"), ExitCode.USAGE, "--rounds is of --kernel"),
+        (("compare", "one", "gone", *SHORT), ExitCode.USAGE, "gone has no kernel gemm-mine"),
+        (("compare", "one", "slow", "-k", "gemm-cuda"), ExitCode.ENVIRONMENT, "needs a GPU"),
+    ],
+)
+def test_refused_before_anything_is_measured(bench, words, code, said):
+    done = bench(*words, "--out", str(bench.results))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert not bench.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "before", "after", "failure", "said"),
+    [
+        ("gemm-mine", "slow", ".", UsageError, "has the same sources"),
+        ("gemm-mine", "one", "one~0", UsageError, "has the same sources"),
+        ("gemm-torch", "one", "slow", UsageError, "has the same sources"),
+        ("gemm-cuda", "one", "scaled", UsageError, "other scalars at scaled than at one"),
+        ("gemm-mine", "one", "scaled", UnknownNameError, "scaled has no kernel gemm-mine"),
+        ("gemm-min", "one", "slow", UnknownNameError, "one has no kernel gemm-min"),
+        ("gemm-min", "one", ".", UnknownNameError, "one has no kernel gemm-min"),
+        ("gemm-mine", "one", "--help", UnknownRevisionError, "git has no --help"),
+        ("gemm-mine", "one:kernels", "slow", UnknownRevisionError, "git has no one:kernels"),
+        ("decode-auto", "HEAD", "HEAD", UsageError, "picks kernels"),
+        ("decode-floor-copy", "HEAD", "HEAD", UsageError, "is a floor"),
+    ],
+)
+def test_what_cannot_be_compared(bench, history, label, before, after, failure, said):
+    roots = [REPOSITORY / "kernels"] if label.startswith("decode") else []
+    with pytest.raises(failure) as raised:
+        pair(history, label, before, after, *roots)
+    assert said in raised.value.message
+
+
+def test_a_kernel_that_is_gone_and_a_revision_that_begins_with_a_dash(bench, history):
+    git(history, "checkout", "--quiet", "gone")
+    try:
+        found = pair(history, "gemm-mine", "slow", "-dash")
+    finally:
+        git(history, "checkout", "--quiet", "slow")
+    assert (found.before, found.after) == (named(history, "slow"), named(history, "wrong"))
+    assert found.notes == (f"{found.before} is slow: Make it slow", f"{found.after} is -dash: Make it wrong")
+    assert "both are held to that of -dash" in found.warnings[0]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_each_side_has_its_own_headers_and_both_the_newer_op(bench, history, reverse):
+    tags = ("wrong", "one") if reverse else ("one", "wrong")
+    found = pair(history, "gemm-cuda", *tags)
+    texts = {
+        tag: [path.read_text() for _, path in found.catalog.entries[named(history, tag, "gemm-cuda")].headers()]
+        for tag in tags
+    }
+    assert texts == {"one": ["// one\n", "// one\n"], "wrong": ["// two\n", "// three\n"]}
+    assert "another draw" in (found.catalog.op_folders["gemm"] / "numerics.py").read_text()
+    assert {"gemm-torch", "gemm-cuda"}.isdisjoint(found.catalog.entries)
+    assert found.catalog.broken == ()
+
+
+def _as_a_hook(top, patch):
+    patch.setenv("GIT_DIR", "/nonexistent")
+
+
+def _filters(top, patch):
+    (top / ".git" / "info").mkdir(exist_ok=True)
+    (top / ".git" / "info" / "attributes").write_text("* filter=evil export-ignore\n")
+    for key in ("filter.evil.smudge", "filter.evil.process", "core.fsmonitor", "core.sshCommand"):
+        git(top, "config", key, f"touch {top / 'ran'}; cat")
+    (top / ".git" / "hooks" / "post-checkout").write_text(f"#!/bin/sh\ntouch {top / 'ran'}\n")
+
+
+def _submodule(top, patch):
+    """The whole repository becomes a submodule of another."""
+    git(top.parent, "init", "--quiet", "outer")
+    git(top.parent / "outer", "submodule", "--quiet", "add", str(top), "inner")
+    patch.setenv("TREE", str(top.parent / "outer" / "inner"))
+
+
+@pytest.mark.parametrize("prepare", [_as_a_hook, _filters, _submodule])
+def test_where_git_is_set_up_otherwise(bench, history, tmp_path, monkeypatch, prepare):
+    top = shutil.copytree(history.parent, tmp_path / "copy")
+    prepare(top, monkeypatch)
+    found = pair(Path(os.environ.get("TREE", top)) / "kernels", "gemm-mine", "one", "slow")
+    assert "time.sleep" in found.catalog.entries[found.after].source.read_text()
+    assert "time.sleep" not in found.catalog.entries[found.before].source.read_text()
+    assert not (top / "ran").exists()
+
+
+def _no_repository(top, patch):
+    shutil.rmtree(top / ".git")
+
+
+def _bare(top, patch):
+    git(top, "config", "core.bare", "true")
+
+
+def _nested(top, patch):
+    git(top / "kernels" / "gemm" / "moved", "init", "--quiet")
+
+
+def _no_git(top, patch):
+    patch.setenv("PATH", str(top))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "failure", "said"),
+    [
+        (_no_repository, UsageError, "is in no git repository"),
+        (_bare, UsageError, "is in no git repository with a working tree"),
+        (_nested, UsageError, "is a repository of its own"),
+        (_no_git, MachineError, "git does not run"),
+    ],
+)
+def test_where_git_has_nothing_to_give(bench, history, tmp_path, monkeypatch, prepare, failure, said):
+    top = shutil.copytree(history.parent, tmp_path / "copy")
+    catalog = load_catalog([top / "kernels"])
+    prepare(top, monkeypatch)
+    with pytest.raises(failure) as raised:
+        pair_revisions(catalog, "gemm-mine", "one", "slow")
+    assert said in raised.value.message
+
+
+def test_files_that_lead_out_or_are_too_large_are_left_behind(bench, history, tmp_path, monkeypatch):
+    top = shutil.copytree(history.parent, tmp_path / "copy")
+    mine = top / "kernels" / "gemm" / "moved"
+    (mine / "out").symlink_to("/etc/hostname")
+    (mine / "in").symlink_to("../op.py")
+    (mine / "large").write_bytes(b"x" * 2000)
+    monkeypatch.setattr("gdnbench.catalog.revision.MOST_SOURCE_BYTES", 1999)
+    commit(top, "links", 9)
+    found = pair(top / "kernels", "gemm-mine", "one", "links")
+    folder = found.catalog.entries[found.after].folder
+    assert sorted(path.name for path in folder.iterdir()) == ["in", "kernel.py", "variant.py"]
