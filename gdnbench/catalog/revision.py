@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from math import inf
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import CatalogEntry, label_parts
@@ -26,6 +27,9 @@ from gdnbench.origin import CACHE_VARIABLE, cache_root
 from gdnbench.regular_file import MOST_BYTES, MOST_SOURCE_BYTES
 from gdnbench.wording import did_you_mean
 
+GIT_PREFIX = "git:"
+"""Begins a revision where a kernel's or a run's name is expected, too: `git:HEAD~1`."""
+
 WORKING_TREE = "."
 """Stands for the working tree where a revision is expected."""
 
@@ -34,22 +38,28 @@ _SHORT = 10  # digits of a commit in names
 _LONGEST_SUBJECT = 72
 _OF_A_HOOK = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}  # name another repository than the folder's
 _NO_REMOTES = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-_AS_GIT_DOES = "name a revision as git does: HEAD~1, a branch, a tag, a commit"
 
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit and how the user named it; `time_s` is when it was made, in seconds since the epoch."""
+    """A commit of the repository at `top` and how the user named it; `time_s` is in seconds since the epoch."""
 
+    top: Path
     typed: str
     commit: str
-    time_s: int
+    time_s: float
     subject: str
 
     @property
     def short(self) -> str:
-        """The first digits of the commit, by which kernels of it are named."""
+        """The first digits of the commit, by which kernels of it are named; empty for the working tree."""
         return self.commit[:_SHORT]
+
+    def __str__(self) -> str:
+        return f"{self.typed}: {self.subject}" if self.subject else self.typed
+
+
+_WORKING_TREE = Revision(Path(), "the working tree", "", inf, "")
 
 
 def find_revision(root: Path, typed: str) -> Revision:
@@ -59,18 +69,16 @@ def find_revision(root: Path, typed: str) -> Revision:
     git.
     """
     top = _repository_of(root)
-    words = ("rev-parse", "--verify", "--end-of-options", f"{typed}^{{commit}}")
     try:
-        commit = _git(top, *words, problem=f"git has no {typed} in {top}").decode().strip()
+        commit = _object(top, f"{typed}^{{commit}}", problem=f"git has no {typed} in {top}")
     except UsageError as error:
-        raise UnknownRevisionError(
-            error.message.removesuffix(": fatal: Needed a single revision"), error.hint
-        ) from error
+        message = error.message.removesuffix(": fatal: Needed a single revision")
+        raise UnknownRevisionError(message, error.hint) from error
     text = _git(top, "cat-file", "commit", commit, problem=f"git cannot read {typed}").decode(errors="replace")
     header, _, message = text.partition("\n\n")
-    [committer] = [line for line in header.splitlines() if line.startswith("committer ")]
+    time_s = next(float(line.split()[-2]) for line in header.splitlines() if line.startswith("committer "))
     subject = "".join(filter(str.isprintable, message.strip().partition("\n")[0]))
-    return Revision(typed, commit, int(committer.split()[-2]), subject[:_LONGEST_SUBJECT])
+    return Revision(top, typed, commit, time_s, subject[:_LONGEST_SUBJECT])
 
 
 def has_revision(root: Path, typed: str) -> bool:
@@ -86,7 +94,10 @@ def catalog_at(catalog: Catalog, root: Path, revision: Revision) -> Catalog:
 
     Raises MachineError if the cache cannot be written.
     """
-    then = _export(root, revision)
+    inside = root.resolve().relative_to(revision.top.resolve()).as_posix()
+    problem = f"{revision.typed} has no {inside}"
+    tree = _object(revision.top, f"{revision.commit}:{'' if inside == '.' else inside}", problem=problem)
+    then = _stored(tree, lambda folder: _write_tree(revision, tree, folder))
     return load_catalog(then if each == root else each for each in catalog.roots)
 
 
@@ -97,9 +108,12 @@ def check_was_there(then: Catalog, name: str, typed: str, folder: Path) -> None:
     in_folder = (each for each in then.broken if each.folder.name == folder.name)
     if broken := find_broken(then, name) or next(in_folder, None):
         raise UsageError(f"{name} did not load at {typed}: {broken.reason}", "compare with another revision")
-    known = [variant.label for entry in then.entries.values() for variant in entry.variants]
-    hint = did_you_mean(name, known, f"it is new since, or renamed: git log --stat -- {folder}", cutoff=0.8)
-    raise UnknownNameError(f"{typed} has no kernel {name}", hint)
+    hint = f"it is new since, or renamed: git log --stat -- {folder}"
+    raise UnknownNameError(f"{typed} has no kernel {name}", did_you_mean(name, _labels(then), hint, cutoff=0.8))
+
+
+def _labels(catalog: Catalog) -> list[str]:
+    return [variant.label for entry in catalog.entries.values() for variant in entry.variants]
 
 
 def _repository_of(folder: Path) -> Path:
@@ -107,67 +121,55 @@ def _repository_of(folder: Path) -> Path:
     return Path(os.fsdecode(top).removesuffix("\n"))
 
 
-def _export(root: Path, revision: Revision) -> Path:
-    top = _repository_of(root)
-    inside = root.resolve().relative_to(top.resolve()).as_posix()
-    named = f"{revision.commit}:{'' if inside == '.' else inside}"
-    words = ("rev-parse", "--verify", "--end-of-options", named)
-    tree = _git(top, *words, problem=f"{revision.typed} has no {inside}").decode().strip()
-    return _stored(tree, lambda folder: _write_tree(top, tree, folder, revision.typed))
+def _object(top: Path, name: str, problem: str) -> str:
+    return _git(top, "rev-parse", "--verify", "--end-of-options", name, problem=problem).decode().strip()
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file in a tree: its mode, its blob, its size in bytes and its path."""
-
+class _Blob(NamedTuple):
     mode: str
-    blob: str
+    name: str
     size: int
-    path: PurePosixPath
+    path: str
 
 
-def _write_tree(top: Path, tree: str, folder: Path, typed: str) -> None:
-    """Writes the files of a tree, without those too large for sources; links are kept if they lead to files in it."""
-    listed = _git(top, "ls-tree", "-r", "-l", "-z", tree, problem=f"git cannot list {typed}")
-    files = [each for each in _files(listed) if each.size <= MOST_SOURCE_BYTES]
-    if sum(each.size for each in files) > MOST_BYTES:
-        problem = f"the folder of kernels holds more than {MOST_BYTES >> 20} MiB at {typed}"
+def _write_tree(revision: Revision, tree: str, folder: Path) -> None:
+    """Writes the files of a tree but submodules, what is too large for a source, and what leads out of the folder."""
+    problem = f"git cannot read {revision.typed}"
+    blobs = []
+    for line in _git(revision.top, "ls-tree", "-r", "-l", "-z", tree, problem=problem).split(b"\0")[:-1]:
+        facts, _, path = line.partition(b"\t")
+        mode, kind, name, size = facts.decode().split()
+        if kind == "blob" and int(size) <= MOST_SOURCE_BYTES:
+            blobs.append(_Blob(mode, name, int(size), os.fsdecode(path)))
+    if sum(blob.size for blob in blobs) > MOST_BYTES:
+        problem = f"the folder of kernels holds more than {MOST_BYTES >> 20} MiB at {revision.typed}"
         raise UsageError(problem, "keep kernels in a folder of their own")
-    wanted = "".join(f"{each.blob}\n" for each in files).encode()
-    contents = memoryview(_git(top, "cat-file", "--batch", problem=f"git cannot read {typed}", stdin=wanted))
-    place = 0
+    names = "".join(f"{blob.name}\n" for blob in blobs).encode()
+    contents, start = _git(revision.top, "cat-file", "--batch", problem=problem, stdin=names), 0
     folder.mkdir()
-    for each in files:
-        header = f"{each.blob} blob {each.size}\n".encode()
-        if contents[place : place + len(header)] != header:
-            raise UsageError(f"git lacks {each.path} of {typed}", "git fetch the whole of its commit first")
-        content = bytes(contents[place + len(header) : place + len(header) + each.size])
-        place += len(header) + each.size + 1
-        _write(folder, each, content)
+    for blob in blobs:
+        header = f"{blob.name} blob {blob.size}\n".encode()
+        if not contents.startswith(header, start):
+            raise UsageError(f"git lacks {blob.path} of {revision.typed}", "fetch the whole of the commit first")
+        start += len(header)
+        _write(folder, blob, contents[start : start + blob.size])
+        start += blob.size + 1
 
 
-def _files(listed: bytes) -> Iterator[_File]:
-    """Yields the blobs of `ls-tree`, which lists submodules, too; UsageError for a path that leaves the tree."""
-    for line in filter(None, listed.split(b"\0")):
-        facts, _, name = line.partition(b"\t")
-        mode, kind, blob, size = facts.decode().split()
-        path = PurePosixPath(os.fsdecode(name))
-        if path.is_absolute() or not {"..", ".git"}.isdisjoint(path.parts):
-            raise UsageError(f"git lists {path}, which leaves its folder", "the repository is damaged")
-        if kind == "blob":
-            yield _File(mode, blob, int(size), path)
-
-
-def _write(folder: Path, file: _File, content: bytes) -> None:
-    path = folder / file.path
+def _write(folder: Path, blob: _Blob, content: bytes) -> None:
+    path = folder / blob.path
+    is_link = blob.mode == "120000"
+    leads_to = path.parent / os.fsdecode(content) if is_link else path
+    if not Path(os.path.normpath(leads_to)).is_relative_to(folder):
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if file.mode != "120000":
-        path.write_bytes(content)
-    elif Path(os.path.normpath(path.parent / os.fsdecode(content))).is_relative_to(folder):
+    if is_link:
         path.symlink_to(os.fsdecode(content))
+    else:
+        path.write_bytes(content)
 
 
-def _stored(name: str, write: Callable[[Path], None]) -> Path:
+def _stored(name: str, write: Callable[[Path], object]) -> Path:
     """A folder of the cache, which is complete if it is there: it is written aside and renamed."""
     folder = cache_root() / "revisions" / name
     try:
@@ -194,7 +196,8 @@ def _git(folder: Path, *arguments: str, problem: str, stdin: bytes = b"") -> byt
         )
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise UsageError(f"{problem}: {reason}", _AS_GIT_DOES) from error
+        hint = "name a revision as git does: HEAD~1, a branch, a tag, a commit"
+        raise UsageError(f"{problem}: {reason}", hint) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(f"git does not run: {error}", "revisions need git: install it") from error
     return done.stdout
@@ -217,33 +220,18 @@ class RevisionPair:
 
 @dataclass(frozen=True)
 class _Side:
-    """A kernel at a revision, None for the working tree, in the catalog of then; `root` is its root in the checkout."""
+    """A kernel at a revision, or in the working tree, in the catalog of then."""
 
-    revision: Revision | None
-    root: Path
+    revision: Revision
     catalog: Catalog
     entry: CatalogEntry
     label: str
 
     @property
-    def typed(self) -> str:
-        return self.revision.typed if self.revision else "the working tree"
-
-    @property
     def named(self) -> str:
         """Its label beside the other side's: `decode-v4@0a1b2c3d4e:WARPS=4`, or as it is in the working tree."""
         name, settings = label_parts(self.label)
-        return ":".join([f"{name}@{self.revision.short}" if self.revision else name, *settings])
-
-    @property
-    def note(self) -> str:
-        subject = f": {self.revision.subject}" if self.revision else ""
-        return f"{self.named} is {self.typed}{subject}"
-
-    @property
-    def age(self) -> float:
-        """By which the newer side is the larger."""
-        return self.revision.time_s if self.revision else float("inf")
+        return ":".join([f"{name}@{self.revision.short}" if self.revision.short else name, *settings])
 
     @property
     def op_hash(self) -> str:
@@ -257,93 +245,86 @@ def pair_revisions(catalog: Catalog, label: str, before: str, after: str) -> Rev
     is unknown, the op's tensors or axes differ, or it is a floor or picks kernels; MachineError without git.
     """
     sides = [_side(catalog, label, typed) for typed in (before, after)]
-    older, newer = sorted(sides, key=lambda side: side.age)
+    older, newer = sorted(sides, key=lambda side: side.revision.time_s)
     warnings = _differing_ops(older, newer)
     _check_differ(older, newer)
-    roots = list(newer.catalog.roots)
-    if newer.revision:
-        roots[roots.index(newer.entry.root)] = _view(newer, judges=True)
-    roots.append(_view(older, judges=False))
+    judge = _view(newer, judges=True) if newer.revision.short else newer.entry.root
+    roots = [judge if root == newer.entry.root else root for root in newer.catalog.roots]
     return RevisionPair(
-        catalog=load_catalog(roots),
+        catalog=load_catalog([*roots, _view(older, judges=False)]),
         op=newer.entry.op.name,
         before=sides[0].named,
         after=sides[1].named,
-        notes=tuple(side.note for side in sides),
+        notes=tuple(f"{side.named} is {side.revision}" for side in sides),
         warnings=warnings,
     )
 
 
 def _side(catalog: Catalog, label: str, typed: str) -> _Side:
     name, _ = label_parts(label)
-    owner = catalog.owner(name)
-    revision, root, then = None, owner.root if owner else Path(), catalog
+    revision, then = _WORKING_TREE, catalog
     if typed != WORKING_TREE:
-        revision, root, then = _catalog_then(catalog, owner, name, typed)
+        revision, then = _catalog_then(catalog, name, typed)
     found = then.owner(name)
     if found is None:
-        raise unknown_kernel(then, name, [variant.label for each in then.entries.values() for variant in each.variants])
+        raise unknown_kernel(then, name, _labels(then))
     entry, _ = find_variant(then, found.op.name, label)
     if entry.kernel.floor or entry.dispatch:
         what = "picks kernels" if entry.dispatch else "is a floor or an ablation"
         raise UsageError(f"{name} {what}: its revisions are not compared", "name a kernel that does the op's work")
-    return _Side(revision, root, then, entry, label)
+    return _Side(revision, then, entry, label)
 
 
-def _catalog_then(
-    catalog: Catalog, owner: CatalogEntry | None, name: str, typed: str
-) -> tuple[Revision, Path, Catalog]:
-    """The revision, the kernel's root and the catalog of then; a kernel that is gone is looked for in every root."""
+def _catalog_then(catalog: Catalog, name: str, typed: str) -> tuple[Revision, Catalog]:
+    """The revision and the catalog of then; a kernel that is gone is looked for in every root."""
+    owner = catalog.owner(name)
     roots = [owner.root] if owner else [root for root in catalog.roots[::-1] if has_revision(root, typed)]
-    found = []
-    for root in roots or catalog.roots[-1:]:
-        revision = find_revision(root, typed)
-        found.append((revision, root, catalog_at(catalog, root, revision)))
-    revision, root, then = next((each for each in found if each[2].owner(name)), found[0])
-    if owner and _repository_of(owner.folder) != _repository_of(root):
+    revisions = {root: find_revision(root, typed) for root in roots or catalog.roots[-1:]}
+    found = [(revision, catalog_at(catalog, root, revision)) for root, revision in revisions.items()]
+    revision, then = next((each for each in found if each[1].owner(name)), found[0])
+    if owner and _repository_of(owner.folder) != revision.top:
         message = f"{owner.folder} is a repository of its own, perhaps a submodule, which lacks its op and headers"
-        raise UsageError(message, f"keep it in the repository of {root}, or compare two stored runs")
-    check_was_there(then, name, typed, owner.folder if owner else root)
-    return revision, root, then
+        raise UsageError(message, f"keep it in the repository of {owner.root}, or compare two stored runs")
+    check_was_there(then, name, typed, owner.folder if owner else revision.top)
+    return revision, then
+
+
+_CONTRACT: Mapping[str, Callable[[Op], Any]] = {
+    "axes": lambda op: [(axis.name, axis.compile_time) for axis in op.workloads.axes],
+    "lists": lambda op: [each.name for each in op.workloads.lists],
+    "inputs": lambda op: op.inputs,
+    "outputs": lambda op: op.outputs,
+    "scalars": lambda op: op.scalars,
+    "derived sizes": lambda op: list(op.derived),
+    "macros": lambda op: op.macro_prefix,
+}
+"""What a kernel is written for."""
 
 
 def _differing_ops(older: _Side, newer: _Side) -> tuple[str, ...]:
-    """Warns if gates or inputs differ; raises UsageError if tensors or axes do."""
-    op = newer.entry.op.name
+    """Warns if gates or inputs differ; raises UsageError if what kernels are written for does."""
+    one, other = older.entry.op, newer.entry.op
+    if changed := [name for name, read in _CONTRACT.items() if read(one) != read(other)]:
+        where = f"at {newer.revision.typed} than at {older.revision.typed}"
+        message = f"{other.name} has other {' and '.join(changed)} {where}"
+        raise UsageError(f"{message}: no kernel can do both", "compare revisions of one contract, or two stored runs")
     if older.op_hash == newer.op_hash:
         return ()
-    one, other = _contract(older.entry.op), _contract(newer.entry.op)
-    if changed := [name for name in one if one[name] != other[name]]:
-        message = f"{op} has other {' and '.join(changed)} at {newer.typed} than at {older.typed}"
-        raise UsageError(f"{message}: no kernel can do both", "compare revisions of one contract, or two stored runs")
-    return (f"what {op} says of inputs and gates differs: both are held to that of {newer.typed}",)
-
-
-def _contract(op: Op) -> dict[str, Any]:
-    """What a kernel is written for."""
-    spec = op.workloads
-    return {
-        "axes": [(axis.name, axis.compile_time) for axis in spec.axes] + [each.name for each in spec.lists],
-        "inputs": op.inputs,
-        "outputs": op.outputs,
-        "scalars": op.scalars,
-        "derived sizes": tuple(op.derived),
-        "macros": op.macro_prefix,
-    }
+    return (f"what {other.name} says of inputs and gates differs: both are held to that of {newer.revision.typed}",)
 
 
 def _check_differ(older: _Side, newer: _Side) -> None:
     """Raises UsageError if sources are equal; a kernel in Python may also load those that lie directly in its op."""
-    source, is_python = newer.entry.source_hash(), isinstance(newer.entry.kernel, TorchKernel)
-    if older.entry.source_hash() != source or (is_python and older.op_hash != newer.op_hash):
-        return
-    message = f"{older.label} has the same sources ({source}) at {older.typed} and at {newer.typed}"
-    folder = newer.root / newer.entry.folder.relative_to(newer.entry.root)
-    raise UsageError(f"{message}: there is nothing to compare", f"what changed it: git log --oneline -- {folder}")
+    entry, source = newer.entry, newer.entry.source_hash()
+    beside = isinstance(entry.kernel, TorchKernel) and older.op_hash != newer.op_hash
+    if older.entry.source_hash() == source and not beside:
+        where = f"at {older.revision.typed} and at {newer.revision.typed}"
+        hint = f"what changed it: git log --oneline -- '*/{entry.folder.parent.name}/{entry.folder.name}/*'"
+        raise UsageError(f"{older.label} has the same sources {where} ({source}): there is nothing to compare", hint)
 
 
 def _view(side: _Side, *, judges: bool) -> Path:
-    """A copy of the side's folder of kernels in which it alone is declared, under its name of a revision.
+    """A copy of the side's root in which it alone is declared, under its name of a revision.
 
     The side that judges keeps its op's declaration and floor.
     """
@@ -360,11 +341,10 @@ def _view(side: _Side, *, judges: bool) -> Path:
 
     def write(folder: Path) -> None:
         shutil.copytree(root, folder, symlinks=True, ignore=left_out)
-        (folder / REVISION_MARK).write_text(revision)
+        (folder / REVISION_MARK).write_text(side.revision.short)
         own = folder / entry.folder.parent.name
         if own.name != entry.op.name and not judges:  # without op.py, a folder is of the op that it is named after
             own.rename(folder / entry.op.name)
 
-    revision = side.revision.short if side.revision else ""
-    about = "\0".join([root.name, revision, *sorted(str(path.relative_to(root.parent)) for path in kept)])
-    return _stored(f"{revision}-{sha256(about.encode()).hexdigest()[:16]}", write)
+    about = "\0".join([side.revision.short, root.name, *sorted(os.path.relpath(path, root) for path in kept)])
+    return _stored(f"{side.revision.short}-{sha256(about.encode()).hexdigest()[:16]}", write)

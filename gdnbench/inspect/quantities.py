@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 
 from gdnbench.catalog.catalog import Catalog
-from gdnbench.catalog.revision import catalog_at, check_was_there, find_revision
+from gdnbench.catalog.revision import GIT_PREFIX, catalog_at, check_was_there, find_revision
 from gdnbench.catalog.select import find_variant
 from gdnbench.codegen.sass import family_order, normalize
 from gdnbench.codegen.schedule import IssuedInstruction, ScheduleSummary, count_waits
@@ -214,9 +214,6 @@ def exit_code(outcomes: Iterable[BuildOutcome], broken: Sequence[Violation]) -> 
     return ExitCode.REGRESSION if broken else ExitCode.OK
 
 
-_GIT = "git:"
-
-
 @dataclass(frozen=True)
 class BuildChange:
     """A number or word that differs between two builds; `key` is its name in JSON, `title` in tables."""
@@ -262,14 +259,14 @@ class BuildPair:
 
 def is_revision(other: str) -> bool:
     """Whether the argument of `--diff` is a git revision, not a kernel."""
-    return other.startswith(_GIT)
+    return other.startswith(GIT_PREFIX)
 
 
 def find_counterparts(subjects: Sequence[Subject], catalog: Catalog, op: str, wanted: str) -> tuple[Subject, ...]:
     """Returns each subject's counterpart: of the kernel `wanted`, or of the same kernel at revision `git:REV`."""
     if not is_revision(wanted):
         return tuple(_find_counterpart(catalog, op, wanted, subject, wanted) for subject in subjects)
-    revision = wanted.removeprefix(_GIT)
+    revision = wanted.removeprefix(GIT_PREFIX)
     if not revision:
         raise UsageError("--diff git: names no revision", "as in --diff git:HEAD~1")
     roots = dict.fromkeys(subject.entry.root for subject in subjects)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from gdnbench.catalog.revision import GIT_PREFIX
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import GdnbenchError, UsageError
 from gdnbench.mcp.result import call_of
@@ -27,7 +28,6 @@ _LONGEST = 500  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SEPARATOR = re.compile(r"[,\s]+")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./~^@{}-]*")
-_GIT = "git:"
 
 Check = Callable[[str, str], str | list[str]]
 """Returns a value that is passed to the command; raises UsageError for any other one, naming the parameter."""
@@ -114,10 +114,10 @@ def check_source(value: str, what: str) -> str:
 
 def check_kernel_or_revision(value: str, what: str) -> str:
     """Returns a kernel's name, or `git:REV`; raises UsageError unless REV is a plain name of a commit."""
-    if not value.startswith(_GIT):
+    if not value.startswith(GIT_PREFIX):
         return check_name(value, what)
     _check_words(value, what)
-    if not _REVISION.fullmatch(value.removeprefix(_GIT)):
+    if not _REVISION.fullmatch(value.removeprefix(GIT_PREFIX)):
         raise UsageError(f"{what}: {value!r} names no commit", "as in git:HEAD~1")
     return value
 

@@ -21,8 +21,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="A run (id, its start, label or folder, or a GPU's name for the latest), or published/NAME; "
-            "with --kernel a git revision, or . for the working tree.",
+            help="A run (id, its start, label, folder, or a GPU's name for the latest), published/NAME, or a git revision.",
             autocompletion=complete_runs,
         ),
     ],
@@ -76,8 +75,8 @@ def compare(
 
     With --kernel the sources are git revisions of the repository that holds the
     kernel: `gdnbench compare HEAD~1 HEAD --kernel decode-mine` measures both in one
-    run, as `run` does, the first as the baseline. One revision is compared with the
-    working tree, which is also `.`. Your checkout stays as it is.
+    run, as `run` does, the first as the baseline. `.` is the working tree, and the
+    second side where one revision is given. Your checkout stays as it is.
     """
     options.check_mode(ctx, "kernel", _OF_REVISIONS, _OF_RUNS)
     from gdnbench.analyse.comparison import check_regressions, compare_sources, parse_fail_on
@@ -87,24 +86,9 @@ def compare(
 
     settings = check_settings(parse_fail_on(fail_on, margin) if fail_on else margin, strict=strict, gate=fail_on)
     if kernel:
-        from gdnbench.verbs.compare_revisions import RevisionRequest, compare_revisions
+        from gdnbench.verbs.compare_revisions import compare_revisions
 
-        request = RevisionRequest(
-            kernel,
-            sources,
-            gpu=gpu,
-            axes=options.sizes(shape),
-            suite=suite,
-            profiles=options.joined(profile),
-            rounds=rounds,
-            quick=quick,
-            seed=seed,
-            label=label,
-            margin=settings.margin,
-            is_gate=bool(fail_on),
-            strict=strict,
-        )
-        raise typer.Exit(compare_revisions(request, results, json=json, csv=csv, quiet=quiet))
+        raise typer.Exit(compare_revisions(ctx.params, settings))
     rows, cols, chosen = options.joined(row), options.joined(col), " ".join(shown or ())
     try:
         loaded = load_sources(sources, results)
