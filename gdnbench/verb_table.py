@@ -62,7 +62,11 @@ _PANELS = {
         VerbRow(
             "show", "Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.", runs=True
         ),
-        VerbRow("compare", "Set runs, GPUs, kernels or published figures side by side.", runs=True),
+        VerbRow(
+            "compare",
+            "Set runs, GPUs, kernels or published figures side by side; measure a kernel at two commits.",
+            runs=True,
+        ),
         VerbRow("history", "Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.", runs=True),
         VerbRow(
             "report",

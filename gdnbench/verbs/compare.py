@@ -21,7 +21,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="A run (id, its start, label, folder, or a GPU's name for the latest), published/NAME, or a git revision.",
+            help="A run (id, its start, label, folder, or a GPU's name for the latest), published/NAME, or a commit.",
             autocompletion=complete_runs,
         ),
     ],
@@ -67,7 +67,7 @@ def compare(
     csv: options.CsvOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Set runs, GPUs, kernels or published figures side by side.
+    """Set runs, GPUs, kernels or published figures side by side; measure a kernel at two commits.
 
     Each column is compared with the first: time of the first / time of the other,
     with an interval and a verdict where both were measured by gdnbench. What two runs
