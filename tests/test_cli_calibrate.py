@@ -119,21 +119,8 @@ def test_what_cannot_be_calibrated_with_is_refused_before_anything_is_measured(s
 @pytest.mark.gpu
 def test_a_tiny_calibration_on_a_gpu(command_line, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    code, out, err = command_line(
-        "doctor",
-        "--calibrate",
-        "--shape",
-        "B=1",
-        "--runs",
-        "2",
-        "--processes",
-        "2",
-        "--rounds",
-        "8",
-        "--json",
-        "--out",
-        tmp_path,
-    )
+    few = ("--runs", "2", "--processes", "2", "--rounds", "8")
+    code, out, err = command_line("doctor", "--calibrate", "--shape", "B=1", *few, "--json", "--out", tmp_path)
     assert code == 0, err
     document = json.loads(out)
     assert document["all_equal"]["comparisons"] == 8

@@ -39,14 +39,14 @@ WARM_UPS = 3  # untimed steps, which bring into the L2 what stays there
 RECORDED = 4  # steps of a round whose kernels CUPTI times
 
 
-class CaseEndedError(Exception):
-    """A case has failed and the parent knows it; the worker must end."""
+class DeviceLostError(Exception):
+    """A case has taken the device down, and the parent knows it; the worker must end."""
 
 
 def measure_steps(task: StepTask, channel: EventChannel) -> None:
-    """Checks every case, measures every round, and checks again; a case that fails ends the worker."""
+    """Checks every case, measures every round, and checks again, without the cases that have failed."""
     device = CudaDevice()
-    with ExitStack() as stack, device.current(), suppress(CaseEndedError):
+    with ExitStack() as stack, device.current(), suppress(DeviceLostError):
         steps = _Steps(task, channel, device, stack)
         steps.prepare()
         steps.measure()
@@ -93,7 +93,7 @@ class _Steps:
         chains: dict[tuple[Variant, Workload], Chain] = {}
         for case in task.cases:
             workload, variant = case.workload, case.variant
-            with suppress(CaseEndedError), self._on(case, "bind and check"):
+            with self._on(case, "bind and check"):
                 if workload not in layers:
                     layers[workload] = Layers.draw(
                         op, numerics, workload, layers=task.layers, seed=task.seed, stand_in=stand_in
@@ -104,8 +104,6 @@ class _Steps:
                 ready = _Ready(case, chain, make_path(case, chain, loop, self._device.stream.cuda_stream))
                 self._check(ready)
                 self._ready[case.id] = ready
-            if not is_alive(self._device):
-                raise CaseEndedError
 
     def measure(self) -> None:
         self._begin("raise the clocks")
@@ -125,7 +123,7 @@ class _Steps:
 
     def check_all(self) -> None:
         """Checks that every chain is still right."""
-        for ready in self._ready.values():
+        for ready in list(self._ready.values()):
             with self._on(ready.case, "check again"):
                 self._check(ready)
         self._begin("end")  # no case is to blame for later failures
@@ -135,21 +133,22 @@ class _Steps:
 
     @contextmanager
     def _on(self, case: StepCase, step: str) -> Iterator[None]:
-        """Reports to the parent why a case failed, and ends the worker."""
+        """Reports to the parent why a case failed, and goes on without it; raises DeviceLostError if nothing can."""
         self._begin(step, case.id)
         try:
             yield
         except Exception as error:
+            status, reason = Status.FAILED, f"{type(error).__name__}: {error}".partition("\n")[0]
             if isinstance(error, WrongError):
                 status, reason = error.status, str(error)
             elif isinstance(error, GdnbenchError):
                 status = Status.UNSUPPORTED if isinstance(error, NotLaunchedError) else Status.FAILED
                 reason = error.message
-            else:
-                status = Status.FAILED if is_alive(self._device) else Status.CRASHED
-                reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-            self._channel.send(Examined(case.id, status, reason))
-            raise CaseEndedError from error
+            lost = not is_alive(self._device)
+            self._channel.send(Examined(case.id, Status.CRASHED if lost else status, reason))
+            self._ready.pop(case.id, None)
+            if lost:
+                raise DeviceLostError from error
 
     def _condition(self, case: StepCase) -> AbstractContextManager[None]:
         return set_most_aside() if case.l2 is L2.PERSISTING else nullcontext()
