@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from cuda.bindings import driver
-from torch.autograd import DeviceType
 from torch.overrides import TorchFunctionMode
 
-from gdnbench.workers import activities, cold
+from gdnbench.workers import cold
+from gdnbench.workers.activities import FILL, Activity, ActivityRecorder
 
 KERNEL_US, FILL_US = 2.0, 100.0
 
@@ -27,17 +27,17 @@ def _on_cpu(value):
 
 
 class MadeUpGpu:
-    """What was launched, in order, as name, begin and end in ns; a kernel of gdnbench's own takes no time."""
+    """What was launched, in order; a kernel of gdnbench's own takes no time."""
 
     def __init__(self):
         self.launched, self.now_ns, self.is_alive = [], 0.0, True
 
     def launch(self, name, us=0.0):
-        self.launched.append((name, self.now_ns, self.now_ns + us * 1e3))
+        self.launched.append(Activity(name, self.now_ns, self.now_ns + us * 1e3))
         self.now_ns += us * 1e3
 
     def fill(self, *_):
-        self.launch(activities.FILL, FILL_US)
+        self.launch(FILL, FILL_US)
         return (driver.CUresult.CUDA_SUCCESS,)
 
     def synchronize(self):
@@ -51,17 +51,6 @@ class MadeUpGpu:
         made.elapsed_time = lambda end: (end.at_ns - made.at_ns) / 1e6
         return made
 
-    def profile(self, **_):
-        """Stands in for torch's profiler, with what is launched from its start on."""
-        profile = SimpleNamespace(profiler=SimpleNamespace(kineto_results=self), stop=lambda: None)
-        profile.start = self.launched.clear
-        return profile
-
-    def events(self):
-        names = ("name", "start_ns", "end_ns", "device_type")
-        for each in self.launched:
-            yield SimpleNamespace(**{k: lambda v=v: v for k, v in zip(names, (*each, DeviceType.CUDA), strict=True)})
-
 
 @contextmanager
 def cuda_made_up():
@@ -69,20 +58,22 @@ def cuda_made_up():
     gpu, stream = MadeUpGpu(), SimpleNamespace(cuda_stream=77)
     about = SimpleNamespace(uuid="0", multi_processor_count=4, L2_cache_size=64)
     stands_in = {
-        "Stream": lambda: stream,
-        "current_stream": lambda: stream,
-        "stream": lambda _: nullcontext(),
-        "synchronize": gpu.synchronize,
-        "Event": gpu.event,
-        "get_device_properties": lambda _: about,
-    }
+        torch.cuda: {
+            "Stream": lambda: stream, "current_stream": lambda: stream, "stream": lambda _: nullcontext(),
+            "synchronize": gpu.synchronize, "Event": gpu.event, "get_device_properties": lambda _: about,
+        },
+        cold: {
+            "driver": SimpleNamespace(cuMemsetD8Async=gpu.fill, CUresult=driver.CUresult),
+            "open_nvml": lambda: nullcontext(None), "RAISE_CLOCK_S": 0.0,
+        },
+        cold.OwnKernel: {
+            "__init__": lambda own, name, *_, **__: setattr(own, "name", name),
+            "launch": lambda own, *_: gpu.launch(cold.OWN_PREFIX + own.name),
+        },
+        ActivityRecorder: {"start": lambda _: gpu.launched.clear(), "stop": lambda _: gpu.launched},
+    }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch, OnCpu():
-        for name, value in stands_in.items():
-            patch.setattr(torch.cuda, name, value)
-        patch.setattr(cold.OwnKernel, "__init__", lambda own, name, *_, **__: setattr(own, "name", name))
-        patch.setattr(cold.OwnKernel, "launch", lambda own, *_: gpu.launch(cold.OWN_PREFIX + own.name))
-        patch.setattr(cold, "driver", SimpleNamespace(cuMemsetD8Async=gpu.fill, CUresult=driver.CUresult))
-        patch.setattr(cold, "open_nvml", lambda: nullcontext(None))
-        patch.setattr(cold, "RAISE_CLOCK_S", 0.0)
-        patch.setattr(activities, "profile", gpu.profile)
+        for place, names in stands_in.items():
+            for name, value in names.items():
+                patch.setattr(place, name, value)
         yield gpu

@@ -4,7 +4,6 @@ import pytest
 from faults import Gdnbench
 
 from gdnbench.store.measurements import read_clocks, read_measurements
-from gdnbench.verbs.run_clocks import gaps_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -13,25 +12,22 @@ OPTIONS = ("--gpu", "auto", "--baseline", "decode-reference", "--margin", "0.9",
 
 
 @pytest.fixture(scope="module", params=["default", "plain"])
-def clocked(request, tmp_path_factory):
-    """The rows of a run by clock and label, and the gaps by label."""
+def rows(request, tmp_path_factory):
+    """The rows of a run by clock and label."""
     bench = Gdnbench(tmp_path_factory.mktemp("clocks"), takes_turns=True)
     plain = ("--plain",) if request.param == "plain" else ()
     done = bench.run(",".join(SINGLE), "--timer", "nvbench,cupti,graph", *OPTIONS, *plain)
     assert done.code == 0, f"{done.code}: {done.err}"
     folder = bench.only_run()
     own, clocks = read_measurements(folder), read_clocks(folder)
-    gaps = gaps_of(own, clocks)
-    rows = {clock: {row.case.label: row for row in found} for clock, found in {"nvbench": own, **clocks}.items()}
-    return rows, {row.case.label: gaps[row.case.id] for row in own}
+    return {clock: {row.case.label: row for row in found} for clock, found in {"nvbench": own, **clocks}.items()}
 
 
 def time_us(rows, clock, label):
     return rows[clock][label].timing.time_us
 
 
-def test_every_case_has_a_time_by_every_clock(clocked):
-    rows, _ = clocked
+def test_every_case_has_a_time_by_every_clock(rows):
     labels = {*SINGLE, "decode-reference", "decode-reference@again"}
     for clock in ("nvbench", "cupti", "graph"):
         assert {label for label, row in rows[clock].items() if row.timing} == labels
@@ -39,54 +35,47 @@ def test_every_case_has_a_time_by_every_clock(clocked):
 
 
 @pytest.mark.parametrize("label", SINGLE)
-def test_the_hardwares_time_is_within_nvbenchs(clocked, label):
-    rows, _ = clocked
+def test_the_hardwares_time_is_within_nvbenchs(rows, label):
     assert 0.2 < time_us(rows, "cupti", label) < time_us(rows, "nvbench", label)
 
 
-def test_a_chain_of_launches_is_not_charged_for_the_host(clocked):
+def test_a_chain_of_launches_is_not_charged_for_the_host(rows):
     """Only for being recorded, 0.05 to 0.07 µs a kernel."""
-    rows, _ = clocked
     usual_us = time_us(rows, "nvbench", "decode-reference")
     assert time_us(rows, "cupti", "decode-reference") == pytest.approx(usual_us, rel=0.1)
 
 
 @pytest.mark.parametrize("label", SINGLE)
-def test_a_replayed_launch_lies_between_the_two(clocked, label):
+def test_a_replayed_launch_lies_between_the_two(rows, label):
     """By the hardware's record nothing but the kernel is in the time; a graph adds a node's latency, no events."""
-    rows, _ = clocked
     slack_us = 0.3  # of a quick run's few replays
     assert time_us(rows, "cupti", label) - slack_us < time_us(rows, "graph", label)
     assert time_us(rows, "graph", label) < time_us(rows, "nvbench", label)
 
 
 @pytest.mark.parametrize("clock", ["nvbench", "cupti", "graph"])
-def test_every_clock_has_the_order_that_physics_asks_for(clocked, clock):
-    rows, _ = clocked
+def test_every_clock_has_the_order_that_physics_asks_for(rows, clock):
     times = [time_us(rows, clock, label) for label in (*SINGLE[:3], "decode-reference")]
     assert times == sorted(times)
 
 
-def test_every_clock_ran_at_a_loaded_gpus_clock(clocked):
+def test_every_clock_ran_at_a_loaded_gpus_clock(rows):
     """A GPU that has fallen asleep reads twice the time."""
-    rows, _ = clocked
     usual = rows["nvbench"]["decode-v4"].timing.sm_mhz
     for clock in ("cupti", "graph"):
         for row in rows[clock].values():
             assert row.timing.sm_mhz == pytest.approx(usual, rel=0.1)
 
 
-def test_the_hosts_time_is_its_own_and_not_the_kernels(clocked):
+def test_the_hosts_time_is_its_own_and_not_the_kernels(rows):
     """The reference runs for more than ten times as long, and launches many kernels."""
-    rows, _ = clocked
     host_us = {label: rows["nvbench"][label].timing.cpu_time_us for label in (*SINGLE, "decode-reference")}
     assert all(0.5 < value < 1000 for value in host_us.values())
     assert host_us["decode-v4"] < time_us(rows, "nvbench", "decode-reference")
     assert host_us["decode-v4"] < host_us["decode-reference"]
 
 
-def test_the_baseline_is_not_told_apart_from_itself_by_any_clock(clocked):
-    rows, _ = clocked
+def test_the_baseline_is_not_told_apart_from_itself_by_any_clock(rows):
     for clock in ("nvbench", "cupti", "graph"):
         again = rows[clock]["decode-reference@again"]
         # In a quick run of one process a group, a launch that is unusually long in one stops all comparisons between.

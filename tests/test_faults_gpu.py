@@ -5,8 +5,6 @@ import signal
 import pytest
 from faults import ADVERSARIAL, Gdnbench, failures, finish, measured, statuses, wait_for
 
-from gdnbench.machine.gpus import list_gpus
-
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
 OPTIONS = ("--gpu", "auto", "--baseline", "decode-reference", "--margin", "0.9", "-q")
@@ -41,12 +39,6 @@ HEALTHY = (
     *("test-large-shared", "test-updates"),
     *("decode-v4", "decode-triton", "decode-triton-tma", "decode-triton-ws", "decode-floor-empty"),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _gpu():
-    if not list_gpus():
-        pytest.skip("no NVIDIA GPU here")
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,7 @@ def folder(request, tmp_path_factory):
     begin, end = text.index("    by_shape={"), text.index("    grid=")
     rows, bulk = request.param
     everywhere = dict.fromkeys(BATCHES, request.param)
-    far_away = {
-        10**6 + place: form for place, form in enumerate(FORMS.values())
-    }  # forms that are declared nowhere else
+    far_away = {10**6 + place: form for place, form in enumerate(FORMS.values())}  # declared nowhere else
     lines = [
         f"        Shape(B={batch}): {{'ROWS': {form[0]}, 'BULK': {form[1]}}},\n"
         for batch, form in {**everywhere, **far_away}.items()

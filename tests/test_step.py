@@ -20,7 +20,7 @@ from gdnbench.step.worker.loop import CLoop, Launch, NoCompilerError, build_loop
 from gdnbench.store.info import read_info
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.store.tables import read_launch_ways, read_steps
-from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
+from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome, supervise
 
 CATALOG = load_catalog(default_roots()[:1])
 RUN, STEP = "20261124-041446-h200-decode-v10", "20261124-044459-h200-decode-step"
@@ -92,16 +92,10 @@ def test_windows_travel_with_launches_that_can_have_them():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"layers": 1},
-        {"layers": 10_000},
-        {"between_mib": -1.0},
-        {"between_mib": float("nan")},
-        {"rounds": 1},
-        {"samples": 0},
-        {"processes": 0},
-        {"processes": 10},
+        {"layers": 1}, {"layers": 10_000}, {"between_mib": -1.0}, {"between_mib": float("nan")},
+        {"rounds": 1}, {"samples": 0}, {"processes": 0}, {"processes": 10},
     ],
-)
+)  # fmt: skip
 def test_settings_that_cannot_be_measured_with_are_refused(wrong):
     with pytest.raises(UsageError):
         replace(SETTINGS, **wrong)
@@ -139,6 +133,13 @@ def test_a_case_that_takes_its_worker_down_loses_its_time_alone(tmp_path):
     _, rows = measured(tmp_path, SimulatedChains(dies_on=lost))
     assert {row.status for row in rows if row.path == "c-loop" and row.label == "decode-v9"} == {Status.CRASHED}
     assert all(row.rounds == 9 for row in rows if row.status is Status.OK)
+
+
+def test_a_worker_that_cannot_work_says_where(tmp_path):
+    """No machine has the GPU that is made up."""
+    with pytest.raises(MachineError, match=r"^task\.py:\d+: \w+Error: "):
+        measured(tmp_path, supervise)
+    assert not any((tmp_path / "results").iterdir())
 
 
 def test_a_worker_that_ends_early_without_a_reason_is_the_machines_fault(tmp_path):

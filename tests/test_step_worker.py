@@ -12,7 +12,6 @@ from gdnbench.catalog.catalog import default_roots
 from gdnbench.model.status import Status
 from gdnbench.step.plan import L2, LaunchWay, Quantity, StepCase, StepTask, Way, launch_cases
 from gdnbench.step.worker import launches, layers, measure
-from gdnbench.step.worker.loop import NoCompilerError
 from gdnbench.store.journal import Examined, Sampled
 from gdnbench.workers.activities import FILL
 from gdnbench.workers.task import Phase
@@ -22,25 +21,19 @@ ROOTS = tuple(map(str, (default_roots()[0], ADVERSARIAL / "both", ADVERSARIAL / 
 
 
 @pytest.fixture
-def gpu(monkeypatch):
+def gpu(monkeypatch, tmp_path):
     """The GPU, on which each call of a kernel is a launch; there is no C compiler."""
+    monkeypatch.setenv("GDNBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.syspath_prepend(ADVERSARIAL)
     load = layers.load
-
-    def no_compiler():
-        raise NoCompilerError("there is no C compiler here", "")
-
     with cuda_made_up() as made:
-
-        def noting(*of):
-            return lambda workspace: launching(load(*of)(workspace))
 
         def launching(run):
             return lambda: (made.launch("kernel", KERNEL_US), run())[1]
 
-        monkeypatch.setattr(layers, "load", noting)
-        for module in (measure, launches):
-            monkeypatch.setattr(module, "CLoop", no_compiler)
+        monkeypatch.setattr(layers, "load", lambda *of: lambda workspace: launching(load(*of)(workspace)))
         yield made
     gc.enable()
 
@@ -75,7 +68,7 @@ def test_every_quantity_is_of_a_layer_in_every_round(gpu, l2):
     for quantity, count in ((Quantity.STEP, SAMPLES), (Quantity.QUEUED, SAMPLES), (Quantity.KERNELS, 1)):
         for times_us in samples[one.of(quantity)].values():
             assert times_us == pytest.approx([KERNEL_US] * count)
-    assert (FILL in {name for name, _, _ in gpu.launched}) == (l2 is L2.EVICTED)
+    assert (FILL in {each.name for each in gpu.launched}) == (l2 is L2.EVICTED)
 
 
 def test_a_chain_that_is_wrong_once_it_was_timed_leaves_the_others_checked_and_recorded(gpu):

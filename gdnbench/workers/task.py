@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, Self, TypeVar
 from msgspec import to_builtins
 
 from gdnbench.codec import convert
-from gdnbench.errors import GdnbenchError
+from gdnbench.errors import GdnbenchError, tell_raised
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.kernel import Device
@@ -157,8 +157,8 @@ def run_worker(read: Callable[[Path], T], work: Callable[[T, EventChannel], None
         channel.send(Refused(error.message, error.hint))
     except Exception as error:
         traceback.print_exc()
-        hint = "the worker's log in the run's folder has the details"
-        channel.send(Refused(f"{type(error).__name__}: {error}", hint))
+        # With the place: the log goes with the folder of a run that has measured nothing.
+        channel.send(Refused(tell_raised(error, Path(__file__).parents[1]), "see `gdnbench doctor`"))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # skips the exit handlers of libraries: torch.compile's waits 3 s for its processes
