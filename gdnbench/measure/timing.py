@@ -111,7 +111,7 @@ class TimingWorkers:
             self._run_worker(part, number, collected, bridge)
             cases = [case for case in cases if case.id not in collected.lost]
             if [case.id for case in cases] == ids and collected.complete_rounds(ids) <= done:
-                raise MachineError("a worker ended without measuring a round", f"its log is in {self.folder}")
+                raise MachineError("a worker ended without measuring a round", "see `gdnbench doctor`")
 
     def _run_worker(self, task: Task, number: int, collected: Collected, bridge: Collection[str]) -> None:
         by_id: dict[str, Case] = {case.id: case for case in task.cases}

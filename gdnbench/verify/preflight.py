@@ -57,7 +57,7 @@ class Preflight:
         while pending := tuple(case for case in task.cases if case.id not in checked):
             self._run_worker(replace(task, cases=pending), f"{task.phase}-{self.label}{next(attempts)}", checked)
             if not any(case.id in checked for case in pending):
-                raise MachineError("a worker ended without a verdict", f"its log is in {self.folder}")
+                raise MachineError("a worker ended without a verdict", "see `gdnbench doctor`")
 
     def _run_worker(self, task: Task, name: str, checked: PreflightVerdicts) -> None:
         by_id = {case.id: case for case in task.cases}
