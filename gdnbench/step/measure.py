@@ -30,16 +30,19 @@ from gdnbench.stats.paired import PairedLogRatio, judge_paired
 from gdnbench.step.plan import GAP, L2, STEP_LIMIT_S, Quantity, StepCase, StepPlan, StepSettings, StepTask
 from gdnbench.store.files import RunFolder, run_id_of, write_dataclasses
 from gdnbench.store.info import RunInfo, case_documents, write_info
+from gdnbench.store.journal import Event, Examined, Sampled, StepBegun
 from gdnbench.store.measurements import write_measurements
 from gdnbench.store.samples import write_rounds
 from gdnbench.store.schema import GitDocument, MachineDocument
 from gdnbench.store.tables import LAUNCH_WAYS, LAUNCHES_OP, STEP_NAME, LaunchWayRow, StepRow
-from gdnbench.workers.supervision import worker_environment
+from gdnbench.workers.supervision import WorkerEnd, worker_environment
 from gdnbench.workers.task import Phase
 
 LABEL = "step"
 _WORKER = "gdnbench.step.worker"
 _BUILD_LIMIT_S = 30.0
+_LOST_WITH_WORKER = {end.value for end in WorkerEnd if end is not WorkerEnd.FINISHED}
+"""Statuses of a case that took its worker down, which then has not checked what it measured of the others."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,18 @@ def _measure(plan: StepPlan, folder: Path, collected: Collected, observer: Obser
         layers=settings.layers,
         between_mib=settings.between_mib,
     )
-    workers = TimingWorkers(folder, worker_environment(plan.gpu), observer, lambda _event: None, worker=_WORKER)
+    unchecked: list[Sampled] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, Sampled):
+            unchecked.append(event)
+        elif isinstance(event, StepBegun) and not event.case:  # a worker begins, or has checked every chain again
+            unchecked.clear()
+        elif isinstance(event, Examined) and event.status in _LOST_WITH_WORKER:
+            for each in unchecked:
+                collected.samples.get(each.case, {}).pop(each.round, None)
+
+    workers = TimingWorkers(folder, worker_environment(plan.gpu), observer, note, worker=_WORKER)
     schedule = FixedRounds(settings.rounds, settings.processes)
     while segment := schedule.next_segment(cases, collected, task.samples, {}):
         observer(RaceStatus(segment.standing))
