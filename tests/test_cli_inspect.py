@@ -93,6 +93,7 @@ FORMS = {
         (("decode-v44",), "did you mean decode-v4"),
         (("decode-v4", "--fail-on", "speed>3"), "there is no speed"),
         (("decode-v4", "--diff", "git:"), "names no revision"),
+        (("decode-v4", "--diff", "git:no-such"), "git has no no-such"),
         (("decode-v4", "--diff", "decode-reference"), "no build of gdnbench's own"),
         (("decode-v4", "--diff", "decode-v*"), "one is needed"),
         (("decode-v4", "--shape", "C=1"), "B=1,8,64"),
@@ -110,9 +111,3 @@ def test_bad_input_is_told_what_is_understood(run, arguments, said):
     code, out, err = run(*arguments)
     assert (code, out) == (ExitCode.USAGE, "")
     assert said in err.replace("\n", " ")
-
-
-def test_a_revision_that_does_not_exist(run, checkout):
-    code, _, err = run("decode-v4", "--diff", "git:no-such")
-    assert code == ExitCode.USAGE
-    assert "git has no no-such" in err

@@ -9,19 +9,10 @@ import typer
 
 from gdnbench.origin import PROFILES
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_kernels
 
 
 def ncu(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KERNEL",
-            help="Names or globs, params after colons; with --import, files.",
-            autocompletion=complete_kernels,
-            show_default=False,
-        ),
-    ] = None,
+    kernels: options.ProfiledArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOption = "",
     gpu: options.GpuOption = "auto",

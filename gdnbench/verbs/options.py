@@ -26,6 +26,7 @@ _MANY = "Names or globs, params after colons: decode-v4 'decode-v1*' decode-trit
 KernelArgument = Annotated[
     list[str] | None, typer.Argument(metavar="KERNEL", help=_ONE, autocompletion=complete_kernels, show_default=False)
 ]
+BudgetOption = Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")]
 StepLimitOption = Annotated[
     float,
     typer.Option(help="Seconds that a step of a kernel may take; importing it 3 times that, compiling it 10 times."),
@@ -61,6 +62,15 @@ DryRunOption = Annotated[
 ]
 KernelsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="KERNEL", help=_MANY, autocompletion=complete_kernels, show_default=False)
+]
+ProfiledArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KERNEL",
+        help="Names or globs, params after colons; with --import, files.",
+        autocompletion=complete_kernels,
+        show_default=False,
+    ),
 ]
 KernelsOption = Annotated[
     list[str] | None,

@@ -9,7 +9,6 @@ import typer
 
 from gdnbench.origin import PROFILES
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +18,7 @@ if TYPE_CHECKING:
 
 
 def proton(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KERNEL",
-            help="Names or globs of CUDA kernels, or one Triton kernel, params after colons; with --import, files.",
-            autocompletion=complete_kernels,
-            show_default=False,
-        ),
-    ] = None,
+    kernels: options.ProfiledArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOption = "",
     gpu: options.GpuOption = "auto",
@@ -50,7 +41,7 @@ def proton(
 ) -> None:
     """Show where inside a kernel the time goes: by Proton for Triton, by clock stamps for CUDA.
 
-    Of a Triton kernel, each warp of each launch notes the SM's clock at the borders of
+    Of one Triton kernel, each warp of each launch notes the SM's clock at the borders of
     the kernel's scopes (`with trace.scope("update")`). What that costs shows beside the
     kernel's plain time. The trace stays in profiles/proton, for Perfetto.
 

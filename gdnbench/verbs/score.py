@@ -25,13 +25,11 @@ def score(
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
     margin: options.MarginOption = 0.005,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 6s, 1m.")] = "6s",
+    budget: options.BudgetOption = "6s",
     seed: options.SeedOption = None,
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
-    step_limit: Annotated[
-        float, typer.Option(help="Seconds that a step of the kernel may take; compiling it 10 times that.")
-    ] = 10.0,
+    step_limit: options.StepLimitOption = 10.0,
     fresh: Annotated[
         bool,
         typer.Option("--fresh", help="Start each worker anew, instead of forking it from a process that stays up."),

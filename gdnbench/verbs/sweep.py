@@ -24,7 +24,7 @@ def sweep(
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
     part: options.PartOption = "",
-    budget: Annotated[str, typer.Option(metavar="TIME", help="What measuring may take: 90s, 2m.")] = "60s",
+    budget: options.BudgetOption = "60s",
     samples: Annotated[int, typer.Option(help="Samples per round.")] = 64,
     margin: options.MarginOption = 0.005,
     baseline: options.BaselineOption = "",
