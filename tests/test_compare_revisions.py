@@ -115,6 +115,8 @@ def test_both_revisions_are_measured_in_one_run_and_the_checkout_stays(bench, hi
     assert git(history, "status", "--porcelain") == ""
     shown = bench("show", info.run_id, "--out", str(bench.results), "--json")
     assert statuses(shown) == statuses(done)
+    (bench.only_run() / "run.json").write_text((bench.only_run() / "run.json").read_text().replace("true", "false", 1))
+    assert f"begin it anew: {info.command}" in bench("run", "--resume", info.run_id, "--out", str(bench.results)).err
     refused = bench("compare", info.run_id, "slow", *SHORT, "--out", str(bench.results))
     assert refused.code == ExitCode.USAGE
     assert "names a run" in refused.err

@@ -144,6 +144,9 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     info = read_info(path)
     if info.complete:
         raise UsageError(f"{info.run_id} is complete: there is nothing to resume", f"gdnbench show {info.run_id}")
+    cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
+    if any(case.variant.is_of_revision for case in cases):
+        raise UsageError(f"{info.run_id} measures git revisions, and is not resumed", f"begin it anew: {info.command}")
     info = replace(info, warnings=[warning for warning in info.warnings if not is_of_times(warning)])
     if changed := source_change(info, catalog):  # a run must not mix two versions of a kernel
         raise UsageError(f"{changed} since {info.run_id} began", "start a new run")
@@ -158,7 +161,6 @@ def load_unfinished(results: Path, wanted: str, catalog: Catalog) -> Resumed:
     clocked = {clock: _replay(event for event in events if _clock(event) == clock) for clock in settings.clocks}
     for each in clocked.values():
         each.lost = each.cheated()
-    cases = tuple(Case.from_dict(case, info.workloads) for case in info.cases)
     return Resumed(path, info, settings, cases, collected, clocked)
 
 
