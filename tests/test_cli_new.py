@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from faults import REPOSITORY, Gdnbench, python_path
@@ -48,6 +49,15 @@ def test_what_the_catalog_knows_needs_no_export(run, tmp_path, monkeypatch):
         (("decode-v4b", "--from", "decode-v4"), "a preset of decode-v4"),
         (("decode-v99", "--from", "decode-v4", "--to", f"{REPOSITORY}/kernels/decode"), f"--to {REPOSITORY}/kernels"),
         (("decode-v99", "--from", "decode-v4", "--to", f"{REPOSITORY}/LICENSE/x"), "cannot write"),
+        (("decode-v99", "--op", "rms-norm"), "--op makes an op"),
+        (("--op", "rms-norm", "--from", "decode-v4"), "does not go with --from"),
+        (("--op", "RMS"), "lower-case"),
+        (("--op", "all"), "choose another"),
+        (("--op", "a" * 78), "choose a shorter one"),
+        (("--op", "decode"), "an op in"),
+        (("--op", "decode-v4b"), "a kernel in"),
+        (("--op", "rms-norm", "--out", f"{REPOSITORY}/kernels/decode"), f"--to {REPOSITORY}/kernels"),
+        (("--op", "rms-norm", "--out", f"{REPOSITORY}/LICENSE/x"), "cannot write"),
     ],
     ids=str,
 )
@@ -75,6 +85,34 @@ def test_a_new_kernel_lists_and_verifies_at_once(tmp_path, origin):
     gates = json.loads(verified.out)["gates"]
     assert {gate["label"] for gate in gates} == {"decode-v99"}
     assert all(gate["passed"] for gate in gates)
+
+
+def test_a_new_op_lists_lints_and_verifies_at_once_and_its_kernels_can_be_copied(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gdnbench = Gdnbench(tmp_path, roots=(tmp_path / "kernels",), in_process=True)
+    made = gdnbench("new", "--op", "rms-norm")
+    assert made.code == 0, made.err
+    files = made.out.partition("\n\n")[0].splitlines()
+    assert {"kernels/rms-norm/op.py", "kernels/rms-norm/numerics.py"} <= set(files)
+    assert sorted(files) == sorted(str(path) for path in Path("kernels").rglob("*") if path.is_file())
+    assert "next: gdnbench verify --op rms-norm\n" in made.out
+    assert gdnbench("new", "rms-norm-mine", "--from", "rms-norm-cuda").code == 0
+    listed = json.loads(gdnbench("list", "--op", "rms-norm", "--json").out)
+    languages = {
+        "rms-norm-cuda": "cuda",
+        "rms-norm-mine": "cuda",
+        "rms-norm-torch": "torch",
+        "rms-norm-triton": "triton",
+    }
+    assert {each["kernel"]: each.get("language") for each in listed} == languages
+    assert gdnbench("lint", "--op", "rms-norm").code == 0
+    verified = gdnbench("verify", "--op", "rms-norm", "--gpu", "cpu", "--json")
+    assert verified.code == 0, verified.err
+    gates = json.loads(verified.out)["gates"]
+    assert {(gate["label"], gate["M"], gate["N"]) for gate in gates} >= {(name, 1, 256) for name in languages}
+    assert {gate["status"] for gate in gates} == {"ok"}
+    assert gdnbench("new", "--op", "rms-norm").code == ExitCode.USAGE
+    assert sorted(path.name for path in Path("kernels").iterdir()) == ["rms-norm"]
 
 
 def python_tree(site, kernels):

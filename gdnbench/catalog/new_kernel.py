@@ -50,11 +50,11 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     would not load.
     """
     to = to.expanduser().resolve() if to else None
-    catalog = _with_root(load_catalog(), to)
+    catalog = with_root(load_catalog(), to)
     op = op_named_by(name, catalog.ops, origin)
     entry, variant = _find(catalog, op, origin)
     root = choose_root(entry, catalog.roots, to)
-    catalog = _with_root(catalog, root)
+    catalog = with_root(catalog, root)
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)
     if owner := catalog.owner(name):  # kernels and presets share one namespace
@@ -71,7 +71,8 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     return NewKernel(name, variant.label, root, folder, folder / entry.kernel.source, tuple(copies), notes)
 
 
-def _with_root(catalog: Catalog, root: Path | None) -> Catalog:
+def with_root(catalog: Catalog, root: Path | None) -> Catalog:
+    """Returns the catalog with a further folder of kernels, if that exists and is not among its own."""
     if root is None or root in catalog.roots or not root.is_dir():
         return catalog
     return load_catalog((*catalog.roots, root))
@@ -94,10 +95,15 @@ def choose_root(source: CatalogEntry, roots: Iterable[Path], to: Path | None) ->
     It is `to` if given; else the root that holds `source`; else the first other root; else `kernels/` here. A root
     inside an installed package is skipped.
     """
-    if to is None:
-        beside = source.folder.parent.parent
-        own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
-        return next(iter(own), Path.cwd() / "kernels")
+    if to is not None:
+        return checked_root(to)
+    beside = source.folder.parent.parent
+    own = sorted((root for root in roots if not root.is_relative_to(_PACKAGE)), key=lambda root: root != beside)
+    return next(iter(own), Path.cwd() / "kernels")
+
+
+def checked_root(to: Path) -> Path:
+    """Returns a folder of kernels that was named; raises UsageError if it cannot hold kernels."""
     if to.exists() and not to.is_dir():
         raise UsageError(f"{to} is not a folder", "--to takes a folder of kernels, as `kernels/` is")
     if (to / "op.py").is_file():
