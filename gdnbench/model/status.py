@@ -110,7 +110,7 @@ class GateResult:
     where: str  # index of the worst element, as text; empty where no element stands out
     status: Status  # OK, or the status that a failure here gives the case
     wrong: WrongElements | None = None  # None if the gate passed, or the run is too old to have them
-    told: str = ""  # what is wrong, where that is not a number
+    told: str = ""  # what is wrong, where that is not a number; of wrong elements, the mistake that explains them
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))
@@ -123,11 +123,12 @@ class GateResult:
     @property
     def reason(self) -> str:
         """Why the gate failed, in a line."""
-        if self.told:
+        if self.told and not self.wrong:
             return f"{self.told} ({self.scenario} inputs)"
         if self.limit == 0:
             error = f"fails for {self.worst:.0f} elements, first at {self.where}"
         else:
             error = f"error {self.worst:.3g}, at most {self.limit:g} passes, worst at {self.where}"
         elements = f": {self.wrong}" if self.wrong else ""
-        return f"{self.gate}: {error}{elements} ({self.scenario} inputs)"
+        mistake = f"; {self.told}" if self.told else ""
+        return f"{self.gate}: {error}{elements}{mistake} ({self.scenario} inputs)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 
 import torch
@@ -22,6 +22,7 @@ from gdnbench.verify.gates import (
     copied_gate,
     differs,
     exact_gate,
+    far_from_rms,
     is_unequal,
     relative_rms,
     rms_gate,
@@ -32,6 +33,7 @@ from gdnbench.verify.gates import (
     unchanged_gate,
     written_gate,
 )
+from gdnbench.verify.mistakes import LaunchFacts, likely_mistake
 
 _HOW_TO = "docs/verifying.md says how to write it"
 
@@ -140,8 +142,23 @@ def check_all(
     unchanged = [
         unchanged_gate(name, scenario, before[name], now, axes[name]) for name, now in workspace.inputs.items()
     ]
+    written, *accuracy = check_outputs(workspace.op, outputs, expected, scenario)
+    named = dict(zip(workspace.outputs, outputs, strict=True))
+    launch = LaunchFacts(before, workspace.scalars, workspace.op.named_sizes(workspace.workload))
+    explained = [
+        result if result.passed else _explained(result, gate, named[gate.tensor], expected, axes[gate.tensor], launch)
+        for gate, result in zip(workspace.op.gates, accuracy, strict=True)
+    ]
     # First, since it explains the wrong numbers of a kernel that updates the state in place.
-    return (_worst(unchanged, "inputs unchanged"), *check_outputs(workspace.op, outputs, expected, scenario))
+    return (_worst(unchanged, "inputs unchanged"), written, *explained)
+
+
+def _explained(
+    failed: GateResult, gate: Gate, actual: torch.Tensor, expected: Oracle, axes: Sequence[str], launch: LaunchFacts
+) -> GateResult:
+    """Adds the usual mistake that explains the wrong elements, if one does."""
+    failing = _failing(gate, actual, expected)
+    return replace(failed, told=likely_mistake(failing, actual, expected.outputs[gate.tensor], axes, launch))
 
 
 def passes_all(workspace: Workspace, outputs: Sequence[torch.Tensor], expected: Oracle) -> bool:
@@ -155,16 +172,23 @@ def passes_all(workspace: Workspace, outputs: Sequence[torch.Tensor], expected: 
 
 
 def _fails(gate: Gate, actual: torch.Tensor, expected: Oracle) -> torch.Tensor:
+    if isinstance(gate, RmsGate):
+        return ~(relative_rms(actual, expected.outputs[gate.tensor]) <= gate.limit)
+    return _failing(gate, actual, expected).any()
+
+
+def _failing(gate: Gate, actual: torch.Tensor, expected: Oracle) -> torch.Tensor:
+    """The elements that a gate refuses, of an `RmsGate` those whose own error exceeds its limit."""
     right = expected.outputs[gate.tensor]
     match gate:
         case UlpGate():
-            return (ulp_error(gate, actual, right) > 1.0).any()
+            return ulp_error(gate, actual, right) > 1.0
         case RmsGate():
-            return ~(relative_rms(actual, right) <= gate.limit)
+            return far_from_rms(gate, actual, right)
         case RoundoffGate():
-            return (roundoff_error(gate, actual, right, expected.roundoff[gate.tensor]) > gate.limit).any()
+            return roundoff_error(gate, actual, right, expected.roundoff[gate.tensor]) > gate.limit
         case ExactGate():
-            return is_unequal(actual, right).any()
+            return is_unequal(actual, right)
 
 
 def verify_kernel(

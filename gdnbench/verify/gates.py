@@ -128,9 +128,14 @@ def rms_gate(
     place, name = _largest(size), f"{gate.tensor} relative RMS"
     if worst <= gate.limit:
         return GateResult(name, scenario, worst, gate.limit, _index(place), Status.OK)
-    rms = expected.square().mean().sqrt().nan_to_num(0.0)
-    wrong = describe_wrong(size > gate.limit * rms, place, actual, expected, axes)
+    wrong = describe_wrong(far_from_rms(gate, actual, expected), place, actual, expected, axes)
     return GateResult(name, scenario, worst, gate.limit, _index(place), Status.WRONG_NUMBERS, wrong)
+
+
+def far_from_rms(gate: RmsGate, actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    """The elements whose own error exceeds the limit times the oracle's root mean square, as a boolean tensor."""
+    rms = expected.square().mean().sqrt().nan_to_num(0.0)
+    return (actual.double() - expected).abs().nan_to_num(torch.inf) > gate.limit * rms
 
 
 def relative_rms(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
