@@ -55,6 +55,54 @@ def test_a_glob_of_folders_that_do_not_load_says_why(root, command_line, words):
     assert "gird" in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("run", *more, "--gpu", "cpu") for more in (["--op", "twice"], ["twice-good"], ["twice-*"])),
+        ("verify", "twice", "--gpu", "cpu"),
+        ("verify", "decode-v1,twice-good:N=1", "--gpu", "cpu"),
+        *(("list", *more) for more in (["twice"], ["--op", "twice"], ["twice-good"], ["twice-g*"])),
+        ("inspect", "twice-good"),
+        ("score", "twice-good"),
+        ("lint", "--op", "twice"),
+        ("new", "twice-mine", "--from", "twice-good"),
+        ("exchange", "export", "--op", "twice", "--to", "files"),
+    ],
+    ids=" ".join,
+)
+def test_an_op_that_does_not_load_is_named_with_file_and_line_wherever_it_is_meant(root, command_line, words):
+    (root / "twice" / "op.py").write_text(OP.replace("gates=", "gates=1 / 0 or "))
+    code, out, err = command_line(*words, columns="300")
+    line = 1 + OP[: OP.index("gates=")].count("\n")
+    assert code == ExitCode.BUILD
+    assert f"op.py:{line}: ZeroDivisionError" in out + err
+    assert f"mend {root / 'twice'}\n" in out + err
+
+
+def test_an_op_that_loads_is_meant_where_another_of_its_name_does_not(root, command_line, monkeypatch, tmp_path):
+    (tmp_path / "more" / "twice").mkdir(parents=True)
+    (tmp_path / "more" / "twice" / "op.py").write_text("1 / 0")
+    monkeypatch.setenv("GDNBENCH_KERNELS", f"{root}:{tmp_path / 'more'}")
+    code, out, _ = command_line("list", "--op", "twice")
+    assert (code, "twice-good" in out) == (0, True)
+
+
+def test_numerics_that_do_not_load_are_named_with_the_line(root, command_line):
+    (root / "twice" / "numerics.py").write_text("\ndef oops(:\n")
+    code, out, _ = command_line("verify", "twice-good", "--gpu", "cpu", "--shape", "M=2", columns="300")
+    assert code != 0
+    assert "numerics.py of twice does not load: numerics.py:2: SyntaxError" in out
+
+
+def test_what_the_compiler_refuses_ends_with_the_macros_there_are(root, command_line):
+    source = root / "twice" / "good" / "kernel.cu"
+    source.write_text(source.read_text().replace("AXIS_N", "GDN_N"))
+    code, out, _ = command_line("inspect", "twice-good", "--arch", "sm_90", "--shape", "N=24", columns="300")
+    assert code == ExitCode.BUILD
+    assert 'identifier "GDN_N" is undefined' in out
+    assert "macros here: AXIS_N=24\n" in out
+
+
 def test_an_op_without_macros_builds(root, command_line):
     (root / "twice" / "op.py").write_text(OP.replace(", compile_time=True", ""))
     source = root / "twice" / "good" / "kernel.cu"

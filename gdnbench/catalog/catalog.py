@@ -175,8 +175,10 @@ def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> Catalog
 
 
 def find_op(catalog: Catalog, name: str) -> Op:
-    """An op by its name; UnknownNameError if the catalog has none of that name."""
+    """An op by its name; UnknownNameError if the catalog has none of that name, DeclarationError if it did not load."""
     if name not in catalog.ops:
+        if broken := next((each for each in catalog.broken if each.is_op and each.name == name), None):
+            raise broken.error
         raise UnknownNameError(f"there is no op {name}", f"there are {', '.join(catalog.ops) or 'none'}")
     return catalog.ops[name]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdnbench.errors import UsageError
+from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import CodeState, Variant
 from gdnbench.model.declaration import Params, ParamValue
 from gdnbench.model.kernel import CudaKernel, Kernel, Requirement
@@ -276,3 +276,14 @@ class Broken:
     name: str
     folder: Path
     reason: str
+
+    @property
+    def is_op(self) -> bool:
+        """Whether it is an op, and with it all of its kernels."""
+        return "/" not in self.name and os.path.lexists(self.folder / "op.py")
+
+    @property
+    def error(self) -> DeclarationError:
+        """The error for a command that asks for it."""
+        what = f"op {self.name}" if self.is_op else f"kernel {self.name.replace('/', '-').replace('_', '-')}"
+        return DeclarationError(f"{what} could not be loaded: {self.reason}", f"mend {self.folder}")

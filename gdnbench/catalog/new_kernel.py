@@ -16,7 +16,7 @@ from pathlib import Path
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel
-from gdnbench.catalog.select import find_variant
+from gdnbench.catalog.select import find_broken, find_variant
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import ParamValue
@@ -51,6 +51,8 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     """
     to = to.expanduser().resolve() if to else None
     catalog = with_root(load_catalog(), to)
+    if broken := find_broken(catalog, origin):
+        raise broken.error
     op = op_named_by(name, catalog.ops, origin)
     entry, variant = _find(catalog, op, origin)
     root = choose_root(entry, catalog.roots, to)

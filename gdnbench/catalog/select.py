@@ -9,7 +9,7 @@ from itertools import product
 
 from gdnbench.catalog.catalog import Catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
-from gdnbench.errors import DeclarationError, GdnbenchError, ParamError, UnknownNameError, UsageError
+from gdnbench.errors import GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
 from gdnbench.model.declaration import EVERY, ParamValue
 from gdnbench.wording import did_you_mean
@@ -73,7 +73,7 @@ def _setting(text: str) -> tuple[str, str]:
 def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> GdnbenchError:
     """The error for an unknown kernel: why it did not load, that it is of another op, or the nearest names."""
     if broken := find_broken(catalog, name):
-        return DeclarationError(f"kernel {name} could not be loaded: {broken.reason}", f"mend {broken.folder}")
+        return broken.error
     if name in catalog.ops:
         return UnknownNameError(f"{name} is an op, not a kernel", f"--op {name} means all of its kernels")
     if owner := catalog.owner(name):
@@ -84,9 +84,13 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
 
 
 def find_broken(catalog: Catalog, name: str) -> Broken | None:
-    """The folder that did not load, if a kernel's usual name is that of one, or a pattern fits it."""
+    """The folder that did not load, if a name or a pattern means its kernel, or the op or a kernel of the op there."""
     wanted = _joined(name)
-    return next((broken for broken in catalog.broken if fnmatchcase(_joined(broken.name), wanted)), None)
+    for broken in catalog.broken:
+        usual = _joined(broken.name)
+        if fnmatchcase(usual, wanted) or (broken.is_op and wanted.startswith(f"{usual}-")):
+            return broken
+    return None
 
 
 def broken_kernel(catalog: Catalog, label: str) -> Broken | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +110,7 @@ def _compiled(
             nvrtc.nvrtcAddNameExpression(program, name.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise _explained(entry, target, _log_of(program) or f"NVRTC says {status.name}")
+            raise _explained(entry, target, _log_of(program) or f"NVRTC says {status.name}", defined)
         yield program, {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in entries}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -158,7 +158,7 @@ def _include_path(entry: CatalogEntry) -> list[str]:
     return [str(each) for each in (*entry.include_path, cuda, cccl) if each]
 
 
-def _explained(entry: CatalogEntry, target: str, log: str) -> GdnbenchError:
+def _explained(entry: CatalogEntry, target: str, log: str, defined: Mapping[str, str]) -> GdnbenchError:
     if "invalid value for --gpu-architecture" in log:
         from cuda.bindings import nvrtc
 
@@ -169,14 +169,15 @@ def _explained(entry: CatalogEntry, target: str, log: str) -> GdnbenchError:
         absent = re.search(r'name expression was: "\s*([^"]+?)\s*"', log)
         named = absent[1] if absent else "of its declaration"
         return BuildError(f"{entry.source} defines no kernel {named}", "see `entry` in variant.py")
-    return _refused(log)
+    return _refused(log, defined)
 
 
-def _refused(log: str) -> BuildError:
-    """Returns the compiler's errors, with the package to install if a header of libcu++, CUB or Thrust is absent."""
+def _refused(log: str, defined: Mapping[str, str]) -> BuildError:
+    """Returns the compiler's errors, the package that has an absent header of libcu++ or CUB, and the macros."""
     absent = _ABSENT.search(log)
     remedy = "\nthat header comes with: pip install nvidia-cuda-cccl" if absent and _OF_CCCL.match(absent[1]) else ""
-    return BuildError(clean_log(log) + remedy)
+    macros_here = ", ".join(f"{name}={value}" for name, value in defined.items()) or "none"
+    return BuildError(f"{clean_log(log)}{remedy}\nmacros here: {macros_here}")
 
 
 _ABSENT = re.compile(r'cannot open source file "([^"]+)"')

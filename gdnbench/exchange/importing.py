@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, load_catalog
+from gdnbench.catalog.catalog import KERNELS_VARIABLE, Catalog, default_roots, find_op, load_catalog
 from gdnbench.catalog.entry import Broken
 from gdnbench.catalog.load import LoadedOp, load_kernel, load_op
 from gdnbench.catalog.new_kernel import folder_of, write_folder
-from gdnbench.errors import DeclarationError, GdnbenchError, UnknownNameError, UsageError
+from gdnbench.errors import DeclarationError, GdnbenchError, UsageError
 from gdnbench.exchange.match import (
     BLOBS_FOLDER,
     DEFINITION_FILE,
@@ -82,9 +82,9 @@ def import_files(paths: list[Path], to: Path, op: str = "", name: str = "") -> I
     imported, catalog = Imported(to), _catalog(to)
     if not (files.definitions or files.solutions):
         raise UsageError("the files have no Definition and no Solution", "name one, or the folder of a data set")
-    if op and op not in catalog.ops:
-        raise UnknownNameError(f"there is no op {op}", f"there are {', '.join(catalog.ops)}")
-    if not op:
+    if op:
+        find_op(catalog, op)
+    else:
         for definition in files.definitions.values():
             _import_op(to, definition, files, imported)
         catalog = _catalog(to)

@@ -38,8 +38,11 @@ class Numerics(Protocol):
 
 
 def load_numerics(op: Op, op_folder: Path) -> Numerics:
-    """Loads the op's numerics, once per process; raises DeclarationError if `make_inputs` or `oracle` is absent."""
-    module = load_file(op_folder / op.numerics)
+    """Loads the op's numerics, once per process; raises DeclarationError if it fails, or lacks one of two functions."""
+    try:
+        module = load_file(op_folder / op.numerics)
+    except Exception as error:  # whatever the file raises
+        raise DeclarationError(f"{op.numerics} of {op.name} does not load: {tell_raised(error, op_folder)}") from error
     for name in ("make_inputs", "oracle"):
         if not callable(getattr(module, name, None)):
             raise DeclarationError(f"{op_folder / op.numerics} must define {name}()")

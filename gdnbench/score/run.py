@@ -83,7 +83,8 @@ def score_kernel(
     """Scores a kernel on a GPU, on the CPU if `gpu` is None; `warm` forks workers from a running process."""
     if broken := broken_kernel(catalog, request.kernel):
         op = broken.name.partition("/")[0]
-        return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, broken.reason)
+        reason = f"{broken.reason}; {broken.error.hint}"
+        return Score(request.kernel, op, slug_of(gpu), request.against, Status.BROKEN, reason)
     phases = PhaseTimes(observer)
     plan = plan_score(catalog, request, gpu)
     with tempfile.TemporaryDirectory(prefix="gdnbench-score-") as folder:

@@ -48,20 +48,17 @@ def export(
     The op becomes a Definition for each setting of its compile-time axes, a kernel
     with its params fixed a Solution, a suite a file of workloads.
     """
-    from gdnbench.catalog.catalog import load_catalog
-    from gdnbench.errors import UsageError
+    from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.exchange.export import export as write
     from gdnbench.exchange.schema import parse_definition, read_text
 
     catalog, named = load_catalog(), options.terms(kernels, kernel)
     chosen = options.op_meant(catalog, op, named, quiet=quiet)
-    if chosen not in catalog.ops:
-        raise UsageError(f"there is no op {chosen}", f"there are {', '.join(catalog.ops)}")
     data = write(
         catalog,
         chosen,
         ",".join(named),
-        _weights(catalog.ops[chosen], options.sizes(shape), suite),
+        _weights(find_op(catalog, chosen), options.sizes(shape), suite),
         to.expanduser(),
         parse_definition(read_text(definition), str(definition)) if definition else None,
         binding,

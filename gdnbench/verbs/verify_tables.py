@@ -18,7 +18,7 @@ from gdnbench.model.status import GateResult, Status
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.verify.preflight import Verification
-from gdnbench.wording import plural
+from gdnbench.wording import first_line, plural
 
 WIDE_ENOUGH_FOR_PLACES = 77  # characters; in fewer, the place of the worst element would be folded after each letter
 
@@ -184,7 +184,7 @@ def _reasons(cases: list[Case], verdicts: Verification) -> list[Text]:
         verdict = verdicts.checked[case.id]
         if verdict.status is not Status.OK:
             is_wrong = verdict.status.exit_code is ExitCode.WRONG_NUMBERS
-            found.setdefault((verdict.status, "" if is_wrong else verdict.reason), []).append(case)
+            found.setdefault((verdict.status, "" if is_wrong else first_line(verdict.reason)), []).append(case)
     return [_reason(alike, verdicts) for alike in found.values()]
 
 
