@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def test_a_new_op_lists_lints_and_verifies_at_once_and_its_kernels_can_be_copied
     files = made.out.partition("\n\n")[0].splitlines()
     assert {"kernels/rms-norm/op.py", "kernels/rms-norm/numerics.py"} <= set(files)
     assert sorted(files) == sorted(str(path) for path in Path("kernels").rglob("*") if path.is_file())
-    assert "next: gdnbench verify --op rms-norm\n" in made.out
+    assert f"$ gdnbench new --op rms-norm\n{made.out}```\n" in (REPOSITORY / "CONTRIBUTING.md").read_text()
     assert gdnbench("new", "rms-norm-mine", "--from", "rms-norm-cuda").code == 0
     listed = json.loads(gdnbench("list", "--op", "rms-norm", "--json").out)
     languages = {
@@ -113,6 +114,18 @@ def test_a_new_op_lists_lints_and_verifies_at_once_and_its_kernels_can_be_copied
     assert {gate["status"] for gate in gates} == {"ok"}
     assert gdnbench("new", "--op", "rms-norm").code == ExitCode.USAGE
     assert sorted(path.name for path in Path("kernels").iterdir()) == ["rms-norm"]
+
+
+def test_the_smallest_op_of_the_guide_verifies(tmp_path):
+    told = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    files = re.findall(r"^```\w+\n(?:#|//) (kernels/twice/\S+)\n(.*?)^```$", told, re.MULTILINE | re.DOTALL)
+    assert len(files) == 4
+    for name, content in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    bench = Gdnbench(tmp_path, roots=(tmp_path / "kernels",), in_process=True)
+    verified = bench("verify", "--op", "twice", "--gpu", "cpu", "--json")
+    assert {gate["status"] for gate in json.loads(verified.out)["gates"]} == {"ok"}, verified.err
 
 
 def python_tree(site, kernels):

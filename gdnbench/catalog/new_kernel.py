@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
+from gdnbench.catalog.catalog import Catalog, load_catalog
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.catalog.load import LoadedOp, load_kernel
 from gdnbench.catalog.select import find_broken, find_variant
@@ -36,11 +36,6 @@ class NewKernel:
     files: tuple[Path, ...]
     notes: tuple[str, ...]
 
-    @property
-    def is_in_catalog(self) -> bool:
-        """Whether the catalog searches its root."""
-        return self.root in default_roots()
-
 
 def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     """Copies a kernel, preset or label, whose params become the defaults, under a new name, without its presets.
@@ -50,13 +45,13 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     would not load.
     """
     to = to.expanduser().resolve() if to else None
-    catalog = with_root(load_catalog(), to)
+    catalog = _with_root(load_catalog(), to)
     if broken := find_broken(catalog, origin):
         raise broken.error
     op = op_named_by(name, catalog.ops, origin)
     entry, variant = _find(catalog, op, origin)
     root = choose_root(entry, catalog.roots, to)
-    catalog = with_root(catalog, root)
+    catalog = _with_root(catalog, root)
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)
     if owner := catalog.owner(name):  # kernels and presets share one namespace
@@ -73,8 +68,7 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     return NewKernel(name, variant.label, root, folder, folder / entry.kernel.source, tuple(copies), notes)
 
 
-def with_root(catalog: Catalog, root: Path | None) -> Catalog:
-    """Returns the catalog with a further folder of kernels, if that exists and is not among its own."""
+def _with_root(catalog: Catalog, root: Path | None) -> Catalog:
     if root is None or root in catalog.roots or not root.is_dir():
         return catalog
     return load_catalog((*catalog.roots, root))

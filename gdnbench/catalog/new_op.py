@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
-from gdnbench.catalog.entry import Broken
-from gdnbench.catalog.load import load_kernel, load_op
-from gdnbench.catalog.new_kernel import checked_root, read_folder, with_root, write_folder
+from gdnbench.catalog.new_kernel import checked_root, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.declaration import EVERY, check_name
 
@@ -28,11 +26,6 @@ class NewOp:
     folder: Path
     files: tuple[Path, ...]
 
-    @property
-    def is_in_catalog(self) -> bool:
-        """Whether the catalog searches its root."""
-        return self.root in default_roots()
-
 
 def make_op(name: str, to: Path | None = None) -> NewOp:
     """Writes an op of this name with a kernel of each language, all of which verify, into `to`, or `kernels/` here.
@@ -40,9 +33,7 @@ def make_op(name: str, to: Path | None = None) -> NewOp:
     Raises UsageError for an invalid or taken name, or a place that cannot be written.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is not an op's name", "lower-case letters, digits and single dashes, as in rms-norm"
-        )
+        raise UsageError(f"{name!r} is not an op's name", "lower-case letters, digits, single dashes, as in rms-norm")
     try:
         check_name(name if name == EVERY else f"{name}-triton")  # its longest
     except DeclarationError as error:
@@ -50,8 +41,8 @@ def make_op(name: str, to: Path | None = None) -> NewOp:
     root = checked_root(to.expanduser().resolve()) if to else Path.cwd() / "kernels"
     files = {path: _NAME_THERE.sub(name.encode(), data) for path, data in read_folder(_TEMPLATE).items()}
     kernels = [path.parent for path in files if path.name == "variant.py"]
-    _check_free(with_root(load_catalog(), root), name, kernels)
-    write_folder(root / name, files, lambda hidden: _check_loads(hidden, kernels))
+    _check_free(load_catalog((*default_roots(), root)), name, kernels)
+    write_folder(root / name, files, lambda _hidden: None)
     return NewOp(name, root, root / name, tuple(files))
 
 
@@ -61,10 +52,3 @@ def _check_free(catalog: Catalog, name: str, kernels: Iterable[Path]) -> None:
     for each in (name, *(f"{name}-{kernel}" for kernel in kernels)):
         if owner := catalog.owner(each):
             raise UsageError(f"{each} exists already: a kernel in {owner.folder}", "choose another name")
-
-
-def _check_loads(folder: Path, kernels: Iterable[Path]) -> None:
-    op = load_op(folder)
-    for loaded in [op] if isinstance(op, Broken) else [load_kernel(folder / each, op) for each in kernels]:
-        if isinstance(loaded, Broken):
-            raise DeclarationError(f"the new op does not load: {loaded.reason}", "choose another name")

@@ -61,7 +61,7 @@ def new(
     made = make_op(op, to) if op else make_kernel(name, origin, to)
     document = {"name": made.name, "folder": made.folder, "files": made.files}
     files = [short_path(made.folder / name) for name in made.files]
-    steps = [*([] if made.is_in_catalog else [_export(made.root)]), *_next_steps(made)]
+    steps = [*_export(made.root), *_next_steps(made)]
     print_written(files, steps, document, getattr(made, "notes", ()), json=json, quiet=quiet)
 
 
@@ -81,8 +81,10 @@ def _next_steps(made: NewKernel | NewOp) -> list[str]:
     ]
 
 
-def _export(root: Path) -> str:
-    from gdnbench.catalog.catalog import KERNELS_VARIABLE
+def _export(root: Path) -> list[str]:
+    from gdnbench.catalog.catalog import KERNELS_VARIABLE, default_roots
 
+    if root in default_roots():
+        return []
     before = f'"${KERNELS_VARIABLE}"{os.pathsep}' if os.environ.get(KERNELS_VARIABLE) else ""
-    return f"export {KERNELS_VARIABLE}={before}{quote(str(root))}"
+    return [f"export {KERNELS_VARIABLE}={before}{quote(str(root))}"]

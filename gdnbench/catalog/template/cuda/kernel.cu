@@ -1,5 +1,5 @@
-// Macros: AXIS_N, the compile-time axis of op.py, and WARPS, the param of variant.py. Arguments: inputs, scalars, outputs,
-// then the other axes (int), in the order of op.py. M, the rows, is the grid's size in variant.py.
+// Macros: AXIS_N, the compile-time axis of op.py, and WARPS, the param of variant.py. Arguments: inputs, scalars, outputs
+// and the other axes (int), in the order of op.py. M, the rows, is the size of the grid in variant.py.
 #include <cuda_bf16.h>
 
 extern "C" __global__ void normalise_rows(const __nv_bfloat16* __restrict__ x, const __nv_bfloat16* __restrict__ w,
