@@ -33,7 +33,7 @@ _PANELS = {
             "list:list_kernels",
             runs=True,
         ),
-        VerbRow("new", "Make a new kernel out of another, ready to verify and run."),
+        VerbRow("new", "Make a new kernel out of another, or a new op, ready to verify and run."),
         VerbRow("doctor", "Check whether this machine is fit to measure, and say how to fix what is not.", gpu=True),
     ),
     "Write": (

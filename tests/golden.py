@@ -150,6 +150,7 @@ LATER = {
     "targets-init": ("targets init lab --ssh gpu2 --gpu h200", "80"),
     "new": ("new decode-mine --from decode-v4 --to mine", "80 json"),
     "new-floor": ("new decode-f1 --from decode-floor-copy --to mine", "80"),
+    "new-op": ("new --op rms-norm --to mine", "80"),
     "dry-run": ("run -k decode-v4,decode-triton,decode-reference --gpu cpu --dry-run --quick", TABLES),
     "dry-run-suite": ("run -k decode-v4 --gpu cpu --suite contest --dry-run", "80 json"),
     "dry-sweep": ("sweep decode-triton --param BV=4,8 --gpu cpu --dry-run", TABLES),
