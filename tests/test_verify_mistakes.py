@@ -34,7 +34,7 @@ MISTAKES = {
     "4 times the right ones: is `scale` (0.25) missing?": 4 * RIGHT,
     "0.25 times the right ones: is `scale` applied twice?": RIGHT / 4,
     "16 times the right ones: is a division by V missing?": 16 * RIGHT,
-    "0.1768 times the right ones: is it divided by the root of K twice?": RIGHT / 32**0.5,
+    "0.1768 times the right ones: is a factor of the root of K missing?": RIGHT / 32**0.5,
     "2 times the right ones: is a factor missing, or applied twice?": 2 * RIGHT,
     "the right ones with the other sign": -RIGHT,
     "the right ones with V and K exchanged: is it transposed?": RIGHT.transpose(2, 3).reshape(RIGHT.shape),

@@ -160,5 +160,5 @@ def _named_factor(factor: float, precision: float, launch: LaunchFacts) -> str:
             if size >= _SMALLEST_SIZE and is_it(number):
                 return f"is a division by {what} missing?"
             if size >= _SMALLEST_SIZE and is_it(1 / number):
-                return f"is it divided by {what} twice?"
+                return f"is a factor of {what} missing?"
     return "is a factor missing, or applied twice?"
