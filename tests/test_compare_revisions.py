@@ -88,7 +88,7 @@ def bench(history, tmp_path, monkeypatch):
 
 
 def named(history, tag, label="gemm-mine"):
-    return f"{label}@{git(history, 'rev-parse', tag)[:10]}"
+    return f"{label}@{git(history, 'rev-parse', tag)[:8]}"
 
 
 def statuses(done):

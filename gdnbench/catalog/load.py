@@ -96,7 +96,7 @@ def load_kernel(folder: Path, op: LoadedOp) -> CatalogEntry | Broken:
 
 
 REVISION_MARK = ".gdnbench-revision"
-"""A file in a folder of kernels of a git revision: its kernels' names end with what it holds, `0a1b2c3d4e`."""
+"""A file in a folder of kernels of a git revision: its kernels' names end with what it holds, `0a1b2c3d`."""
 
 
 def _named_by_revision(kernel: Kernel, mark: Path) -> Kernel:

@@ -34,7 +34,7 @@ WORKING_TREE = "."
 """Stands for the working tree where a revision is expected."""
 
 _GIT_LIMIT_S = 60.0
-_SHORT = 10  # digits of a commit in names
+_SHORT = 8  # digits of a commit in names
 _LONGEST_SUBJECT = 72
 _OF_A_HOOK = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}  # name another repository than the folder's
 _NO_REMOTES = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
@@ -229,7 +229,7 @@ class _Side:
 
     @property
     def named(self) -> str:
-        """Its label beside the other side's: `decode-v4@0a1b2c3d4e:WARPS=4`, or as it is in the working tree."""
+        """Its label beside the other side's: `decode-v4@0a1b2c3d:WARPS=4`, or as it is in the working tree."""
         name, settings = label_parts(self.label)
         return ":".join([f"{name}@{self.revision.short}" if self.revision.short else name, *settings])
 

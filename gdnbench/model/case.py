@@ -43,7 +43,7 @@ class Variant:
 
     @property
     def is_of_revision(self) -> bool:
-        """Whether it is a kernel of a git revision, `decode-v4@0a1b2c3d4e`, which no verb finds by its name."""
+        """Whether it is a kernel of a git revision, `decode-v4@0a1b2c3d`, which no verb finds by its name."""
         return "@" in self.kernel
 
     @property

@@ -109,7 +109,7 @@ class Kernel:
         return True
 
     def at_revision(self, revision: str) -> Self:
-        """The same kernel and presets under names of a git revision: `decode-v4@0a1b2c3d4e`."""
+        """The same kernel and presets under names of a git revision: `decode-v4@0a1b2c3d`."""
         named = copy(self)
         object.__setattr__(named, "name", f"{self.name}@{revision}")
         object.__setattr__(named, "presets", {f"{name}@{revision}": each for name, each in self.presets.items()})
