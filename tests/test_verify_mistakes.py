@@ -41,7 +41,7 @@ MISTAKES = {
     "the right ones of the previous HV: is an index one off?": RIGHT.roll(1, 1),
     "the right ones of the next K: is an index one off?": RIGHT.roll(-1, 3),
     "those of the input `state`: are they never updated?": STATE.double(),
-    "the wrong ones are 0": 0 * RIGHT,
+    "the wrong ones are 0, or nearly": 1e-9 * RIGHT,
     "the wrong ones are NaN": torch.nan * RIGHT,
 }
 

@@ -83,8 +83,8 @@ class _WrongValues:
         """Yields each mistake that explains them, in words, the plainest first."""
         if np.isnan(self.got).all():
             yield "the wrong ones are NaN, as is memory that nobody wrote: is some read before it is written?"
-        if not self.got.any():
-            yield "the wrong ones are 0: is the result never added up, or stored elsewhere?"
+        if self._are(np.zeros_like(self.got)):
+            yield "the wrong ones are 0, or nearly: is the result never added up, or stored elsewhere?"
         for name, tensor in launch.inputs.items():
             if tuple(tensor.shape) == shape and self._are(_taken(tensor.reshape(-1), self.places)):
                 yield f"the wrong ones are those of the input `{name}`: are they never updated?"
