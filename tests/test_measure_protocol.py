@@ -157,10 +157,11 @@ def test_a_fault_stops_the_others_and_is_told(fault):
     assert stopped == [True]
 
 
-def test_a_worker_of_a_gpu_has_few_threads_unless_the_user_says_otherwise(monkeypatch):
+def test_a_worker_of_a_gpu_or_an_interpreter_has_few_threads_unless_the_user_says_otherwise(monkeypatch):
     gpu = Gpu(0, "NVIDIA H200", "GPU-1", (9, 0))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert worker_environment(gpu)["OMP_NUM_THREADS"] == "4"
+    assert worker_environment(None, interpret=True)["OMP_NUM_THREADS"] == "1"
     assert "OMP_NUM_THREADS" not in worker_environment(None)  # the CPU's own kernels are what is timed there
     monkeypatch.setenv("OMP_NUM_THREADS", "16")
     assert worker_environment(gpu)["OMP_NUM_THREADS"] == "16"

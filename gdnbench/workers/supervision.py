@@ -28,9 +28,11 @@ GPU_WORKER_THREADS = "4"
 
 def worker_environment(gpu: Gpu | None, *, interpret: bool = False) -> dict[str, str]:
     """A worker's variables: the GPU it sees, or none, and our path; `interpret` has Triton interpret."""
+    threads = GPU_WORKER_THREADS if gpu else "1" if interpret else ""
     return {
         # By default torch spins a thread on every core while the GPU works: several runs on a host then share one core.
-        **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", GPU_WORKER_THREADS)} if gpu else {}),
+        # Interpreters run in NumPy, and what torch does beside them is too small to be shared.
+        **({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", threads)} if threads else {}),
         # By UUID: by default CUDA numbers GPUs by speed, and NVML by bus.
         "CUDA_VISIBLE_DEVICES": gpu.uuid if gpu else "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
