@@ -1,7 +1,8 @@
-"""How long a first look takes on a machine without a GPU: `gdnbench verify` of all kernels, `gdnbench run --quick`.
+"""How long a first look takes on a machine without a GPU: `gdnbench verify` of one kernel and of all, `run --quick`.
 
-Prints each twice: with an empty build cache, and with what the first one left. A benchmark, not a test: the figures
-depend on the machine.
+`python -m benchmarks.first_look [KERNEL…]`: with kernels, only `verify` of these. Prints each twice: with an empty
+build cache, and with what the first one left; behind it the seconds of the processor, which other work on the machine
+stretches less. A benchmark, not a test: the figures depend on the machine.
 """
 
 from __future__ import annotations
@@ -13,23 +14,31 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMANDS = (("verify", "all", "--gpu", "cpu"), ("run", "--quick", "--gpu", "cpu"))
+ONE = ("decode-v1", "decode-rowreg", "decode-triton")
+COMMANDS = (("verify", "all"), ("run", "--quick"))
 
 
 def main() -> None:
-    for command in COMMANDS:
+    named = sys.argv[1:]
+    one = [("verify", name, *quick) for name in named or ONE for quick in ((), ("--quick",))]
+    for command in (*one, *(() if named else COMMANDS)):
         with tempfile.TemporaryDirectory() as home:
-            cold_s, warm_s = (_time_s(command, Path(home)) for _ in range(2))
-        print(f"gdnbench {' '.join(command):26} empty cache {cold_s:5.1f} s, then {warm_s:5.1f} s")
+            cold, warm = (_times_s((*command, "--gpu", "cpu"), Path(home)) for _ in range(2))
+        told = "empty cache {:5.1f} s ({:5.1f} s), then {:5.1f} s ({:5.1f} s)".format(*cold, *warm)
+        print(f"gdnbench {' '.join(command):30} {told}")
 
 
-def _time_s(command: tuple[str, ...], home: Path) -> float:
+def _times_s(command: tuple[str, ...], home: Path) -> tuple[float, float]:
+    """Seconds of a command as a process, and those of the processor, its workers' among them."""
     environment = {**os.environ, "GDNBENCH_CACHE": str(home / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(home / "torch")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users' Python compiles modules once
     out = ("--out", str(home / "results")) if command[0] == "run" else ()
-    start = time.perf_counter()
+    start, before = time.perf_counter(), os.times()
     words = [sys.executable, "-m", "gdnbench", *command, *out]
     subprocess.run(words, check=True, capture_output=True, env=environment)
-    return time.perf_counter() - start
+    after = os.times()
+    used_s = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - start, used_s
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ def test_the_table_says_of_a_verb_what_its_function_does(row):
         ("doctor", "--rounds", "9"),
         ("verify", "decode-v4", "--arch", "sm_90"),
         ("verify", "decode-v4", "--ready", "--sanitize"),
+        ("verify", "decode-v4", "--ready", "--quick"),
+        ("verify", "decode-v4", "--quick", "--suite", "contest"),
     ],
     ids=" ".join,
 )

@@ -201,6 +201,30 @@ def test_a_triton_kernel_is_interpreted_at_small_batches_and_nothing_else_is_ask
     assert len({row["scenario"] for row in rows if row["B"] == larger}) == 1
 
 
+@pytest.mark.parametrize(
+    ("kernel", "code", "status", "scenarios"),
+    [
+        ("decode-v1", 0, "ok", {"typical"}),
+        ("decode-reference", 0, "ok", {"typical"}),
+        ("test-wrong-head", 3, "wrong-numbers", {"typical"}),
+        ("test-picky", 8, "failed", {""}),
+    ],
+)
+def test_quick_tries_one_kind_of_inputs_at_one_workload_and_says_so(bench, kernel, code, status, scenarios):
+    done = verify(bench, kernel, "--quick", "--json")
+    assert (done.code, done.document["quick"]) == (code, True), done.err
+    rows = done.document["gates"]
+    assert {row["status"] for row in rows} == {status}
+    assert {row["scenario"] for row in rows} == scenarios
+    assert {row["B"] for row in rows} == {64 if kernel == "test-picky" else 1}
+
+
+def test_quick_leaves_the_whole_to_the_next_command(bench):
+    done = verify(bench, "decode-v9", "--quick")
+    assert "quick: at B=1 qk4_v8, on the inputs that are timed there; no others were checked" in done.out
+    assert done.out.splitlines()[-1] == "next: gdnbench verify decode-v9"
+
+
 def test_wrong_numbers_tell_their_pattern_and_a_line_that_repeats_them(bench):
     done = verify(bench, "test-wrong-head", "--shape", "B=1,3", "--seed", "7")
     assert done.code == 3

@@ -31,6 +31,21 @@ def workspaces():
     return Workspaces(TASK)
 
 
+def test_inputs_are_drawn_again_for_the_oracle_only_where_a_kernel_may_have_changed_them(monkeypatch):
+    drawn, draw = [], Workspaces.draw
+    monkeypatch.setattr(Workspaces, "draw", lambda *where: drawn.append(where[1:]) or draw(*where))
+    workspaces = Workspaces(TASK)
+    workspace, expected = workspaces.get(CASE.workload, "typical")
+    assert workspaces.get(CASE.workload, "typical") == (workspace, expected)
+    assert len(drawn) == 1
+    for tensor in workspace.inputs.values():
+        tensor.zero_()
+    workspaces.forget_expected()
+    _, again = workspaces.get(CASE.workload, "typical")
+    assert len(drawn) == 2
+    assert bool(again.outputs["output"].any())
+
+
 @pytest.fixture
 def checked(workspaces):
     return checked_placements(workspaces, CASE.workload, PLACES)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from gdnbench.ready.checks import Readiness
 
 
-_NOT_READY = ("shape", "profile", "inputs", "seed", "sanitize", "csv")
+_NOT_READY = ("quick", "shape", "profile", "inputs", "seed", "sanitize", "csv")
+_NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 
 
 def verify(
@@ -44,6 +45,9 @@ def verify(
     profile: options.ProfileOption = None,
     inputs: options.InputsOption = None,
     seed: Annotated[int | None, typer.Option(help="Of the inputs; fresh by default.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the first scenario at the smallest workload; no pass for --ready.")
+    ] = False,
     step_limit: options.StepLimitOption = 30.0,
     sanitize: Annotated[
         bool,
@@ -77,6 +81,7 @@ def verify(
     compute-sanitizer's memcheck, synccheck, initcheck and racecheck, which name the
     same by line on a GPU. Findings in kernels that are not its own do not count.
     Exits with 3 on wrong numbers, and with 5 if nothing could be verified here.
+    --quick, for between two edits, tries one scenario at one workload, and says so.
 
     --ready asks whether a kernel can be sent to a contest or into a library, by five
     checks: its source, as `lint` reads it; its builds,
@@ -87,6 +92,7 @@ def verify(
     or where nothing failed with 5 for what cannot be checked here, 8 for what is missing.
     """
     options.check_mode(ctx, "ready", ("arch", "fail_on", "results"), _NOT_READY)
+    options.check_mode(ctx, "quick", (), _NOT_QUICK)
     if ready:
         name = options.one_term(kernels, kernel, "gdnbench verify decode-v9 --ready")
         raise typer.Exit(_check_ready(name, ctx.params))
@@ -112,6 +118,7 @@ def verify(
             profiles=options.joined(profile),
             inputs=inputs,
             seed=seed,
+            quick=quick,
             step_limit_s=step_limit,
             gpu=chosen,
             observer=observer,

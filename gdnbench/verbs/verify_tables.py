@@ -31,7 +31,12 @@ def print_verdicts(verdicts: Verification, *, json: bool, csv: bool) -> None:
 
     answer = Answer(
         records=records,
-        document=lambda: {"device": verdicts.device, "seed": verdicts.seed, "gates": records()},
+        document=lambda: {
+            "device": verdicts.device,
+            "seed": verdicts.seed,
+            **({"quick": True} if verdicts.quick else {}),
+            "gates": records(),
+        },
         text=partial(_text, verdicts),
         next=_next_words(verdicts),
     )
@@ -97,6 +102,9 @@ def _text(verdicts: Verification, width: int) -> Iterator[Block]:
             yield Text("  ").join([heading, *reasons])
     yield ""
     yield Note(_summary(by_label, verdicts))
+    if verdicts.quick:
+        places = ", ".join(dict.fromkeys(str(case.workload) for case in verdicts.cases))
+        yield Note(f"quick: at {places}, on the inputs that are timed there; no others were checked", "caution")
 
 
 def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> str:
@@ -126,6 +134,8 @@ def _next_words(verdicts: Verification) -> list[str]:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
         return [*repeat_words(failed[0], verdicts.seed, verdicts.captured), *sanitized]
     passed = [case for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
+    if passed and verdicts.quick:
+        return ["gdnbench", "verify", passed[0].label]
     if passed:
         captured = inputs_words(passed[0].workload, verdicts.captured) if verdicts.captured else []
         return ["gdnbench", "run", passed[0].label, *captured]

@@ -31,7 +31,7 @@ def interpret_all(task: Task, channel: EventChannel) -> None:
     for case in task.cases:
         smallest = min(other.workload for other in task.cases if other.workload.series == case.workload.series)
         is_whole = case.workload == smallest and not workspaces.entry(case).kernel.floor
-        kinds = workspaces.kinds(case.workload)
+        kinds = task.scenarios.get(case.id, workspaces.kinds(case.workload))
         scenarios = kinds if is_whole else kinds[:1]
         channel.send(_Interpretation(task, channel, workspaces, case).conduct(scenarios))
 

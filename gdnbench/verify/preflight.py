@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -122,6 +122,7 @@ class Verification:
     # By label, a workload that a kernel can do which refuses another
     able: Mapping[str, Workload] = field(default_factory=dict)
     captured: Mapping[str, str] = field(default_factory=dict)  # paths of captured inputs, by profile
+    quick: bool = False  # whether on one kind of inputs at one workload alone
 
     @property
     def exit_code(self) -> ExitCode:
@@ -140,11 +141,12 @@ def verify_variants(
     profiles: str = "",
     inputs: Path | None = None,
     seed: int | None,
+    quick: bool = False,
     step_limit_s: float,
     gpu: Gpu | None,
     observer: Observer,
 ) -> Verification:
-    """Verifies variants in worker processes.
+    """Verifies variants in worker processes; with `quick` each on the inputs that are timed at its smallest workload.
 
     Without a GPU, Triton and CUDA kernels run in interpreters, by default at the smallest workloads alone, and CUDA
     kernels are compiled for Hopper and Blackwell. Raises UsageError for an invalid seed or limit, and GdnbenchError for
@@ -159,7 +161,9 @@ def verify_variants(
     cases = tuple(
         Case(catalog.at(variant, workload, slug_of(gpu))[1], workload) for workload in workloads for variant in variants
     )
-    if gpu is None and not (axes or suite or captured):
+    if quick:
+        cases = tuple(_smallest_cases(catalog, cases))
+    elif gpu is None and not (axes or suite or captured):
         smallest = _smallest(workloads)
         cases = tuple(case for case in cases if case.workload in smallest or not interpreter_of(case, catalog))
     task = Task(
@@ -170,6 +174,7 @@ def verify_variants(
         cases=cases,
         seed=settings.seed,
         step_limit_s=settings.step_limit_s,
+        scenarios={case.id: of_op.inputs_to_verify(case.workload)[:1] for case in cases} if quick else {},
         captured={each.profile: (str(each.path), each.sha256) for each in captured},
     )
     with tempfile.TemporaryDirectory(prefix="gdnbench-verify-") as folder:
@@ -183,7 +188,8 @@ def verify_variants(
         if catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
     }
     able = {label: workload for label, entry in refusing.items() if (workload := entry.able_workload())}
-    return replace(verified, able=able, captured={each.profile: str(each.path) for each in captured})
+    paths = {each.profile: str(each.path) for each in captured}
+    return replace(verified, able=able, captured=paths, quick=quick)
 
 
 def _verify_on_gpu(catalog: Catalog, task: Task, gpu: Gpu, folder: Path, observer: Observer) -> Verification:
@@ -252,6 +258,18 @@ def interpreter_of(case: Case, catalog: Catalog) -> str:
     """Returns the interpreter for the case, empty if it needs none or a module that it needs is missing."""
     entry = catalog.entries[case.variant.kernel]
     return "" if entry.missing() else INTERPRETERS.get(type(entry.kernel), "")
+
+
+def _smallest_cases(catalog: Catalog, cases: Sequence[Case]) -> Iterator[Case]:
+    """Of each variant the case at its smallest workload, among those that it can do if there are any."""
+    by_label: dict[str, list[Case]] = {}
+    for case in cases:
+        by_label.setdefault(case.label, []).append(case)
+    for alike in by_label.values():
+        able = [
+            case for case in alike if not catalog.entries[case.variant.kernel].kernel.unsupported_reason(case.workload)
+        ]
+        yield min(able or alike, key=lambda case: case.workload)
 
 
 def _smallest(workloads: Sequence[Workload]) -> set[Workload]:
