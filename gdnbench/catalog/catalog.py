@@ -18,6 +18,7 @@ from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.origin import bundled_kernels, command_origin, is_folder
+from gdnbench.wording import count_order
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -149,9 +150,10 @@ def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
 
 def _folders(folder: Path) -> list[Path | Broken]:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
+        paths = [path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path)]
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
+    paths.sort(key=lambda path: count_order(path.name))
     return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in paths]
 
 
