@@ -263,8 +263,12 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class Broken:
-    """A folder that should hold a kernel or an op and did not load; `name` is op and folder, as `list` shows it."""
+    """A folder that should hold a kernel or an op and did not load; `name` is op and folder, as `list` shows it.
+
+    `claims` is the name that it has in common with another, empty if that is not the reason.
+    """
 
     name: str
     folder: Path
     reason: str
+    claims: str = ""

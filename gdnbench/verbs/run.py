@@ -20,6 +20,7 @@ def run(
     kernels: options.KernelsArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOrDecodeOption = "",
+    library: options.LibraryOption = False,
     gpu: options.CardsOption = "auto",
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
@@ -78,7 +79,7 @@ def run(
     from gdnbench.verbs.run_tables import print_run
     from gdnbench.verbs.show_sweep import print_sweep
 
-    catalog = load_catalog()
+    catalog = load_catalog(library=library)
     if resume:
         options.refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
         open_session = partial(resume_session, catalog, results, resume, inputs=inputs)
