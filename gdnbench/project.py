@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gdnbench.codec import SchemaError, convert
-from gdnbench.errors import MachineError, UsageError
+from gdnbench.errors import LeftOutWarning, MachineError, UsageError
 from gdnbench.origin import SOURCE_HASHES, bundled_kernels, command_origin, is_file
 from gdnbench.regular_file import read_regular_text
 
@@ -41,9 +42,8 @@ class _Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with kernels of its own, in the folders `roots`, which `named_by` names: a key of a file, or nothing."""
+    """The folders of kernels of a project, `roots`, and what names them: a key of a file, or nothing."""
 
-    folder: Path
     roots: tuple[Path, ...]
     named_by: str = ""
 
@@ -77,11 +77,14 @@ def _project_in(folder: Path) -> Project | None:
             raise UsageError(f"{config}: {_KERNELS}: {error}", _FIX) from error
         roots = dict.fromkeys((folder / path).resolve() for path in paths)
         own = tuple(root for root in roots if root != bundled_kernels())
-        return Project(folder, own, f"paths of [{_KERNELS}] in {config}")
+        return Project(own, f"paths of [{_KERNELS}] in {config}")
     if not _holds_kernels(kernels):
         return None
-    is_gdnbenchs = is_file(kernels / SOURCE_HASHES)  # in a checkout of it, which need not be the one that runs
-    return Project(folder, () if is_gdnbenchs else (kernels.resolve(),))
+    if not is_file(kernels / SOURCE_HASHES):
+        return Project((kernels.resolve(),))
+    if kernels.resolve() != bundled_kernels():
+        warnings.warn(f"{kernels} is of another gdnbench than this one, and is left out", LeftOutWarning, stacklevel=2)
+    return Project(())
 
 
 def _holds_kernels(folder: Path) -> bool:
@@ -91,10 +94,9 @@ def _holds_kernels(folder: Path) -> bool:
 
 
 def _is_everybodys(folder: Path) -> bool:
-    try:
+    with suppress(OSError):
         return bool(folder.stat().st_mode & stat.S_IWOTH)
-    except OSError:
-        return True
+    return True
 
 
 def read_config(path: Path) -> dict[str, Any]:

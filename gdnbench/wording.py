@@ -26,8 +26,8 @@ def first_of(values: Sequence[str], most: int = 12) -> str:
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
-def count_order(name: str) -> tuple[list[str | int], str]:
-    """Returns the key that sorts names as people count: `v2`, `v9`, `v10`."""
+def natural_key(name: str) -> tuple[list[str | int], str]:
+    """Returns the key of a name in natural order, in which v9 comes before v10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)], name
 
 

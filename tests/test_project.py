@@ -10,7 +10,7 @@ from faults import REPOSITORY, answer
 from test_catalog_catalog import PLAIN, add_kernel
 
 from gdnbench.catalog.catalog import default_roots, load_catalog, own_roots
-from gdnbench.errors import ExitCode, UsageError
+from gdnbench.errors import ExitCode, LeftOutWarning, UsageError
 from gdnbench.origin import CommandOrigin, bundled_kernels
 from gdnbench.project import find_project
 
@@ -30,7 +30,6 @@ FOUND = {
     "the file says none": ("sub", {OWN: "", "sub/gdnbench.toml": PATHS.format([])}, []),
     "a file of targets": ("", {OWN: "", "gdnbench.toml": "[targets.lab]\nkind = 'local'\n"}, ["kernels"]),
     "a file of targets, above": ("sub", {OWN: "", "sub/gdnbench.toml": "targets = {}\n"}, ["kernels"]),
-    "a checkout of gdnbench": ("kernels", {OWN: "", "kernels/source-hashes.csv": ""}, []),
 }
 
 
@@ -73,6 +72,12 @@ def test_the_bundled_kernels_are_no_project_and_come_once(home, monkeypatch):
     monkeypatch.chdir(REPOSITORY / "kernels" / "decode")
     monkeypatch.delenv("GDNBENCH_KERNELS")
     assert (default_roots(), own_roots()) == ((bundled_kernels(),), ())
+
+
+def test_the_kernels_of_another_gdnbench_are_left_out_with_a_warning(home):
+    write(home, {OWN: "", "kernels/source-hashes.csv": ""})
+    with pytest.warns(LeftOutWarning, match=f"{home}/kernels is of another gdnbench"):
+        assert find_project() is None
 
 
 def test_a_folder_that_was_removed_has_no_project(home):

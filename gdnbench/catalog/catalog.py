@@ -19,7 +19,7 @@ from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.origin import bundled_kernels, command_origin, is_folder
 from gdnbench.project import find_project
-from gdnbench.wording import count_order
+from gdnbench.wording import natural_key
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
@@ -213,7 +213,7 @@ def _folders(folder: Path) -> list[Path | Broken]:
         paths = [path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path)]
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
-    paths.sort(key=lambda path: count_order(path.name))
+    paths.sort(key=lambda path: natural_key(path.name))
     return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in paths]
 
 

@@ -263,10 +263,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class Broken:
-    """A folder that should hold a kernel or an op and did not load; `name` is op and folder, as `list` shows it.
-
-    `claims` is the name that it has in common with another, empty if that is not the reason.
-    """
+    """A folder that did not load: op and name, as `list` shows them, and the taken name that it `claims`, if any."""
 
     name: str
     folder: Path

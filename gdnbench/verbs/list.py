@@ -61,13 +61,12 @@ def list_kernels(
     Folders in `GDNBENCH_KERNELS` are read as well.
     """
     listed = find_kernels(load_catalog(library=library), terms(kernels, kernel), results, op)
-    everything = ["--library"] if listed.left_out else ["all"]
-    next_words = [listed.entries[0].kernel.name] if listed.entries else everything
+    first = listed.entries[0].kernel.name if listed.entries else "--library" if listed.left_out else EVERY
     answer = Answer(
         text=lambda width: _text(listed, width, long=long or listed.in_full),
         document=lambda: _records(listed),
         records=lambda: _records(listed),
-        next=command("verify" if listed.in_full else "list", *next_words),
+        next=command("verify" if listed.in_full else "list", first),
     )
     print_answer(answer, json=json, csv=csv)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -220,19 +221,16 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def run_of_all(*options: str, results: Path = RESULTS) -> tuple[str, ...]:
-    """Returns the command that measures all kernels of an op: the project's first, where it has several."""
+    """Returns the command that measures every kernel of an op: of the project's first, where that has several."""
     from gdnbench.catalog.catalog import load_catalog, own_roots
     from gdnbench.model.declaration import EVERY
     from gdnbench.render.table import command
 
-    try:
+    with suppress(GdnbenchError):  # `list` says what is wrong
         ops = load_catalog().meant_ops if own_roots() else ("",)
-    except GdnbenchError:  # `list` says what is wrong
-        ops = ()
-    if not ops:
-        return command("list")
-    named = ["--op", ops[0]] if len(ops) > 1 else []
-    return command("run", "--kernel", EVERY, *named, *options, results=results)
+        if ops:
+            return command("run", "--kernel", EVERY, *(["--op", ops[0]] if ops[1:] else []), *options, results=results)
+    return command("list")
 
 
 _MOST_SHAPES = 24
