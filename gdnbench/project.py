@@ -33,7 +33,6 @@ CONFIG = "gdnbench.toml"
 MOST_BYTES = 1 << 20
 _KERNELS = "kernels"  # the table in the file, and the folder where no file says another
 _TABLES = ("targets", _KERNELS)
-_FIX = 'write paths = ["kernels"] below [kernels]'
 
 
 class _Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +73,7 @@ def _project_in(folder: Path) -> Project | None:
         try:
             paths = convert(document[_KERNELS], _Kernels).paths
         except SchemaError as error:
-            raise UsageError(f"{config}: {_KERNELS}: {error}", _FIX) from error
+            raise UsageError(f"{config}: {_KERNELS}: {error}", 'write paths = ["kernels"] below [kernels]') from error
         roots = dict.fromkeys((folder / path).resolve() for path in paths)
         own = tuple(root for root in roots if root != bundled_kernels())
         return Project(own, f"paths of [{_KERNELS}] in {config}")

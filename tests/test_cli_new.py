@@ -12,6 +12,8 @@ from faults import REPOSITORY, Gdnbench, python_path
 
 from gdnbench.errors import ExitCode
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--gpu", "cpu", "--shape", "B=1", "--shape", "heads=qk2_v4", "--json")
 
 

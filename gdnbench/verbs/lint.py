@@ -36,8 +36,7 @@ def lint(
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
 
-    Where no kernel is named, or all, the kernels of every op are read, in a
-    project of its own ops.
+    Where no kernel is named, or all, those of every op, or of a project, are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
     the op's largest workload, loads that may be issued before a store to the same
     tensor. CUDA: offsets that overflow.

@@ -114,7 +114,6 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     }
     entries = tuple(chosen.values()) if terms else meant
     in_full = bool(terms) and not any(set("*?[") & set(term) or term in {EVERY, *catalog.ops} for term in terms)
-    listed = {entry.kernel.name for entry in entries}
     stored = LastTimes(results)
     ops = {entry.op.name: entry.op for entry in entries}
     names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
@@ -124,7 +123,7 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
     picks = _codes_of_picks(catalog, results)
     own = frozenset(name for name, entry in catalog.entries.items() if catalog.is_own(entry.folder))
-    left_out = () if terms else tuple(entry for entry in candidates if entry.kernel.name not in listed)
+    left_out = () if terms or meant == candidates else tuple(each for each in candidates if each.kernel.name not in own)
     return KernelList(entries, broken, times, other_runs, codes, picks, in_full, own, left_out, op)
 
 

@@ -223,13 +223,12 @@ def confirm(question: str, *, yes: bool) -> None:
 def run_of_all(*options: str, results: Path = RESULTS) -> tuple[str, ...]:
     """Returns the command that measures every kernel of an op: of the project's first, where that has several."""
     from gdnbench.catalog.catalog import load_catalog, own_roots
-    from gdnbench.model.declaration import EVERY
     from gdnbench.render.table import command
 
     with suppress(GdnbenchError):  # `list` says what is wrong
         ops = load_catalog().meant_ops if own_roots() else ("",)
         if ops:
-            return command("run", "--kernel", EVERY, *(["--op", ops[0]] if ops[1:] else []), *options, results=results)
+            return command("run", "--kernel", "all", *(["--op", ops[0]] if ops[1:] else []), *options, results=results)
     return command("list")
 
 
