@@ -74,7 +74,7 @@ def _project_in(folder: Path) -> Project | None:
             paths = convert(document[_KERNELS], _Kernels).paths
         except SchemaError as error:
             raise UsageError(f"{config}: {_KERNELS}: {error}", 'write paths = ["kernels"] below [kernels]') from error
-        roots = dict.fromkeys((folder / path).resolve() for path in paths)
+        roots = dict.fromkeys(Path(os.path.realpath(folder / path)) for path in paths)  # `resolve` fails for loops
         own = tuple(root for root in roots if root != bundled_kernels())
         return Project(own, f"paths of [{_KERNELS}] in {config}")
     if not _holds_kernels(kernels):

@@ -1,6 +1,5 @@
 """The kernels of a project: where they are found, and that they come first."""
 
-import json
 import os
 import shlex
 import shutil
@@ -25,7 +24,7 @@ FOUND = {
     "in no repository's root": ("sub", {OWN: "", "sub/.git": ""}, []),
     "in its repository's root": ("sub/deep", {OWN: "", f"sub/{OWN}": "", "sub/.git": ""}, ["sub/kernels"]),
     "nothing that declares": ("", {"kernels/README.md": "", "kernels/decode/variant.py": ""}, []),
-    "the file says": ("src", {"gdnbench.toml": PATHS.format(["a/b", "../other", "a/b"])}, ["a/b", "../other"]),
+    "the file says": ("src", {"gdnbench.toml": PATHS.format(["a/b", "../other", "a/../a/b"])}, ["a/b", "../other"]),
     "the file before the folder": ("", {OWN: "", "gdnbench.toml": PATHS.format(["a"])}, ["a"]),
     "the file says none": ("sub", {OWN: "", "sub/gdnbench.toml": PATHS.format([])}, []),
     "a file of targets": ("", {OWN: "", "gdnbench.toml": "[targets.lab]\nkind = 'local'\n"}, ["kernels"]),
@@ -156,9 +155,10 @@ def test_the_projects_kernels_are_meant_where_none_is_named(project, words):
 def test_the_library_is_listed_behind_ones_own_kernels(project):
     names = names_in(answer("list", "--library", "--json", folder=project).document)
     assert set(names[:6]) == {*GEMM, "decode-mine"}
-    assert len(names) - 6 == len(load_catalog([bundled_kernels()]).entries)
+    library = load_catalog([bundled_kernels()])
+    assert len(names) - 6 == len(library.entries)
     text = answer("list", folder=project).out
-    assert f"{len(names) - 6} bundled kernels of 12 ops: gdnbench list --library\n" in text
+    assert f"{len(library.entries)} bundled kernels of {len(library.ops)} ops: gdnbench list --library\n" in text
     assert "gdnbench list --op decode --library\n" in answer("list", "--op", "decode", folder=project).out
     assert "\nbundled\n" in answer("list", "--library", folder=project).out
 
@@ -176,6 +176,7 @@ def test_a_project_whose_kernels_do_not_load_does_not_run_others(home):
     done = answer("run", "--dry-run", folder=home)
     assert done.code == ExitCode.USAGE
     assert "the project has none that loads" in done.err
+    assert "variant.py:1" in answer("run", "--dry-run", "--op", "decode", folder=home).err
     assert "next: gdnbench list --library\n" in answer("list", folder=home).out
 
 
@@ -198,12 +199,12 @@ def test_an_op_whose_name_is_taken_is_broken(home):
 
 def test_a_job_has_the_project_that_it_was_sent_from(project, monkeypatch):
     sent = CommandOrigin(roots=(str(bundled_kernels()), str(project / "kernels")), project=True)
-    for name, value in sent.variables.items():
-        monkeypatch.setenv(name, value)
+    [variable] = sent.variables.items()
+    monkeypatch.setenv(*variable)
     monkeypatch.chdir(REPOSITORY)
     assert load_catalog().meant_ops == ("gemm", "decode")
-    for name, value in CommandOrigin(roots=sent.roots).variables.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.chdir(project)
-    assert "verify" in load_catalog().meant_ops
-    assert json.loads(answer("list", "--json").out)
+    for roots, has_project, is_meant in ((sent.roots, False, True), ((sent.roots[0], str(REPOSITORY)), True, False)):
+        [variable] = CommandOrigin(roots=roots, project=has_project).variables.items()
+        monkeypatch.setenv(*variable)
+        assert ("verify" in load_catalog().meant_ops) is is_meant

@@ -56,7 +56,8 @@ class Catalog:
 
     def is_own(self, folder: Path) -> bool:
         """Whether a folder of an op or of a kernel is the project's."""
-        return any(folder.is_relative_to(root) for root in self.own)
+        root = next((parent for parent in folder.parents if parent in self.roots), None)
+        return root in self.own
 
     @property
     def is_of_project(self) -> bool:
@@ -77,8 +78,10 @@ class Catalog:
         return tuple(op for op, at in declared if op in owners or not self.is_of_project or self.is_own(at))
 
     def meant_of_op(self, op: str) -> tuple[CatalogEntry, ...]:
-        """The kernels of an op that are meant where none is named: the project's, or all if it has none there."""
-        return tuple(entry for entry in self.meant if entry.op.name == op) or self.of_op(op)
+        """The kernels of an op that are meant where none is named: the project's; all if it has no folder of them."""
+        broken = any(self.is_own(each.folder) and each.name.partition("/")[0] == op for each in self.broken)
+        own = tuple(entry for entry in self.meant if entry.op.name == op)
+        return own if own or (broken and self.is_of_project) else self.of_op(op)
 
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
         """A variant and its kernel at a workload, resolved for a dispatcher; `gpu` is a short name, empty for any."""

@@ -121,9 +121,9 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
-    picks = _codes_of_picks(catalog, results)
     own = frozenset(name for name, entry in catalog.entries.items() if catalog.is_own(entry.folder))
     left_out = () if terms or meant == candidates else tuple(each for each in candidates if each.kernel.name not in own)
+    picks = _codes_of_picks(catalog, results)
     return KernelList(entries, broken, times, other_runs, codes, picks, in_full, own, left_out, op)
 
 
@@ -167,16 +167,15 @@ def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
         yield _long_table(kernels)
     else:
         notes = [Note(f"broken  {broken.name}: {broken.reason}", "failure") for broken in kernels.broken]
-        legend = [Note(_legend(kernels), "legend")] if kernels.times else []
+        notes += [Note(_legend(kernels), "legend")] if kernels.times else []
         columns = _columns(kernels, width)
         own = [entry for entry in kernels.entries if entry.kernel.name in kernels.own]
         others = [entry for entry in kernels.entries if entry.kernel.name not in kernels.own]
         if own:
-            yield Table(columns, own, notes=[] if others else [*notes, *legend])
-        if own and others:
-            yield ""
+            yield Table(columns, own, notes=[] if others else notes)
+            yield from [""] if others else []
         if others or not own:
-            yield Table(columns, others, "bundled" if kernels.own else "", notes=[*notes, *legend])
+            yield Table(columns, others, "bundled" if kernels.own else "", notes=notes)
     defaults = {entry.op.name: entry.op.default for entry in kernels.entries}
     for op, run_id in kernels.other_runs.items():
         yield Note(f"{op}: no time at {defaults[op]}; of others: gdnbench show {run_id}", "legend")

@@ -63,9 +63,7 @@ KernelsOption = Annotated[
     list[str] | None,
     typer.Option("--kernel", "-k", metavar="KERNEL,…", help="The same, as an option.", autocompletion=complete_kernels),
 ]
-LibraryOption = Annotated[
-    bool, typer.Option("--library", help="In a project: the bundled kernels, too, where none is named.")
-]
+LibraryOption = Annotated[bool, typer.Option("--library", help="In a project: the bundled kernels, too.")]
 RunsArgument = Annotated[
     list[str] | None,
     typer.Argument(
