@@ -21,8 +21,8 @@ class CommandOrigin:
     """Where and how a command was requested; folders and files have the origin's names.
 
     `target` is a name in `gdnbench.toml`. `roots` are the folders of kernels that came with the job; they replace all
-    others. `git` is the state of the origin's checkout of the bundled kernels, as by `git_state`. `inputs` names
-    captured inputs, or is empty.
+    others, and with `project` all but the first are a project's. `git` is the state of the origin's checkout of the
+    bundled kernels, as by `git_state`. `inputs` names captured inputs, or is empty.
     """
 
     target: str = ""
@@ -31,6 +31,7 @@ class CommandOrigin:
     results: str = "results"
     profiles: str = "profiles"
     inputs: str = ""
+    project: bool = False
 
     @property
     def variables(self) -> dict[str, str]:
@@ -45,6 +46,10 @@ def command_origin() -> CommandOrigin | None:
         return None
     fields = json.loads(text)
     return CommandOrigin(**{**fields, "roots": tuple(fields["roots"])})
+
+
+SOURCE_HASHES = "source-hashes.csv"
+"""The file among the bundled kernels that has their hashes by older rules."""
 
 
 def bundled_kernels() -> Path:

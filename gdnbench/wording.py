@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -23,6 +24,11 @@ def first_of(values: Sequence[str], most: int = 12) -> str:
     """Lists the first `most` values: `a, b and 7 more`."""
     shown = ", ".join(value or "''" for value in values[:most])
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
+
+
+def natural_key(name: str) -> tuple[list[str | int], str]:
+    """Returns the key of a name in natural order, in which v9 comes before v10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)], name
 
 
 def first_line(text: str) -> str:

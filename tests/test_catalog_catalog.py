@@ -63,6 +63,13 @@ def test_a_later_root_adds_kernels_without_an_op_of_its_own(tmp_path):
     assert entry.idea == "An idea."
 
 
+def test_kernels_come_in_the_order_in_which_people_count(tmp_path):
+    folders = ["mine_2", "mine_9", "mine_9_a", "mine_10", "mine_10a2", "mine_10a10"]
+    for folder in sorted(folders):
+        add_kernel(tmp_path, folder, variant=PLAIN.replace("mine", folder.replace("_", "-")))
+    assert [entry.folder.name for entry in load(tmp_path).of_op("decode")][-len(folders) :] == folders
+
+
 def test_the_environment_names_further_roots(tmp_path, monkeypatch):
     one, other = tmp_path / "one", tmp_path / "other"
     add_kernel(one)

@@ -14,6 +14,8 @@ from faults import REPOSITORY, Gdnbench, python_path
 
 from gdnbench.errors import ExitCode
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--gpu", "cpu", "--shape", "B=1", "--shape", "heads=qk2_v4", "--json")
 
 
@@ -128,38 +130,60 @@ def test_the_smallest_op_of_the_guide_verifies(tmp_path):
     assert {gate["status"] for gate in json.loads(verified.out)["gates"]} == {"ok"}, verified.err
 
 
-def python_tree(site, kernels):
-    """Copies what is installed, or checked out, to `site`; gives a function that runs gdnbench from there."""
+def test_in_a_checkout_it_goes_beside_the_original(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__", ".*")
-    shutil.copytree(REPOSITORY / "gdnbench", site / "gdnbench", ignore=ignored)
-    shutil.copytree(REPOSITORY / "kernels", site / kernels, ignore=ignored)
+    for name in ("gdnbench", "kernels"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=ignored)
 
-    def invoke(*arguments, here, **variables):
-        environment = {**os.environ, **variables, "PYTHONPATH": python_path(site)}
-        command = [sys.executable, "-m", "gdnbench", *arguments]
-        return subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, check=False)
+    def gdnbench(*words):
+        command = [sys.executable, "-m", "gdnbench", *words]
+        environment = {**os.environ, "PYTHONPATH": python_path(tmp_path)}
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    made = gdnbench("new", "decode-mine", "--from", "decode-v4")
+    told = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    assert f"$ gdnbench new decode-mine --from decode-v4\n{made}```\n" in told
+    assert (tmp_path / "kernels" / "decode" / "mine" / "variant.py").read_text() in told
+    assert {"decode-mine", "decode-v4"} <= {each["kernel"] for each in json.loads(gdnbench("list", "--json"))}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The wheel in an environment of its own, beside the libraries of this Python; gives what runs gdnbench there."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    python = folder / "venv" / "bin" / "python"
+
+    def run_python(*words):
+        subprocess.run([sys.executable, "-m", *map(str, words)], cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
+
+    run_python("hatchling", "build", "-t", "wheel", "-d", folder)
+    run_python("venv", "--without-pip", folder / "venv")
+    run_python("pip", "--python", python, "install", "--no-deps", "--no-index", *folder.glob("*.whl"))
+    [site] = folder.glob("venv/lib/*/site-packages")
+    (site / "libraries.pth").write_text("\n".join(path for path in sys.path if path != str(REPOSITORY)))
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def invoke(*words, project):
+        command = [str(python.with_name("gdnbench")), *words]
+        return subprocess.run(command, env=variables, cwd=project, capture_output=True, text=True, check=False)
 
     return invoke
 
 
-def test_in_a_checkout_it_goes_beside_the_original(tmp_path):
-    gdnbench = python_tree(tmp_path, "kernels")
-    done = gdnbench("new", "decode-mine", "--from", "decode-v4", here=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told = (REPOSITORY / "CONTRIBUTING.md").read_text()
-    assert f"$ gdnbench new decode-mine --from decode-v4\n{done.stdout}```\n" in told
-    assert (tmp_path / "kernels" / "decode" / "mine" / "variant.py").read_text() in told
-    assert '"decode-mine"' in gdnbench("list", "--json", here=tmp_path).stdout
+def test_from_a_wheel_it_makes_an_empty_folder_a_project_that_lists_verifies_and_runs(installed, tmp_path):
+    def gdnbench(*words, project=tmp_path):
+        done = installed(*words, project=project)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-
-def test_from_a_wheel_it_goes_where_one_is(tmp_path):
-    gdnbench = python_tree(tmp_path / "site", "gdnbench/_kernels")
-    here = tmp_path / "project"
-    here.mkdir()
-    done = gdnbench("new", "decode-v99", "--from", "decode-v4", here=here)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("kernels/decode/v99/kernel.cu\n")
-    assert f"next: export GDNBENCH_KERNELS={here}/kernels\n" in done.stdout
-    listed = gdnbench("list", "--json", here=tmp_path, GDNBENCH_KERNELS=f"{here}/kernels")
-    assert '"decode-v99"' in listed.stdout
-    assert not (tmp_path / "site" / "gdnbench" / "_kernels" / "decode" / "v99").exists()
+    made = gdnbench("new", "decode-mine", "--from", "decode-reference")
+    assert made.startswith("kernels/decode/mine/kernel.py\n")
+    assert "export" not in made
+    [listed] = json.loads(gdnbench("list", "--json", project=tmp_path / "kernels" / "decode"))
+    assert listed["kernel"] == "decode-mine"
+    library = {each["kernel"]: each["folder"] for each in json.loads(gdnbench("list", "--library", "--json"))}
+    assert library["decode-v4"].endswith("/site-packages/gdnbench/_kernels/decode/v4")
+    assert {gate["label"] for gate in json.loads(gdnbench("verify", *QUICK))["gates"]} == {"decode-mine"}
+    measured = json.loads(gdnbench("run", *QUICK, "--rounds", "3", "--samples", "2"))["measurements"]
+    assert {"decode-mine", "decode-reference"} <= {row["label"] for row in measured if row["time_us"]}

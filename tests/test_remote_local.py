@@ -62,6 +62,14 @@ def test_a_run_and_the_captured_inputs_that_it_needs_travel(laptop, tmp_path):
     assert "measuring" in done.err
 
 
+@pytest.mark.parametrize(("options", "others"), [((), set()), (("--library",), {"decode-compiled"})])
+def test_the_kernels_of_a_project_are_meant_there_as_here(laptop, options, others):
+    assert laptop("new", "decode-mine", "--from", "decode-reference", "--to", "kernels").code == 0
+    done = laptop("run", "--dry-run", "--gpu", "cpu", "--json", "--on", "here", *options)
+    assert done.code == 0, done.err
+    assert set(json.loads(done.out)["kernels"]) == {"decode-mine", "decode-reference", *others}
+
+
 def test_captured_inputs_that_are_not_here_are_refused_before_anything_is_sent(laptop):
     (laptop.home / "empty").mkdir()
     for path, told in (("none.safetensors", "there is no such file"), ("empty", "the folder holds no file")):

@@ -29,7 +29,7 @@ from gdnbench.model.op import DEFAULT_SUITE, Op
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
 from gdnbench.stats.interval import Comparison, Interval, Verdict, judge
-from gdnbench.wording import did_you_mean, first_of
+from gdnbench.wording import did_you_mean, first_of, natural_key
 
 CONFIDENCE = 0.95
 _FIELDS = ("kernel", "timer", "time_us", "low_us", "high_us", "role", "status", "reason", "source_hash")
@@ -249,7 +249,7 @@ def choose_label(runs: Sequence[StoredRun], wanted: str) -> str:
         if (own := label_parts(label))[0] == name and {*own[1]} == {*settings}:
             return label
     plain = [label for label in labels if ":" not in label]
-    hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels))}")
+    hint = did_you_mean(wanted, labels, f"there are {first_of(sorted(plain or labels, key=natural_key))}")
     raise UnknownNameError(f"no stored run has the kernel {wanted}", hint)
 
 

@@ -17,19 +17,27 @@ from gdnbench.model.kernel import DispatchKernel
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.origin import bundled_kernels, command_origin, is_folder
+from gdnbench.project import find_project
+from gdnbench.wording import natural_key
 
 KERNELS_VARIABLE = "GDNBENCH_KERNELS"
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The ops and kernels in some folders, `roots`, by name; `broken` are the folders that could not be loaded."""
+    """The ops and kernels in some folders, `roots`, by name; `broken` are the folders that could not be loaded.
+
+    `own` are the roots of a project. Unless it was loaded with the `library`, their kernels alone are meant where none
+    is named; without a project all are.
+    """
 
     roots: tuple[Path, ...]
     ops: dict[str, Op]
     op_folders: dict[str, Path]
     entries: dict[str, CatalogEntry]
     broken: tuple[Broken, ...]
+    own: tuple[Path, ...] = ()
+    library: bool = False
 
     def op_hash(self, op: str) -> str:
         """Shortened SHA-256 of what an op says of inputs, gates, costs and suites; empty if it cannot be read."""
@@ -44,6 +52,35 @@ class Catalog:
     def of_op(self, op: str) -> tuple[CatalogEntry, ...]:
         """The kernels of one op."""
         return tuple(entry for entry in self.entries.values() if entry.op.name == op)
+
+    def is_own(self, folder: Path) -> bool:
+        """Whether a folder of an op or of a kernel is the project's."""
+        root = next((parent for parent in folder.parents if parent in self.roots), None)
+        return root in self.own
+
+    @property
+    def is_of_project(self) -> bool:
+        """Whether the project's kernels alone are meant where none is named."""
+        return bool(self.own) and not self.library
+
+    @property
+    def meant(self) -> tuple[CatalogEntry, ...]:
+        """The kernels that are meant where neither a kernel nor an op is named."""
+        every = self.entries.values()
+        return tuple(entry for entry in every if not self.is_of_project or self.is_own(entry.folder))
+
+    @property
+    def meant_ops(self) -> tuple[str, ...]:
+        """The ops that are meant where nothing is named: of a project those that it declares, or has kernels of."""
+        owners = {entry.op.name for entry in self.meant}
+        declared = self.op_folders.items()
+        return tuple(op for op, at in declared if op in owners or not self.is_of_project or self.is_own(at))
+
+    def meant_of_op(self, op: str) -> tuple[CatalogEntry, ...]:
+        """The kernels of an op that are meant where none is named: the project's; all if it has no folder of them."""
+        broken = any(self.is_own(each.folder) and each.name.partition("/")[0] == op for each in self.broken)
+        own = tuple(entry for entry in self.meant if entry.op.name == op)
+        return own if own or (broken and self.is_of_project) else self.of_op(op)
 
     def at(self, variant: Variant, workload: Workload, gpu: str = "") -> tuple[CatalogEntry, Variant]:
         """A variant and its kernel at a workload, resolved for a dispatcher; `gpu` is a short name, empty for any."""
@@ -69,20 +106,40 @@ class Catalog:
 
 
 def default_roots() -> tuple[Path, ...]:
-    """The bundled kernels, then the folders in `GDNBENCH_KERNELS` (separated as in `PATH`); of a job, those it has."""
+    """The bundled kernels, those of the project, and the folders in `GDNBENCH_KERNELS`; of a job, those it has.
+
+    The variable's are separated as in `PATH`. Raises as `find_project`.
+    """
     if (origin := command_origin()) and origin.roots:
         return tuple(map(Path, origin.roots))
-    more = os.environ.get(KERNELS_VARIABLE, "").split(os.pathsep)
-    return (bundled_kernels(), *(Path(folder).resolve() for folder in more if folder))
+    project, more = find_project(), os.environ.get(KERNELS_VARIABLE, "").split(os.pathsep)
+    own = project.roots if project else ()
+    return tuple(dict.fromkeys((bundled_kernels(), *own, *(Path(folder).resolve() for folder in more if folder))))
 
 
 _loaded: dict[tuple[Path, ...], Catalog] = {}
 """What was last loaded of some roots, for `op_named`."""
 
 
-def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
-    """Loads every op and kernel; what fails is listed as broken. A later root may add kernels to earlier ops."""
-    searched = tuple(default_roots() if roots is None else roots)
+def own_roots() -> tuple[Path, ...]:
+    """The default roots behind the first if the command belongs to a project, else none; raises as `find_project`."""
+    origin = command_origin()
+    return default_roots()[1:] if (origin.project if origin else find_project()) else ()
+
+
+def place_named(root: Path) -> str:
+    """Returns what names a default root that is not bundled: the key of a file, or `GDNBENCH_KERNELS`."""
+    project = find_project()
+    return project.named_by if project and root in project.roots else KERNELS_VARIABLE
+
+
+def load_catalog(roots: Iterable[Path] | None = None, *, library: bool = False) -> Catalog:
+    """Loads every op and kernel, a project's first; what fails is listed as broken.
+
+    A later root may add kernels to earlier ops. With `library`, or `roots`, the bundled kernels are meant like others
+    where none is named.
+    """
+    searched, own = (default_roots(), own_roots()) if roots is None else (tuple(roots), ())
     ops: dict[str, LoadedOp] = {}
     entries: dict[str, CatalogEntry] = {}
     taken: dict[str, CatalogEntry] = {}
@@ -95,8 +152,14 @@ def load_catalog(roots: Iterable[Path] | None = None) -> Catalog:
         else:
             entries[admitted.kernel.name] = admitted
     broken += _fill_dispatchers(entries)
-    declared, folders = ({name: getattr(op, part) for name, op in ops.items()} for part in ("op", "folder"))
-    _loaded[searched] = Catalog(searched, declared, folders, entries, tuple(broken))
+    catalog = Catalog(searched, {}, {}, entries, tuple(broken), own, library)
+    ordered = sorted(ops.values(), key=lambda each: not catalog.is_own(each.folder))
+    _loaded[searched] = replace(
+        catalog,
+        ops={each.op.name: each.op for each in ordered},
+        op_folders={each.op.name: each.folder for each in ordered},
+        entries=dict(sorted(entries.items(), key=lambda each: not catalog.is_own(each[1].folder))),
+    )
     return _loaded[searched]
 
 
@@ -114,7 +177,7 @@ def _declarations(roots: Iterable[Path]) -> Iterator[Path]:
 def _find(roots: Iterable[Path], ops: dict[str, LoadedOp]) -> Iterator[CatalogEntry | Broken]:
     for root in roots:
         if not is_folder(root):
-            yield Broken(root.name, root, f"{root} is not a folder (see {KERNELS_VARIABLE})")
+            yield Broken(root.name, root, f"{root} is not a folder (see {place_named(root)})")
             continue
         for op_folder in _folders(root):
             op = op_folder if isinstance(op_folder, Broken) else _op_of(op_folder, ops)
@@ -145,17 +208,19 @@ def _fill_dispatchers(entries: dict[str, CatalogEntry]) -> list[Broken]:
 def _op_of(folder: Path, ops: dict[str, LoadedOp]) -> LoadedOp | Broken | None:
     if os.path.lexists(folder / "op.py"):
         op = load_op(folder)
-        if isinstance(op, LoadedOp):
-            ops.setdefault(op.op.name, op)
+        if isinstance(op, LoadedOp) and (other := ops.setdefault(op.op.name, op)) is not op:
+            reason = f"the name {op.op.name} is taken by the op in {other.folder}; choose another"
+            return Broken(folder.name, folder, f"{reason}, or remove op.py to add kernels to that")
         return op
     return ops.get(folder.name)
 
 
 def _folders(folder: Path) -> list[Path | Broken]:
     try:
-        paths = sorted(path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path))
+        paths = [path for path in folder.iterdir() if path.name[0] not in "._" and is_folder(path)]
     except OSError as error:
         return [Broken(folder.name, folder, f"{folder} cannot be read: {error.strerror}")]
+    paths.sort(key=lambda path: natural_key(path.name))
     return [path if os.access(path, os.R_OK | os.X_OK) else _unreadable(path) for path in paths]
 
 
@@ -168,8 +233,9 @@ def _claim_names(entry: CatalogEntry, taken: dict[str, CatalogEntry]) -> Catalog
     names = (entry.kernel.name, *entry.kernel.presets)
     for name in names:
         if other := taken.get(name):
-            reason = f"the name {name} is taken by {other.folder}; choose another"
-            return Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, reason)
+            what = "the bundled kernel in " if other.folder.is_relative_to(bundled_kernels()) else ""
+            reason = f"the name {name} is taken by {what}{other.folder}; choose another"
+            return Broken(f"{entry.op.name}/{entry.folder.name}", entry.folder, reason, claims=name)
     taken.update(dict.fromkeys(names, entry))
     return entry
 

@@ -271,11 +271,12 @@ class CatalogEntry:
 
 @dataclass(frozen=True)
 class Broken:
-    """A folder that should hold a kernel or an op and did not load; `name` is op and folder, as `list` shows it."""
+    """A folder that did not load: op and name, as `list` shows them, and the taken name that it `claims`, if any."""
 
     name: str
     folder: Path
     reason: str
+    claims: str = ""
 
     @property
     def is_op(self) -> bool:

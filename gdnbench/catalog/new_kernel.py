@@ -40,9 +40,9 @@ class NewKernel:
 def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
     """Copies a kernel, preset or label, whose params become the defaults, under a new name, without its presets.
 
-    `to` is the folder of kernels to put it in, by default that of `choose_root`. Raises UsageError for an invalid or
-    taken name, an unknown origin, or a place that cannot be written; DeclarationError, leaving nothing, if the copy
-    would not load.
+    `to` is the folder of kernels to put it in, by default that of `choose_root`, in a project among its own. Raises
+    UsageError for an invalid or taken name, an unknown origin, or a place that cannot be written; DeclarationError,
+    leaving nothing, if the copy would not load.
     """
     to = to.expanduser().resolve() if to else None
     catalog = _with_root(load_catalog(), to)
@@ -50,7 +50,7 @@ def make_kernel(name: str, origin: str, to: Path | None = None) -> NewKernel:
         raise broken.error
     op = op_named_by(name, catalog.ops, origin)
     entry, variant = _find(catalog, op, origin)
-    root = choose_root(entry, catalog.roots, to)
+    root = choose_root(entry, catalog.own or catalog.roots, to)
     catalog = _with_root(catalog, root)
     files = read_folder(entry.folder)
     changes = plan_changes(name, entry, variant, files)

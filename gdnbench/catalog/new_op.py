@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog
+from gdnbench.catalog.catalog import Catalog, default_roots, load_catalog, own_roots
 from gdnbench.catalog.new_kernel import checked_root, read_folder, write_folder
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.declaration import EVERY, check_name
@@ -28,8 +28,9 @@ class NewOp:
 
 
 def make_op(name: str, to: Path | None = None) -> NewOp:
-    """Writes an op of this name with a kernel of each language, all of which verify, into `to`, or `kernels/` here.
+    """Writes an op of this name with a kernel of each language, all of which verify.
 
+    It goes into `to`, else the project's first folder of kernels, else `kernels/` here.
     Raises UsageError for an invalid or taken name, or a place that cannot be written.
     """
     if not _NAME.fullmatch(name):
@@ -38,7 +39,7 @@ def make_op(name: str, to: Path | None = None) -> NewOp:
         check_name(name if name == EVERY else f"{name}-triton")  # its longest
     except DeclarationError as error:
         raise UsageError(error.message, error.hint) from error
-    root = checked_root(to.expanduser().resolve()) if to else Path.cwd() / "kernels"
+    root = checked_root(to.expanduser().resolve()) if to else next(iter(own_roots()), Path.cwd() / "kernels")
     files = {path: _NAME_THERE.sub(name.encode(), data) for path, data in read_folder(_TEMPLATE).items()}
     kernels = [path.parent for path in files if path.name == "variant.py"]
     _check_free(load_catalog((*default_roots(), root)), name, kernels)

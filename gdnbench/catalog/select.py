@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
 
-from gdnbench.catalog.catalog import Catalog
+from gdnbench.catalog.catalog import Catalog, own_roots
 from gdnbench.catalog.entry import Broken, CatalogEntry, label_parts
 from gdnbench.errors import GdnbenchError, ParamError, UnknownNameError, UsageError
 from gdnbench.model.case import Variant
@@ -24,19 +24,22 @@ ParamGrid = dict[str, tuple[ParamValue, ...]]
 def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ...]:
     """The variants of an op that a text names, in catalog order of first mention, none twice.
 
-    `wanted` is `all` (every kernel and every preset), or names, presets and globs separated by commas, each with params
-    to change after colons: `decode-v4,decode-v1*,decode-triton:BV=16:WARPS=4`.
+    `wanted` is `all` (every kernel that `meant_of_op` gives, and its presets), or names, presets and globs separated by
+    commas, each with params to change after colons: `decode-v4,decode-v1*,decode-triton:BV=16:WARPS=4`.
 
     Raises UnknownNameError for a name that nothing has, with the nearest ones; DeclarationError for a kernel whose
     declaration does not load; ParamError for an unknown param or a value outside its choices.
     """
     known = {variant.label: (entry, variant) for entry in catalog.of_op(op) for variant in entry.variants}
+    meant = {entry.kernel.name for entry in catalog.meant_of_op(op)}
     chosen: dict[str, Variant] = {}
     for term in filter(None, (term.strip() for term in wanted.split(","))):
         name, settings = label_parts(term)
-        pattern = "*" if name == EVERY else name
-        matches = [pair for label, pair in known.items() if fnmatchcase(label, pattern)]
-        if not matches:
+        if name == EVERY:
+            matches = [pair for pair in known.values() if pair[0].kernel.name in meant]
+        else:
+            matches = [pair for label, pair in known.items() if fnmatchcase(label, name)]
+        if not matches or _is_own_name(catalog, name):
             raise unknown_kernel(catalog, f"{op}-*" if name == EVERY else name, list(known))
         values = _settings(settings)
         for entry, variant in matches:
@@ -45,6 +48,12 @@ def select_variants(catalog: Catalog, op: str, wanted: str) -> tuple[Variant, ..
     if not chosen:
         raise UnknownNameError("no kernel was named", "try --kernel all, or see `gdnbench list`")
     return tuple(chosen.values())
+
+
+def _is_own_name(catalog: Catalog, name: str) -> bool:
+    """Whether a bundled kernel has a name that one of the project claims, too, which therefore does not load."""
+    claims = {each.claims for each in catalog.broken if catalog.is_own(each.folder)}
+    return catalog.is_of_project and name in claims - {""}
 
 
 def find_variant(catalog: Catalog, op: str, label: str) -> tuple[CatalogEntry, Variant]:
@@ -84,11 +93,11 @@ def unknown_kernel(catalog: Catalog, name: str, known: Sequence[str]) -> Gdnbenc
 
 
 def find_broken(catalog: Catalog, name: str) -> Broken | None:
-    """The folder that did not load, if a name or a pattern means its kernel, or the op or a kernel of the op there."""
+    """The folder that did not load, if it claims the name, or that or a pattern means its kernel or its op."""
     wanted = _joined(name)
     for broken in catalog.broken:
         usual = _joined(broken.name)
-        if fnmatchcase(usual, wanted) or (broken.is_op and wanted.startswith(f"{usual}-")):
+        if name == broken.claims or fnmatchcase(usual, wanted) or (broken.is_op and wanted.startswith(f"{usual}-")):
             return broken
     return None
 
@@ -177,8 +186,9 @@ _EVERY_KERNEL = frozenset({EVERY, "*"})  # of an op, whichever that is
 def resolve_op(catalog: Catalog, op: str, named: Iterable[str]) -> str:
     """The op that is given, else the one op that has all of the kernels named.
 
-    Where no kernel is named it is `DEFAULT_OP`; in a catalog without that, the only op there is. `op` is as `--op`
-    gives it, empty without; `named` are names, presets and globs as typed, perhaps several with commas between.
+    Where no kernel is named it is `DEFAULT_OP`; in a project, or a catalog without that, the only op there is. `op` is
+    as `--op` gives it, empty without; `named` are names, presets and globs as typed, perhaps several with commas
+    between.
 
     Raises UnknownNameError for a name that no kernel has; DeclarationError for a kernel that does not load;
     UsageError if no op has all of the kernels or several do, or nothing tells which of several ops is meant.
@@ -227,8 +237,8 @@ def ops_having(catalog: Catalog, named: Iterable[str]) -> tuple[str, ...]:
 
 
 def op_option(op: str) -> list[str]:
-    """What a command that names no kernel says of its op: `--op gemm`, and nothing where `DEFAULT_OP` is meant."""
-    return [] if op == DEFAULT_OP else ["--op", op]
+    """What a command that names no kernel says of its op: `--op gemm`; nothing where `DEFAULT_OP` is meant anyway."""
+    return [] if op == DEFAULT_OP and not own_roots() else ["--op", op]
 
 
 def _terms(texts: Iterable[str]) -> list[str]:
@@ -241,11 +251,14 @@ def _labels(catalog: Catalog) -> dict[str, list[str]]:
 
 
 def _usual_op(catalog: Catalog) -> str:
-    if DEFAULT_OP in catalog.ops or not catalog.ops:
+    ops = catalog.meant_ops
+    if catalog.is_of_project and not ops:
+        raise UsageError("no kernel is named, and the project has none that loads", "see `gdnbench list`")
+    if not catalog.is_of_project and (DEFAULT_OP in ops or not ops):
         return DEFAULT_OP
-    if len(catalog.ops) > 1:
-        raise UsageError(f"no kernel is named, and there are {len(catalog.ops)} ops", _say_which(catalog.ops))
-    return next(iter(catalog.ops))
+    if len(ops) > 1:
+        raise UsageError(f"no kernel is named, and there are {len(ops)} ops", _say_which(ops))
+    return ops[0]
 
 
 def _say_which(ops: Iterable[str]) -> str:

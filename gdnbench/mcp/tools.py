@@ -105,7 +105,7 @@ TOOLS = (
         "list",
         """List the kernels: name, op, language, idea, params with their values, last known kernel time.
 Begin here. A kernel whose folder does not load is listed as broken, with the reason.""",
-        _offer("kernel op offset"),
+        _offer("kernel op library offset"),
         digest_kernels,
     ),
     Tool(

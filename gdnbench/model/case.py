@@ -17,7 +17,7 @@ from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.model.declaration import Params
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, short_list, write_list
-from gdnbench.origin import bundled_kernels
+from gdnbench.origin import SOURCE_HASHES, bundled_kernels
 from gdnbench.regular_file import read_regular_text
 from gdnbench.wording import plural
 
@@ -113,7 +113,7 @@ def same_sources(one: str, other: str) -> bool:
 def _by_both_rules() -> frozenset[frozenset[str]]:
     """Reads the hashes of CUDA kernels by the first rule, as older runs have them, each with that of today's rule."""
     try:
-        lines = read_regular_text(bundled_kernels() / "source-hashes.csv").splitlines()
+        lines = read_regular_text(bundled_kernels() / SOURCE_HASHES).splitlines()
     except (OSError, UnicodeDecodeError):
         return frozenset()
     return frozenset(frozenset(line.split(",")[1:]) for line in lines[1:])

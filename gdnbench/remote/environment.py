@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import gdnbench
-from gdnbench.catalog.catalog import default_roots
+from gdnbench.catalog.catalog import default_roots, place_named
 from gdnbench.errors import MachineError, UsageError
 from gdnbench.process.events import NoteMade, Observer, StepChanged
 from gdnbench.remote.host import Host, LocalHost, ModalHost, Requirements, SshHost, last_line, shell
@@ -42,7 +42,7 @@ def _trees() -> list[dict[str, Path]]:
     """The files of gdnbench, without a wheel's kernels, then of each folder of kernels; UsageError if missing."""
     for root in default_roots():
         if not root.is_dir():
-            raise UsageError(f"{root} is no folder of kernels", "correct GDNBENCH_KERNELS")
+            raise UsageError(f"{root} is no folder of kernels", f"correct {place_named(root)}")
     files = files_under(Path(gdnbench.__file__).resolve().parent)
     own = {f"gdnbench/{name}": path for name, path in files.items() if not name.startswith("_kernels/")}
     return [own, *map(files_under, default_roots())]

@@ -43,11 +43,11 @@ class RemoteJob:
     """One command for another machine, as the file has it.
 
     `words` are the command line behind `gdnbench`, the verb first. `roots` are the folders of kernels as they are
-    called there, `gpu` is as `--gpu` has it, and `models` are the GPU models of which the chosen one must be, empty for
-    any. `resume` is the stopped run that is continued. `results`, `profiles` and `inputs` are what the folders of runs,
-    of profiles and of captured inputs are called here. `width` is the terminal's in columns. Of all variables only
-    `environment` is sent. `git` is the checkout that the sources come from. The worker stops after `patience_s` seconds
-    without a line on its stdin, 0 for no limit.
+    called there, of a project all but the first with `project`. `gpu` is as `--gpu` has it, and `models` are the GPU
+    models of which the chosen one must be, empty for any. `resume` is the stopped run that is continued. `results`,
+    `profiles` and `inputs` are what the folders of runs, of profiles and of captured inputs are called here. `width` is
+    the terminal's in columns. Of all variables only `environment` is sent. `git` is the checkout that the sources come
+    from. The worker stops after `patience_s` seconds without a line on its stdin, 0 for no limit.
     """
 
     words: Annotated[list[str], Meta(min_length=1)]
@@ -59,6 +59,7 @@ class RemoteJob:
     results: str = "results"
     profiles: str = "profiles"
     inputs: str = ""
+    project: bool = False
     width: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     colour: bool = False
     environment: dict[VariableName, str] = field(default_factory=dict)

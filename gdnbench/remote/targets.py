@@ -12,7 +12,6 @@ import json
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +22,11 @@ import msgspec
 from gdnbench.codec import SchemaError, convert
 from gdnbench.errors import MachineError, UnknownNameError, UsageError
 from gdnbench.machine.gpus import same_model
+from gdnbench.project import CONFIG, MOST_BYTES, read_config
 from gdnbench.regular_file import read_regular_text
 from gdnbench.remote.job import VariableName
 from gdnbench.wording import nearest_names
 
-CONFIG = "gdnbench.toml"
-MOST_BYTES = 1 << 20
 WORKDIR = "~/.cache/gdnbench-jobs"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _FIX = "see docs/remote.md"
@@ -160,17 +158,10 @@ def load_targets() -> dict[str, NamedTarget]:
 
 
 def read_targets(path: Path) -> dict[str, NamedTarget]:
-    """A file's targets, none without a file; UsageError names file, key and what is wrong."""
-    try:
-        document = tomllib.loads(read_regular_text(path, MOST_BYTES))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise MachineError(f"{path} cannot be read: {error.strerror or error}", "check its owner") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}", _FIX) from error
-    if unknown := document.keys() - {"targets"}:
-        raise UsageError(f"{path}: {min(unknown)}: there is no such key", f"`targets` is the only one; {_FIX}")
+    """A file's targets, none without a file; UsageError names file, key and what is wrong, and as `read_config`."""
+    document = read_config(path)
+    if "kernels" in document and path == user_config():
+        raise UsageError(f"{path}: kernels: they are a project's", f"move the table to the {CONFIG} of the project")
     tables = document.get("targets", {})
     if not isinstance(tables, dict):
         raise UsageError(f"{path}: targets: expected tables, [targets.NAME]", _FIX)

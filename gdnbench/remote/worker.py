@@ -125,7 +125,7 @@ class _Command:
     def _environment(self) -> dict[str, str]:
         job = self._job
         git: dict[str, Any] = dict(job.git)
-        origin = CommandOrigin(job.target, tuple(job.roots), git, job.results, job.profiles, job.inputs)
+        origin = CommandOrigin(job.target, tuple(job.roots), git, job.results, job.profiles, job.inputs, job.project)
         width = {"COLUMNS": str(job.width)} if job.width else {}
         colour = {"FORCE_COLOR": "1"} if job.colour else {}
         return {"PYTHONUTF8": "1", **width, **colour, **origin.variables}

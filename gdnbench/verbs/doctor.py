@@ -17,7 +17,7 @@ from gdnbench.process.events import NoteMade
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, check_rows, command
 from gdnbench.render.units import duration, number, percent
-from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, sizes
+from gdnbench.verbs.options import QuietOption, ShapesOption, check_mode, run_of_all, sizes
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def doctor(
     answer = Answer(
         text=lambda _: _text(checks),
         document=lambda: [asdict(check) for check in checks],
-        next=command("doctor", *_gpu(gpu)) if fatal else command("run", "--kernel", "all", *_gpu(gpu)),
+        next=command("doctor", *_gpu(gpu)) if fatal else run_of_all(*_gpu(gpu)),
     )
     print_answer(answer, json=json)
     if fatal:
@@ -149,7 +149,7 @@ def _calibration(calibration: Calibration, gpu: str) -> Answer:
             "coverage": asdict(total.coverage),
             "smallest_found": calibration.smallest_found,
         },
-        next=command("run", "--kernel", "all", *_gpu(gpu)),
+        next=run_of_all(*_gpu(gpu)),
     )
 
 

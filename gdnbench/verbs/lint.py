@@ -13,7 +13,7 @@ from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.units import short_path
 from gdnbench.verbs.complete import complete_ops
-from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, joined, terms
+from gdnbench.verbs.options import JsonOption, KernelsArgument, KernelsOption, LibraryOption, joined, terms
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ def lint(
             autocompletion=complete_ops,
         ),
     ] = "",
+    library: LibraryOption = False,
     json: JsonOption = False,
 ) -> None:
     """Read kernels' sources for known mistakes. Needs no GPU, runs nothing.
 
-    Where no kernel is named, or all, the kernels of every op are read.
+    Where no kernel is named, or all, those of every op, or of a project, are read.
     Triton: accesses beyond a tensor without a mask, int32 offsets that overflow at
     the op's largest workload, loads that may be issued before a store to the same
     tensor. CUDA: offsets that overflow.
@@ -47,10 +48,11 @@ def lint(
     from gdnbench.lint.check import lint_kernels
     from gdnbench.verbs.progress import waiting
 
-    catalog = load_catalog()
+    catalog = load_catalog(library=library)
     names = terms(kernels, kernel)
     every = names_no_kernel(names) and not op
-    ops = [name for name in catalog.ops if catalog.of_op(name)] if every else [resolve_op(catalog, op, names)]
+    ops = [name for name in catalog.meant_ops if catalog.of_op(name)] if every else []
+    ops = ops or [resolve_op(catalog, op, names)]
     with waiting("reading sources"):
         result = lint_kernels(catalog, ops, joined(names) or "all")
     answer = Answer(

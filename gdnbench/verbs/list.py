@@ -21,6 +21,7 @@ from gdnbench.catalog.entry import Broken, CatalogEntry, Pick, label_parts
 from gdnbench.catalog.select import select_variants
 from gdnbench.errors import RunFormatError
 from gdnbench.model.case import CodeState
+from gdnbench.model.declaration import EVERY
 from gdnbench.model.workload import Workload
 from gdnbench.origin import EVIDENCE, RESULTS
 from gdnbench.render.codec import NAME_STYLE
@@ -40,6 +41,7 @@ def list_kernels(
     op: Annotated[
         str, typer.Option(help="List the kernels of this op alone.", autocompletion=complete_ops, show_default=False)
     ] = "",
+    library: Annotated[bool, typer.Option("--library", help="In a project: the bundled kernels, too.")] = False,
     long: Annotated[bool, typer.Option("--long", "-l", help="Also presets, params and requirements.")] = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
@@ -51,11 +53,16 @@ def list_kernels(
     its kernel time, and its stream time over the copying floor's of the same run.
     Stream times of different runs do not compare, for hosts differ in what a launch costs.
     Kernels that are named in full are shown with everything that is known of
-    them. Kernels come from `kernels/` and from the folders in `GDNBENCH_KERNELS`;
-    a folder that does not load is listed as broken, with the reason.
+    them. A folder that does not load is listed as broken, with the reason.
+
+    A project's kernels come first: those below `paths` of `[kernels]` in its
+    `gdnbench.toml`, or in `kernels/`, in this folder or the nearest above that has
+    either, up to the root of its repository. In a project they are meant wherever no
+    kernel is named; `--library`, or a name, means those that gdnbench brings, too.
+    Folders in `GDNBENCH_KERNELS` are read as well.
     """
-    listed = find_kernels(load_catalog(), terms(kernels, kernel), results, op)
-    first = listed.entries[0].kernel.name if listed.entries else "all"
+    listed = find_kernels(load_catalog(library=library), terms(kernels, kernel), results, op)
+    first = listed.entries[0].kernel.name if listed.entries else "--library" if listed.left_out else EVERY
     answer = Answer(
         text=lambda width: _text(listed, width, long=long or listed.in_full),
         document=lambda: _records(listed),
@@ -79,7 +86,8 @@ class KernelList:
     """The kernels to list; `in_full` if they were named one by one, and are shown with all that is known.
 
     By kernel name, `times` has the last known time at the op's default workload, and `codes` whether that is of the
-    current code. `other_runs` has the newest run of ops whose kernels here have no such time.
+    current code. `other_runs` has the newest run of ops whose kernels here have no such time. In a project `own` names
+    its kernels, and `left_out` has those that gdnbench brings and that are not listed, of `op`, or of all if empty.
     """
 
     catalog: Catalog
@@ -91,6 +99,9 @@ class KernelList:
     other_runs: Mapping[str, str]
     codes: Mapping[str, CodeState]
     in_full: bool
+    own: frozenset[str]
+    left_out: tuple[CatalogEntry, ...]
+    op: str
 
     @cached_property
     def picks(self) -> dict[Pick, CodeState]:
@@ -105,10 +116,15 @@ class KernelList:
 def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str = "") -> KernelList:
     """Returns the kernels whose names, globs, op or presets match; without terms all, and the broken folders."""
     candidates = catalog.of_op(find_op(catalog, op).name) if op else tuple(catalog.entries.values())
+    meant = catalog.meant_of_op(op) if op else catalog.meant
     terms = [label_parts(term.strip())[0] for text in wanted for term in text.split(",") if term.strip()]
-    chosen = {entry.kernel.name: entry for term in terms for entry in _matching(catalog, candidates, term, op)}
-    entries = tuple(chosen.values()) if terms else tuple(candidates)
-    in_full = bool(terms) and not any(set("*?[") & set(term) or term in {"all", *catalog.ops} for term in terms)
+    chosen = {
+        entry.kernel.name: entry
+        for term in terms
+        for entry in _matching(catalog, meant if term == EVERY else candidates, term, op)
+    }
+    entries = tuple(chosen.values()) if terms else meant
+    in_full = bool(terms) and not any(set("*?[") & set(term) or term in {EVERY, *catalog.ops} for term in terms)
     stored = LastTimes(results)
     ops = {entry.op.name: entry.op for entry in entries}
     names = {op: [entry.kernel.name for entry in entries if entry.op.name == op] for op in ops}
@@ -116,7 +132,9 @@ def find_kernels(catalog: Catalog, wanted: Sequence[str], results: Path, op: str
     other_runs = stored.newest_of_ops(ops.keys() - {catalog.entries[name].op.name for name in times})
     codes = {name: _code_of(catalog, name, time) for name, time in times.items()}
     broken = tuple(each for each in catalog.broken if not terms and op in {"", each.name.partition("/")[0]})
-    return KernelList(catalog, results, entries, broken, times, other_runs, codes, in_full)
+    own = frozenset(name for name, entry in catalog.entries.items() if catalog.is_own(entry.folder))
+    left_out = () if terms or meant == candidates else tuple(each for each in candidates if each.kernel.name not in own)
+    return KernelList(catalog, results, entries, broken, times, other_runs, codes, in_full, own, left_out, op)
 
 
 def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
@@ -126,7 +144,7 @@ def _code_of(catalog: Catalog, name: str, time: LastTime) -> CodeState:
 
 
 def _matching(catalog: Catalog, entries: Sequence[CatalogEntry], term: str, op: str) -> list[CatalogEntry]:
-    pattern = "*" if term == "all" else term
+    pattern = "*" if term == EVERY else term
     matching = [
         entry
         for entry in entries
@@ -150,11 +168,23 @@ def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
         yield _long_table(kernels)
     else:
         notes = [Note(f"broken  {broken.name}: {broken.reason}", "failure") for broken in kernels.broken]
-        legend = [Note(_legend(kernels), "legend")] if kernels.times else []
-        yield Table(_columns(kernels, width), kernels.entries, notes=[*notes, *legend])
+        notes += [Note(_legend(kernels), "legend")] if kernels.times else []
+        columns = _columns(kernels, width)
+        own = [entry for entry in kernels.entries if entry.kernel.name in kernels.own]
+        others = [entry for entry in kernels.entries if entry.kernel.name not in kernels.own]
+        if own:
+            yield Table(columns, own, notes=[] if others else notes)
+            yield from [""] if others else []
+        if others or not own:
+            yield Table(columns, others, "bundled" if kernels.own else "", notes=notes)
     defaults = {entry.op.name: entry.op.default for entry in kernels.entries}
     for op, run_id in kernels.other_runs.items():
         yield Note(f"{op}: no time at {defaults[op]}; of others: gdnbench show {run_id}", "legend")
+    if kernels.left_out:
+        ops = "" if kernels.op else f" of {plural(len({entry.op.name for entry in kernels.left_out}), 'op')}"
+        words = command("list", *(["--op", kernels.op] if kernels.op else []), "--library")
+        count = plural(len(kernels.left_out), "bundled kernel")
+        yield Note(f"{count}{ops}: {' '.join(words)}", "legend")
     yield ""
 
 

@@ -42,8 +42,9 @@ def new(
 
     Copies the other's folder and renames what carries its name: the kernel and its
     function; presets are left out. Params of a preset, or given after colons,
-    become the defaults. The copy goes beside the original; where gdnbench is
-    installed, into a folder of `GDNBENCH_KERNELS`, or `kernels/` here.
+    become the defaults. In a project the copy goes into its folder of kernels, else
+    beside the original; where gdnbench is installed, into a folder of
+    `GDNBENCH_KERNELS`, or `kernels/` here, which makes this folder a project.
 
     With --op it writes an op: its contract, its oracle, and a kernel each in torch,
     Triton and CUDA C++, into `kernels/NAME` here. Whatever the name, they compute

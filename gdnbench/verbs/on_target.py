@@ -129,7 +129,7 @@ def make_job(
     named: NamedTarget, words: list[str], homes: OriginFolders, *, gpu: str = "auto", resume: str = "", inputs: str = ""
 ) -> RemoteJob:
     """Makes the job of the words behind `gdnbench`, without what only the target knows; the rest is `RemoteJob`'s."""
-    from gdnbench.catalog.catalog import default_roots
+    from gdnbench.catalog.catalog import default_roots, own_roots
     from gdnbench.machine.provenance import git_state
     from gdnbench.render.console import data_console, message_console
 
@@ -146,6 +146,7 @@ def make_job(
         results=str(homes.results),
         profiles=str(homes.profiles),
         inputs=inputs,
+        project=bool(own_roots()),
         width=shown.width if has_width else None,
         colour=shown.is_terminal and messages.is_terminal and not shown.no_color,
         git=convert(git_state(default_roots()[0]), GitDocument),

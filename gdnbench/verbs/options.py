@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Context
 
-from gdnbench.errors import ExitCode, UsageError
+from gdnbench.errors import ExitCode, GdnbenchError, UsageError
+from gdnbench.origin import RESULTS
 from gdnbench.verbs.complete import complete_kernels, complete_ops, complete_runs
 from gdnbench.wording import first_of, plural
 
@@ -76,6 +78,7 @@ KernelsOption = Annotated[
     list[str] | None,
     typer.Option("--kernel", "-k", metavar="KERNEL,…", help="The same, as an option.", autocompletion=complete_kernels),
 ]
+LibraryOption = Annotated[bool, typer.Option("--library", help="In a project: the bundled kernels, too.")]
 RunsArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -99,7 +102,7 @@ OpOption = Annotated[
 OpOrDecodeOption = Annotated[
     str,
     typer.Option(
-        help="The op whose kernels are meant; by default that of those named, and decode where none is.",
+        help="The op whose kernels are meant; by default that of those named, else the project's, else decode.",
         autocompletion=complete_ops,
     ),
 ]
@@ -159,8 +162,8 @@ def op_meant(catalog: Catalog, op: str, named: Sequence[str], *, quiet: bool = F
     from gdnbench.render.console import message_console
 
     resolved = resolve_op(catalog, op, named)
-    if not op and names_no_kernel(named) and len(catalog.ops) > 1:
-        others = ", ".join(name for name in catalog.ops if name != resolved)
+    if not op and names_no_kernel(named) and len(catalog.meant_ops) > 1:
+        others = ", ".join(name for name in catalog.meant_ops if name != resolved)
         note = f"note: the kernels of {resolved} are meant; --op names another op: {others}"
         message_console(quiet=quiet).print(note, style="dim", markup=False)
     return resolved
@@ -230,13 +233,25 @@ def confirm(question: str, *, yes: bool) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
+def run_of_all(*options: str, results: Path = RESULTS) -> tuple[str, ...]:
+    """Returns the command that measures every kernel of an op: of the project's first, where that has several."""
+    from gdnbench.catalog.catalog import load_catalog, own_roots
+    from gdnbench.render.table import command
+
+    with suppress(GdnbenchError):  # `list` says what is wrong
+        ops = load_catalog().meant_ops if own_roots() else ("",)
+        if ops:
+            return command("run", "--kernel", "all", *(["--op", ops[0]] if ops[1:] else []), *options, results=results)
+    return command("list")
+
+
 _MOST_SHAPES = 24
 _FIRST_SHAPES = 6
 
 
 def print_outlook(outlook: Outlook, argv: Sequence[str], *, json: bool, csv: bool, cards: int = 1) -> None:
     """Prints what would be built and measured on each of `cards` cards, how long, and `argv` without `--dry-run`."""
-    from gdnbench.origin import RESULTS, out_option
+    from gdnbench.origin import out_option
     from gdnbench.render.output import print_answer
     from gdnbench.render.table import Answer, command, plain_rows
 

@@ -278,7 +278,7 @@ def count_parts(tasks: int, verb: str, params: Mapping[str, Any]) -> int:
     """Returns into how many parts a command is split, at most `tasks`: 1 if it is not."""
     if not VERBS[verb].splits or any(params.get(name) for name in _WHOLE) or _is_several(params["gpu"]):
         return 1
-    catalog = load_catalog()
+    catalog = load_catalog(library=params["library"])
     names = [*terms(params["kernels"], params["kernel"]), params["baseline"]]
     op = find_op(catalog, resolve_op(catalog, params["op"], names))
     return min(tasks, len(requested_workloads(op, sizes(params["shape"]), params.get("suite") or "")))

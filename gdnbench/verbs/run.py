@@ -24,6 +24,7 @@ def run(
     kernels: options.KernelsArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOrDecodeOption = "",
+    library: options.LibraryOption = False,
     gpu: options.CardsOption = "auto",
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
@@ -81,7 +82,7 @@ def run(
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
 
-    catalog = load_catalog()
+    catalog = load_catalog(library=library)
     if resume:
         options.refuse_beside(ctx, "resume", _BESIDE_RESUME, "the run goes on as it began")
         open_session = partial(resume_session, catalog, results, resume, inputs=inputs)

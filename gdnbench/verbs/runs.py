@@ -17,7 +17,7 @@ from gdnbench.render.table import Answer, Block, Column, Note, Table, command, p
 from gdnbench.render.units import megabytes
 from gdnbench.verbs.base import Verb, make_group
 from gdnbench.verbs.complete import complete_runs
-from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm
+from gdnbench.verbs.options import CsvOption, JsonOption, ResultsOption, YesOption, confirm, run_of_all
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -81,11 +81,7 @@ def _next(runs: Sequence[Overview], results: Path, cards: Collection[str]) -> tu
     if stopped:
         return command("run", "--resume", stopped.run_id, results=results)
     complete = next((run for run in runs if run.state is State.WHOLE), None)
-    return (
-        command("show", complete.run_id, results=results)
-        if complete
-        else command("run", "--kernel", "all", results=results)
-    )
+    return command("show", complete.run_id, results=results) if complete else run_of_all(results=results)
 
 
 @runs.command(cls=Verb)

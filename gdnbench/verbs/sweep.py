@@ -19,6 +19,7 @@ def sweep(
         typer.Option("--param", "-p", metavar="NAME[=V,V…]", help="A param and the values to try; repeatable."),
     ] = None,
     op: options.OpOrDecodeOption = "",
+    library: options.LibraryOption = False,
     gpu: options.GpuOption = "auto",
     shape: options.ShapesOption = None,
     profile: options.ProfileOption = None,
@@ -58,7 +59,7 @@ def sweep(
     from gdnbench.verbs.progress import watch
     from gdnbench.verbs.show_sweep import print_sweep
 
-    catalog = load_catalog()
+    catalog = load_catalog(library=library)
     chosen = select_gpu(gpu, list_gpus())
     settings = choose_sweep_settings(
         device_of(chosen), budget=budget, samples=samples, seed=seed, margin=margin, step_limit_s=step_limit

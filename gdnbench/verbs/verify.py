@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gdnbench.ready.checks import Readiness
 
 
-_NOT_READY = ("quick", "shape", "profile", "inputs", "seed", "sanitize", "csv")
+_NOT_READY = ("library", "quick", "shape", "profile", "inputs", "seed", "sanitize", "csv")
 _NOT_QUICK = ("suite", "profile", "inputs", "sanitize")
 
 
@@ -33,6 +33,7 @@ def verify(
     kernels: options.KernelsArgument = None,
     kernel: options.KernelsOption = None,
     op: options.OpOrDecodeOption = "",
+    library: options.LibraryOption = False,
     gpu: options.GpuOption = "auto",
     shape: options.ShapesOption = None,
     suite: Annotated[
@@ -104,7 +105,7 @@ def verify(
     from gdnbench.verify.preflight import verify_variants
 
     sanitizer = need_sanitizer_on(gpu) if sanitize else None
-    catalog = load_catalog()
+    catalog = load_catalog(library=library)
     chosen = select_gpu(gpu, list_gpus())
     names = options.terms(kernels, kernel)
     op = options.op_meant(catalog, op, names, quiet=quiet)

@@ -32,7 +32,7 @@ from gdnbench.verbs.measured_columns import (
     time_column,
     verdict_column,
 )
-from gdnbench.wording import first_of, plural
+from gdnbench.wording import first_of, natural_key, plural
 
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
@@ -124,7 +124,8 @@ def _warnings(run: ReportedRun) -> list[str]:
 def _not_measured(rows: Sequence[Measurement]) -> list[str]:
     """Returns the kernels that lack a time they should have, with the number of workloads unless it is all."""
     message = []
-    for label in sorted({row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}):
+    failed = {row.case.label for row in rows if row.status.is_failure and row.role is not Role.CONTROL}
+    for label in sorted(failed, key=natural_key):
         own = [row for row in rows if row.case.label == label and row.role is not Role.CONTROL]
         count = sum(row.status.is_failure for row in own)
         message.append(label if count == len(own) else f"{label} at {count} of {len(own)} workloads")
