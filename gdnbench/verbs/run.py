@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gdnbench.errors import UsageError
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_stopped
+from gdnbench.verbs.complete import complete_kernels, complete_stopped
+
+if TYPE_CHECKING:
+    from gdnbench.functions.ask import FunctionsMade
+    from gdnbench.model.gpu import Gpu
 
 _BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
@@ -24,7 +31,15 @@ def run(
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
     part: options.PartOption = "",
-    baseline: options.BaselineOption = "",
+    baseline: Annotated[
+        str,
+        typer.Option(
+            "--baseline",
+            "--against",
+            help="What to compare with; the op's baseline, of functions the first.",
+            autocompletion=complete_kernels,
+        ),
+    ] = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
@@ -39,7 +54,22 @@ def run(
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     profile: options.ProfileOption = None,
-    inputs: options.InputsOption = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|TENSORS",
+            readable=False,
+            help="A model's inputs, FILE.safetensors or a folder of them; of functions as in x=bf16[M=64,K=512].",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option(metavar="TENSORS", help="What a lone .cu writes, if no function says it: y=bf16[M,K].")
+    ] = "",
+    grid: Annotated[
+        list[str] | None, typer.Option(metavar="SIZES", help="Blocks of a lone .cu, from sizes: 'M,(K+255)//256'.")
+    ] = None,
+    block: Annotated[list[str] | None, typer.Option(metavar="SIZE", help="Threads per block of a lone .cu.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
     resume: Annotated[
@@ -53,6 +83,10 @@ def run(
     quiet: options.QuietOption = False,
 ) -> None:
     """Verify and measure kernels, interleaved, and compare them with the baseline.
+
+    `FILE.py::NAME` is a function of tensors, and `FILE.cu::NAME` a kernel in a lone
+    file: `--inputs` says what they take, and they are compared with that which
+    `--against` names, in times and in what they return.
 
     Every kernel is first checked against a float64 oracle; one that fails gets a
     status and no time. The healthy ones are timed cold by NVBench in shuffled
@@ -99,6 +133,9 @@ def run(
             timers=options.joined(timer),
         )
         names = options.terms(kernels, kernel)
+        if made := _make_op(ctx, names, found):
+            op, names, baseline = made.op, list(made.kernels), made.reference
+            catalog, inputs = load_catalog([Path(made.root)]), None
         request = make_request(
             catalog,
             options.op_meant(catalog, op, [*names, baseline], quiet=quiet),
@@ -137,3 +174,30 @@ def run(
     code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)
     refuse_nothing_measured(code, rows, baseline_named=named)
     raise typer.Exit(code)
+
+
+def _make_op(ctx: typer.Context, names: Sequence[str], gpu: Gpu | None) -> FunctionsMade | None:
+    """Makes an op of the functions that were typed, None where there is none; raises as `make_functions_op`."""
+    from gdnbench.functions.ask import FunctionsRequest, make_functions_op
+    from gdnbench.functions.reference import names_functions
+
+    given = ctx.params
+    if not names_functions([*names, given["baseline"]]):
+        _refuse(ctx, ("output", "grid", "block"), "is of a lone file's kernel, as in mine.cu::rms_norm")
+        return None
+    _refuse(ctx, ("op", "suite", "profile"), "is of kernels of an op, and functions are named")
+    typed = FunctionsRequest(
+        functions=tuple(filter(None, options.joined(names).split(","))),
+        against=given["baseline"],
+        inputs=str(given["inputs"] or ""),
+        shapes=options.sizes(given["shape"]),
+        output=given["output"],
+        grid=tuple(given["grid"] or ()),
+        block=tuple(given["block"] or ()),
+    )
+    return make_functions_op(typed, gpu, given["step_limit"])
+
+
+def _refuse(ctx: typer.Context, names: Sequence[str], why: str) -> None:
+    if given := next((name for name in names if ctx.params[name]), ""):
+        raise UsageError(f"--{given} {why}", f"leave --{given} out")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from gdnbench.functions.reference import names_functions
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
@@ -242,7 +244,12 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
+    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped.
+
+    A run of functions begins anew: the sources may be others by now.
+    """
+    if not info.complete and names_functions([info.command]):
+        return shlex.split(info.command)
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
     return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]

@@ -1,0 +1,207 @@
+"""Loads functions of Python files, in workers: the kernels, and the numerics, of the op that is made of them."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial
+from importlib import import_module
+from inspect import isfunction, signature
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from gdnbench.catalog.catalog import Catalog, load_catalog
+from gdnbench.catalog.declaration import load_source
+from gdnbench.errors import DeclarationError, UnknownNameError, tell_raised
+from gdnbench.functions.spec import TensorText
+from gdnbench.launch.bind import Binder, Launcher, load
+from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
+from gdnbench.model.op import Op
+from gdnbench.model.workload import Workload
+from gdnbench.wording import did_you_mean
+
+Tensors = dict[str, torch.Tensor]
+
+_LOADING = "__gdnbench_loads_functions__"
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
+def is_loading() -> bool:
+    """Whether this process loads functions to measure them: a file that measures as it is imported must not."""
+    return hasattr(builtins, _LOADING)
+
+
+def load_function(place: str, name: str) -> Callable[..., Any]:
+    """A function by its file or module and its name; DeclarationError says where loading fails."""
+    setattr(builtins, _LOADING, True)
+    file = Path(place).name
+    try:
+        module = _load_module(Path(place)) if place.endswith(".py") else import_module(place)
+    except (Exception, SystemExit) as error:
+        reason = tell_raised(error, Path(place).parent) if isinstance(error, Exception) else "it ends its process"
+        raise DeclarationError(f"{file} cannot be loaded: {reason}", "mend it") from error
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        known = [
+            each for each, value in vars(module).items() if isfunction(value) and value.__module__ == module.__name__
+        ]
+        raise UnknownNameError(f"{file} has no function {name}", did_you_mean(name, known, f"see {place}"))
+    function: Callable[..., Any] = found
+    return function
+
+
+@cache
+def _load_module(path: Path) -> ModuleType:
+    """A file as a module: of its package if it is in one, else by its path.
+
+    Its folder comes last in the search path: a file there that is called `json.py` replaces nothing of gdnbench's.
+    """
+    root, name = root_of(path)
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    if "." not in name:
+        return load_source("gdnbench_function_" + hashlib.sha256(str(path).encode()).hexdigest()[:8], path)
+    module = import_module(name)
+    if Path(module.__file__ or "").resolve() != path:
+        raise ImportError(f"another package called {name.partition('.')[0]} is installed")
+    return module
+
+
+def root_of(path: Path) -> tuple[Path, str]:
+    """The folder that imports of a file begin in, and its module's name there: packages have an `__init__.py`."""
+    folder, parts = path.parent, [path.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(part for part in parts if part != "__init__")
+
+
+def source_files(places: Sequence[str]) -> dict[str, str]:
+    """SHA-256 by path of loaded functions' files, and of what they imported from beside them, but not installed."""
+    roots = {root_of(Path(place))[0] for place in places if place.endswith(".py")}
+    modules = [Path(file) for each in [*sys.modules.values()] if (file := getattr(each, "__file__", None))]
+    files = [Path(place) for place in places if place.endswith(".py")]
+    own = Path(__file__).parents[1]
+    files += [
+        path
+        for path in modules
+        if path.suffix == ".py"
+        and any(path.is_relative_to(root) for root in roots)
+        and not (_INSTALLED & {*path.parts} or path.is_relative_to(own) or path.is_relative_to(sys.base_prefix))
+    ]
+    return {str(path): _sha256(path) for path in sorted(set(files)) if path.is_file()}
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def bind_function(
+    tensors: Any, inputs: Sequence[str], place: str, name: str, files: Mapping[str, str] | None = None
+) -> Launcher:
+    """Binds a function to inputs by name, or in order where it does not tell its parameters.
+
+    `files` are the sources that the run is of, with their SHA-256. DeclarationError is raised if one has changed, and
+    by the launcher, with file and line, for what the function raises.
+    """
+    changed = [
+        path for path, digest in (files or {}).items() if not Path(path).is_file() or _sha256(Path(path)) != digest
+    ]
+    if changed:
+        raise DeclarationError(f"{changed[0]} has changed since this run began", "start a new run")
+    function, bound = load_function(place, name), {each: getattr(tensors, each) for each in inputs}
+    call = partial(function, **bound) if tells_parameters(function) else partial(function, *bound.values())
+
+    def launch() -> tuple[torch.Tensor, ...]:
+        try:
+            returned = call()
+        except Exception as error:
+            raise DeclarationError(tell_raised(error, Path(place).parent)) from error
+        return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+
+    return launch
+
+
+def tells_parameters(function: Callable[..., Any]) -> bool:
+    """Whether Python knows a function's parameters; of functions in C it often does not."""
+    try:
+        signature(function)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def draw(inputs: Sequence[TensorText], sizes: Mapping[str, int], seed: int, device: str) -> Tensors:
+    """Draws inputs: normal numbers, integers from 0 up to their limit, truth values; `sizes` are of axes."""
+    random = torch.Generator(device=device).manual_seed(seed)
+    return {each.name: _drawn(each, sizes, random) for each in inputs}
+
+
+def _drawn(spec: TensorText, sizes: Mapping[str, int], random: torch.Generator) -> torch.Tensor:
+    shape, dtype = [sizes[dim] for dim in spec.dims], TORCH_DTYPES[spec.dtype]
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=random, device=random.device).to(dtype)
+    below = sizes[spec.below] if spec.below else 2
+    return torch.randint(below, shape, generator=random, device=random.device, dtype=torch.int64).to(dtype)
+
+
+class ReferenceNumerics:
+    """The numerics of an op made of functions: its inputs are drawn or given, its oracle is one of its kernels.
+
+    Kernels are held to what the reference returns on the same inputs, in its own arithmetic. What `roundoff` allows of
+    each element is in unit roundoffs of its type: the element's own size, and the output's root mean square.
+    """
+
+    def __init__(self, folder: Path, reference: str, inputs: Sequence[TensorText], given: str = "") -> None:
+        self._folder, self._reference, self._inputs, self._given = folder, reference, inputs, given
+        self._binders: dict[Workload, Binder] = {}
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return load_catalog([self._folder.parent])
+
+    @property
+    def _op(self) -> Op:
+        return next(iter(self._catalog.ops.values()))
+
+    def make_inputs(
+        self, workload: Workload, seed: int, device: str, scenario: str
+    ) -> tuple[Tensors, dict[str, float]]:
+        """Draws the inputs; those that were given are the same in each draw."""
+        del scenario
+        return draw(self._inputs, workload.axes, seed, device) | read_given(self._given, device), {}
+
+    def oracle(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:
+        """What the reference returns, numbers in float64."""
+        entry = self._catalog.entries[self._reference]
+        if workload not in self._binders:
+            self._binders[workload] = load(entry, entry.default, workload)
+        device = str(next(iter(tensors.values())).device)
+        copies = {name: tensor.clone() for name, tensor in tensors.items()}
+        workspace = Workspace.holding(self._op, workload, copies, scalars, device=device)
+        returned = self._binders[workload](workspace)()
+        named = zip((spec.name for spec in self._op.outputs), returned, strict=True)
+        return {name: each.double() if each.is_floating_point() else each for name, each in named}
+
+    def roundoff(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:
+        """The size of each element of an output that is no integer, and the output's root mean square, in sum."""
+        expected = self.oracle(tensors, scalars, workload)
+        numbers = {name: each for name, each in expected.items() if each.is_floating_point()}
+        return {name: each.abs() + each.square().mean().sqrt() for name, each in numbers.items()}
+
+
+def read_given(path: str, device: str) -> Tensors:
+    """The tensors of a safetensors file, none for an empty path."""
+    if not path:
+        return {}
+    from safetensors.torch import load_file
+
+    tensors: Tensors = load_file(path, device=device)
+    return tensors

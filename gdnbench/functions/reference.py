@@ -1,0 +1,70 @@
+"""Functions as they are named on the command line: `mine.py::fast`, `mine.cu::kernel`, `torch.nn.functional::silu`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.origin import is_file
+
+_MARK = "::"
+_FILES = (".py", ".cu")
+_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_HOW = "write FILE.py::NAME, MODULE::NAME or FILE.cu::NAME"
+
+
+@dataclass(frozen=True)
+class FunctionName:
+    """A function: `place` is the absolute path of a file, or a module's name; `label` is its name in tables."""
+
+    place: str
+    function: str
+    label: str
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is a kernel of a CUDA C++ file."""
+        return self.place.endswith(".cu")
+
+    @property
+    def stem(self) -> str:
+        """The name of its file or module: `mine` of `/home/me/mine.py`, `functional` of `torch.nn.functional`."""
+        return Path(self.place).stem if self.place.endswith(_FILES) else self.place.rpartition(".")[2]
+
+    @property
+    def title(self) -> str:
+        """As it is typed, without the folder: `mine.py::fast`."""
+        return f"{Path(self.place).name}{_MARK}{self.function}"
+
+
+def names_functions(words: Iterable[str]) -> bool:
+    """Whether what was typed as kernels, or a stored command, names functions."""
+    return any(_MARK in word for word in words)
+
+
+def parse_functions(texts: Iterable[str]) -> tuple[FunctionName, ...]:
+    """Reads functions, each once, and gives each a label of its own: its name, or `mine.fast` where two are alike.
+
+    UnknownNameError for a file that is not there, UsageError for other text, or for two functions with one label.
+    """
+    named = list(dict.fromkeys(map(_parse, texts)))
+    alike = Counter(each.label for each in named)
+    named = [replace(each, label=f"{each.stem}.{each.label}") if alike[each.label] > 1 else each for each in named]
+    if twice := next((each for each in named if [other.label for other in named].count(each.label) > 1), None):
+        raise UsageError(f"two functions are called {twice.label}", "rename one, or its file")
+    return tuple(named)
+
+
+def _parse(text: str) -> FunctionName:
+    place, mark, function = text.strip().rpartition(_MARK)
+    if not (mark and _NAME.fullmatch(function) and (place.endswith(_FILES) or _NAME.fullmatch(place))):
+        raise UsageError(f"{text} names no function", f"{_HOW}; kernels of an op are measured without functions")
+    if place.endswith(_FILES):
+        if not is_file(Path(place)):
+            raise UnknownNameError(f"there is no file {place}", _HOW)
+        place = str(Path(place).resolve())
+    return FunctionName(place, function, function.strip("_") or "function")
