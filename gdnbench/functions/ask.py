@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 
 from gdnbench.errors import DeclarationError, UsageError
 from gdnbench.functions.reference import FunctionName, parse_functions
-from gdnbench.functions.spec import parse_tensors
+from gdnbench.functions.spec import GRAMMAR, parse_tensors
 from gdnbench.model.gpu import Gpu
+from gdnbench.origin import is_file
 from gdnbench.process.channel import encode
 from gdnbench.process.worker import Worker
 from gdnbench.store.journal import BUILD_STEPS
@@ -23,8 +24,9 @@ from gdnbench.workers.task import START_LIMIT_S
 class FunctionsRequest:
     """Functions to measure as they were typed, all of the same `inputs`; the first is `against`, if that is empty.
 
-    `output`, `grid` and `block` are of kernels in CUDA C++ files: one grid for all, or one for each in the order typed,
-    that of `against` last. `given` is the path of a safetensors file with inputs that are not drawn.
+    `inputs` are tensors as text, or the path of a safetensors file, whose tensors are taken as they are. `output`,
+    `grid` and `block` are of kernels in CUDA C++ files: one grid for all, or one for each in the order typed, that of
+    `against` last.
     """
 
     functions: tuple[str, ...]
@@ -34,7 +36,11 @@ class FunctionsRequest:
     output: str = ""
     grid: tuple[str, ...] = ()
     block: tuple[str, ...] = ()
-    given: str = ""
+
+    @property
+    def given(self) -> str:
+        """The path of the file of inputs; empty if they are drawn."""
+        return str(Path(self.inputs).resolve()) if self.inputs.endswith(".safetensors") else ""
 
     def named(self) -> tuple[FunctionName, ...]:
         """The functions, the one that others are compared with first; raises as `parse_functions`."""
@@ -43,7 +49,9 @@ class FunctionsRequest:
     def check(self) -> None:
         """Raises UsageError for what needs no look into a file of Python."""
         named = self.named()
-        if self.inputs:
+        if self.given and not is_file(Path(self.given)):
+            raise UsageError(f"--inputs {self.given}: there is no such file", f"or write {GRAMMAR}")
+        if self.inputs and not self.given:
             parse_tensors(self.inputs, "--inputs", {})
         cuda = [each.title for each in named if each.is_cuda]
         for option, values in (("--grid", self.grid), ("--block", self.block)):

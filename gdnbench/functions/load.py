@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from importlib import import_module
-from inspect import isfunction, signature
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,18 +26,18 @@ from gdnbench.wording import did_you_mean
 
 Tensors = dict[str, torch.Tensor]
 
-_LOADING = "__gdnbench_loads_functions__"
+_places: list[str] = []
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def is_loading() -> bool:
-    """Whether this process loads functions to measure them: a file that measures as it is imported must not."""
-    return hasattr(builtins, _LOADING)
+    """Whether this process is a worker that has begun to load functions: what they import must not measure."""
+    return bool(_places)
 
 
 def load_function(place: str, name: str) -> Callable[..., Any]:
     """A function by its file or module and its name; DeclarationError says where loading fails."""
-    setattr(builtins, _LOADING, True)
+    _places.append(place)
     file = Path(place).name
     try:
         module = _load_module(Path(place)) if place.endswith(".py") else import_module(place)
@@ -106,7 +105,7 @@ def _sha256(path: Path) -> str:
 def bind_function(
     tensors: Any, inputs: Sequence[str], place: str, name: str, files: Mapping[str, str] | None = None
 ) -> Launcher:
-    """Binds a function to inputs by name, or in order where it does not tell its parameters.
+    """Binds a function to inputs by name.
 
     `files` are the sources that the run is of, with their SHA-256. DeclarationError is raised if one has changed, and
     by the launcher, with file and line, for what the function raises.
@@ -117,7 +116,7 @@ def bind_function(
     if changed:
         raise DeclarationError(f"{changed[0]} has changed since this run began", "start a new run")
     function, bound = load_function(place, name), {each: getattr(tensors, each) for each in inputs}
-    call = partial(function, **bound) if tells_parameters(function) else partial(function, *bound.values())
+    call = partial(function, **bound)
 
     def launch() -> tuple[torch.Tensor, ...]:
         try:
@@ -127,15 +126,6 @@ def bind_function(
         return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
 
     return launch
-
-
-def tells_parameters(function: Callable[..., Any]) -> bool:
-    """Whether Python knows a function's parameters; of functions in C it often does not."""
-    try:
-        signature(function)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def draw(inputs: Sequence[TensorText], sizes: Mapping[str, int], seed: int, device: str) -> Tensors:
@@ -174,9 +164,9 @@ class ReferenceNumerics:
     def make_inputs(
         self, workload: Workload, seed: int, device: str, scenario: str
     ) -> tuple[Tensors, dict[str, float]]:
-        """Draws the inputs; those that were given are the same in each draw."""
+        """Draws the inputs; given ones are the same in each draw."""
         del scenario
-        return draw(self._inputs, workload.axes, seed, device) | read_given(self._given, device), {}
+        return read_given(self._given, device) or draw(self._inputs, workload.axes, seed, device), {}
 
     def oracle(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:
         """What the reference returns, numbers in float64."""
@@ -205,3 +195,13 @@ def read_given(path: str, device: str) -> Tensors:
 
     tensors: Tensors = load_file(path, device=device)
     return tensors
+
+
+def text_of_given(path: str) -> str:
+    """The tensors of a safetensors file as text, integers with the limit that they keep to."""
+    texts = []
+    for name, each in read_given(path, "cpu").items():
+        dtype, sizes = str(each.dtype).removeprefix("torch."), ",".join(map(str, each.shape))
+        limit = f"<{max(int(each.max()), 0) + 1}" if dtype.startswith("int") and each.numel() else ""
+        texts.append(f"{name}={dtype}[{sizes}]{limit}")
+    return ",".join(texts)

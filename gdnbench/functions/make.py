@@ -23,7 +23,14 @@ import torch
 
 from gdnbench.errors import DeclarationError, GdnbenchError, MachineError, UnknownNameError, UsageError
 from gdnbench.functions.ask import FunctionsMade, FunctionsRefused, FunctionsRequest
-from gdnbench.functions.load import bind_function, draw, load_function, read_given, source_files, tells_parameters
+from gdnbench.functions.load import (
+    bind_function,
+    draw,
+    load_function,
+    read_given,
+    source_files,
+    text_of_given,
+)
 from gdnbench.functions.reference import FunctionName
 from gdnbench.functions.spec import parse_tensors, workloads_of
 from gdnbench.launch.workspace import TORCH_DTYPES
@@ -72,14 +79,15 @@ class _Op:
             if not each.is_cuda:
                 _check_parameters(load_function(each.place, each.function), each.title, self.names)
         self.files = source_files(places)  # after loading, for what they import
-        asked = {(each.place, each.function) for each in FunctionsRequest(self.request.functions).named()}
-        kernels = tuple(each.label for each in self.functions if (each.place, each.function) in asked)
-        return FunctionsMade(str(_write(self._texts())), self.name, kernels, self.functions[0].label)
+        labels = tuple(each.label for each in self.functions)
+        kernels = (labels[1:] if self.request.against else ()) or labels
+        return FunctionsMade(str(_write(self._texts())), self.name, kernels, labels[0])
 
     def __post_init__(self) -> None:
         axes: dict[str, int | None] = {}
         typed = self.request
-        self.inputs = parse_tensors(typed.inputs, "--inputs", axes) if typed.inputs else ()
+        text = text_of_given(typed.given) if typed.given else typed.inputs
+        self.inputs = parse_tensors(text, "--inputs", axes) if text else ()
         self.declared = parse_tensors(typed.output, "--output", axes) if typed.output else ()
         self.names = tuple(each.name for each in self.inputs)
         self.workloads = workloads_of(axes, typed.shapes) if typed.inputs else ()
@@ -145,7 +153,7 @@ class _Op:
     def _call(self, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
         """Calls the first function; DeclarationError if it fails, or returns what cannot be compared."""
         function = self.functions[0]
-        inputs = draw(self.inputs, sizes, 1, self.device) | read_given(self.request.given, self.device)
+        inputs = read_given(self.request.given, self.device) or draw(self.inputs, sizes, 1, self.device)
         launch = bind_function(SimpleNamespace(**inputs), self.names, function.place, function.function)
         try:
             outputs = launch()
@@ -162,7 +170,8 @@ class _Op:
         return outputs
 
     def _numerics(self) -> str:
-        tensors, given = "".join(f"    {each!r},\n" for each in self.inputs), (self.request.given, self.given)
+        tensors = "".join(f"    {each!r},\n" for each in self.inputs)
+        given = (self.request.given, self.given)
         return (
             f'"""The inputs, and what {self.functions[0].title} returns for them."""\n\nfrom pathlib import Path\n\n'
             "from gdnbench.functions.load import ReferenceNumerics\nfrom gdnbench.functions.spec import TensorText\n\n"
@@ -230,9 +239,10 @@ class _Op:
 
 def _check_parameters(function: Callable[..., Any], title: str, names: Sequence[str]) -> None:
     """Raises UsageError, with the signature, unless a function takes the inputs and needs no more."""
-    if not tells_parameters(function):
+    try:
+        parameters = signature(function)
+    except (TypeError, ValueError):  # a function in C
         return
-    parameters = signature(function)
     try:
         parameters.bind(**dict.fromkeys(names))
     except TypeError as error:

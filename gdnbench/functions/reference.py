@@ -1,4 +1,7 @@
-"""Functions as they are named on the command line: `mine.py::fast`, `mine.cu::kernel`, `torch.nn.functional::silu`."""
+"""Functions as they are named on the command line: `mine.py::fast`, `mine.cu::kernel`, `torch.nn.functional::silu`.
+
+A name for tables may stand before one: `mine=mine.py::fast`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from gdnbench.origin import is_file
 
 _MARK = "::"
 _FILES = (".py", ".cu")
+_LABELLED = re.compile(r"([A-Za-z0-9][\w.+-]*)=(.+)")
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _HOW = "write FILE.py::NAME, MODULE::NAME or FILE.cu::NAME"
 
@@ -60,11 +64,13 @@ def parse_functions(texts: Iterable[str]) -> tuple[FunctionName, ...]:
 
 
 def _parse(text: str) -> FunctionName:
-    place, mark, function = text.strip().rpartition(_MARK)
+    labelled = _LABELLED.fullmatch(text.strip())
+    label, typed = labelled.groups() if labelled else ("", text.strip())
+    place, mark, function = typed.rpartition(_MARK)
     if not (mark and _NAME.fullmatch(function) and (place.endswith(_FILES) or _NAME.fullmatch(place))):
         raise UsageError(f"{text} names no function", f"{_HOW}; kernels of an op are measured without functions")
     if place.endswith(_FILES):
         if not is_file(Path(place)):
             raise UnknownNameError(f"there is no file {place}", _HOW)
         place = str(Path(place).resolve())
-    return FunctionName(place, function, function.strip("_") or "function")
+    return FunctionName(place, function, label or function.strip("_") or "function")
