@@ -119,10 +119,8 @@ def _words_of(name: str, function: Function) -> str:
         found = getattr(found, part, None)
     file = str(getattr(module, "__file__", None) or "")
     if found is not function or not file.endswith(".py"):
-        message = (
-            f"{name}: no file has {qualified or f'this {type(function).__name__}'} by its name for workers to import"
-        )
-        raise UsageError(message, "put it at the top level of a .py file, and import it from there")
+        message = f"{name}: workers cannot import {qualified or f'a {type(function).__name__}'} from a file"
+        raise UsageError(message, 'put it at the top level of a .py file; of a library, name it: "torch::neg"')
     return f"{file}::{qualified}"
 
 
