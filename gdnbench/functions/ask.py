@@ -51,7 +51,7 @@ class FunctionsRequest:
         named = self.named()
         if self.given and not is_file(Path(self.given)):
             raise UsageError(f"--inputs {self.given}: there is no such file", f"or write {GRAMMAR}")
-        if self.inputs and not self.given:
+        if not self.given and (self.inputs or all(each.is_cuda for each in named)):
             parse_tensors(self.inputs, "--inputs", {})
         cuda = [each.title for each in named if each.is_cuda]
         for option, values in (("--grid", self.grid), ("--block", self.block)):

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from importlib import import_module
-from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +19,12 @@ from gdnbench.errors import DeclarationError, UnknownNameError, tell_raised
 from gdnbench.functions.spec import TensorText
 from gdnbench.launch.bind import Binder, Launcher, load
 from gdnbench.launch.workspace import TORCH_DTYPES, Workspace
-from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
 from gdnbench.wording import did_you_mean
 
 Tensors = dict[str, torch.Tensor]
 
 _places: list[str] = []
-_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def is_loading() -> bool:
@@ -48,10 +45,7 @@ def load_function(place: str, name: str) -> Callable[..., Any]:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        known = [
-            each for each, value in vars(module).items() if isfunction(value) and value.__module__ == module.__name__
-        ]
-        raise UnknownNameError(f"{file} has no function {name}", did_you_mean(name, known, f"see {place}"))
+        raise UnknownNameError(f"{file} has no function {name}", did_you_mean(name, vars(module), f"see {place}"))
     function: Callable[..., Any] = found
     return function
 
@@ -84,18 +78,16 @@ def root_of(path: Path) -> tuple[Path, str]:
 
 def source_files(places: Sequence[str]) -> dict[str, str]:
     """SHA-256 by path of loaded functions' files, and of what they imported from beside them, but not installed."""
-    roots = {root_of(Path(place))[0] for place in places if place.endswith(".py")}
-    modules = [Path(file) for each in [*sys.modules.values()] if (file := getattr(each, "__file__", None))]
     files = [Path(place) for place in places if place.endswith(".py")]
-    own = Path(__file__).parents[1]
-    files += [
-        path
-        for path in modules
-        if path.suffix == ".py"
-        and any(path.is_relative_to(root) for root in roots)
-        and not (_INSTALLED & {*path.parts} or path.is_relative_to(own) or path.is_relative_to(sys.base_prefix))
-    ]
+    roots = {root_of(path)[0] for path in files}
+    loaded = (Path(getattr(each, "__file__", None) or "") for each in [*sys.modules.values()])
+    files += [path for path in loaded if path.suffix == ".py" and roots & {*path.parents} and not _is_installed(path)]
     return {str(path): _sha256(path) for path in sorted(set(files)) if path.is_file()}
+
+
+def _is_installed(path: Path) -> bool:
+    own = (Path(__file__).parents[1], sys.base_prefix)
+    return bool({"site-packages", "dist-packages"} & {*path.parts}) or any(map(path.is_relative_to, own))
 
 
 def _sha256(path: Path) -> str:
@@ -110,13 +102,10 @@ def bind_function(
     `files` are the sources that the run is of, with their SHA-256. DeclarationError is raised if one has changed, and
     by the launcher, with file and line, for what the function raises.
     """
-    changed = [
-        path for path, digest in (files or {}).items() if not Path(path).is_file() or _sha256(Path(path)) != digest
-    ]
-    if changed:
-        raise DeclarationError(f"{changed[0]} has changed since this run began", "start a new run")
-    function, bound = load_function(place, name), {each: getattr(tensors, each) for each in inputs}
-    call = partial(function, **bound)
+    for path, digest in (files or {}).items():
+        if not Path(path).is_file() or _sha256(Path(path)) != digest:
+            raise DeclarationError(f"{path} has changed since this run began", "start a new run")
+    call = partial(load_function(place, name), **{each: getattr(tensors, each) for each in inputs})
 
     def launch() -> tuple[torch.Tensor, ...]:
         try:
@@ -130,16 +119,16 @@ def bind_function(
 
 def draw(inputs: Sequence[TensorText], sizes: Mapping[str, int], seed: int, device: str) -> Tensors:
     """Draws inputs: normal numbers, integers from 0 up to their limit, truth values; `sizes` are of axes."""
-    random = torch.Generator(device=device).manual_seed(seed)
-    return {each.name: _drawn(each, sizes, random) for each in inputs}
-
-
-def _drawn(spec: TensorText, sizes: Mapping[str, int], random: torch.Generator) -> torch.Tensor:
-    shape, dtype = [sizes[dim] for dim in spec.dims], TORCH_DTYPES[spec.dtype]
-    if dtype.is_floating_point:
-        return torch.randn(shape, generator=random, device=random.device).to(dtype)
-    below = sizes[spec.below] if spec.below else 2
-    return torch.randint(below, shape, generator=random, device=random.device, dtype=torch.int64).to(dtype)
+    random, drawn = torch.Generator(device=device).manual_seed(seed), {}
+    for each in inputs:
+        shape, dtype = [sizes[dim] for dim in each.dims], TORCH_DTYPES[each.dtype]
+        if dtype.is_floating_point:
+            tensor = torch.randn(shape, generator=random, device=device)
+        else:
+            below = sizes[each.below] if each.below else 2
+            tensor = torch.randint(below, shape, generator=random, device=device, dtype=torch.int64)
+        drawn[each.name] = tensor.to(dtype)
+    return drawn
 
 
 class ReferenceNumerics:
@@ -157,10 +146,6 @@ class ReferenceNumerics:
     def _catalog(self) -> Catalog:
         return load_catalog([self._folder.parent])
 
-    @property
-    def _op(self) -> Op:
-        return next(iter(self._catalog.ops.values()))
-
     def make_inputs(
         self, workload: Workload, seed: int, device: str, scenario: str
     ) -> tuple[Tensors, dict[str, float]]:
@@ -170,14 +155,14 @@ class ReferenceNumerics:
 
     def oracle(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:
         """What the reference returns, numbers in float64."""
-        entry = self._catalog.entries[self._reference]
+        entry, op = self._catalog.entries[self._reference], self._catalog.ops[self._folder.name]
         if workload not in self._binders:
             self._binders[workload] = load(entry, entry.default, workload)
         device = str(next(iter(tensors.values())).device)
         copies = {name: tensor.clone() for name, tensor in tensors.items()}
-        workspace = Workspace.holding(self._op, workload, copies, scalars, device=device)
+        workspace = Workspace.holding(op, workload, copies, scalars, device=device)
         returned = self._binders[workload](workspace)()
-        named = zip((spec.name for spec in self._op.outputs), returned, strict=True)
+        named = zip((spec.name for spec in op.outputs), returned, strict=True)
         return {name: each.double() if each.is_floating_point() else each for name, each in named}
 
     def roundoff(self, tensors: Tensors, scalars: dict[str, float], workload: Workload) -> Tensors:

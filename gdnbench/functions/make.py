@@ -75,9 +75,8 @@ class _Op:
     def make(self) -> FunctionsMade:
         """Loads the functions, holds them to the inputs, and writes the op's folder."""
         places = [each.place for each in self.functions if not each.is_cuda]
-        for each in self.functions:
-            if not each.is_cuda:
-                _check_parameters(load_function(each.place, each.function), each.title, self.names)
+        for each in (each for each in self.functions if not each.is_cuda):
+            _check_parameters(load_function(each.place, each.function), each.title, self.names)
         self.files = source_files(places)  # after loading, for what they import
         labels = tuple(each.label for each in self.functions)
         kernels = (labels[1:] if self.request.against else ()) or labels
@@ -95,9 +94,8 @@ class _Op:
         dtypes = [each.dtype for each in self.inputs]
         shown = dtypes[:1] if len(set(dtypes)) == 1 else dtypes
         # Times depend on types and on given inputs, which no size tells.
-        self.name = "-".join(
-            [self.functions[0].stem.strip("_") or "functions", *shown, *filter(None, [self.given[:8]])]
-        )
+        stem = self.functions[0].stem.strip("_") or "functions"
+        self.name = "-".join(filter(None, [stem, *shown, self.given[:8]]))
 
     def _texts(self) -> dict[str, str]:
         """The files of the op's folder, by path."""
@@ -173,7 +171,7 @@ class _Op:
         tensors = "".join(f"    {each!r},\n" for each in self.inputs)
         given = (self.request.given, self.given)
         return (
-            f'"""The inputs, and what {self.functions[0].title} returns for them."""\n\nfrom pathlib import Path\n\n'
+            f"{f'The inputs, and what {self.functions[0].title} returns.'!r}\n\nfrom pathlib import Path\n\n"
             "from gdnbench.functions.load import ReferenceNumerics\nfrom gdnbench.functions.spec import TensorText\n\n"
             f"INPUTS = (\n{tensors})\nGIVEN = {given!r}  # file and SHA-256 of those that are not drawn\n"
             f"numerics = ReferenceNumerics(Path(__file__).parent, {self.functions[0].label!r}, INPUTS, GIVEN[0])\n"
@@ -183,8 +181,7 @@ class _Op:
     def _kernel(self, function: FunctionName) -> str:
         files = "".join(f"    {path!r}: {digest!r},\n" for path, digest in self.files.items())
         return (
-            f'"""{function.title}, and the SHA-256 of its sources."""\n\n'
-            f"from gdnbench.functions.load import bind_function\n\nFILES = {{\n{files}}}\n\n\n"
+            f"{function.title!r}\n\nfrom gdnbench.functions.load import bind_function\n\nFILES = {{\n{files}}}\n\n\n"
             "def bind(tensors, workload, params):\n"
             f"    return bind_function(tensors, {self.names!r}, {function.place!r}, {function.function!r}, FILES)\n"
         )

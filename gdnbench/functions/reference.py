@@ -6,9 +6,8 @@ A name for tables may stand before one: `mine=mine.py::fast`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gdnbench.errors import UnknownNameError, UsageError
@@ -51,16 +50,12 @@ def names_functions(words: Iterable[str]) -> bool:
 
 
 def parse_functions(texts: Iterable[str]) -> tuple[FunctionName, ...]:
-    """Reads functions, each once, and gives each a label of its own: its name, or `mine.fast` where two are alike.
-
-    UnknownNameError for a file that is not there, UsageError for other text, or for two functions with one label.
-    """
-    named = list(dict.fromkeys(map(_parse, texts)))
-    alike = Counter(each.label for each in named)
-    named = [replace(each, label=f"{each.stem}.{each.label}") if alike[each.label] > 1 else each for each in named]
-    if twice := next((each for each in named if [other.label for other in named].count(each.label) > 1), None):
-        raise UsageError(f"two functions are called {twice.label}", "rename one, or its file")
-    return tuple(named)
+    """Reads functions, each once; UnknownNameError for a file that is not there, UsageError for two of one label."""
+    named: dict[str, FunctionName] = {}
+    for each in map(_parse, texts):
+        if named.setdefault(each.label, each) != each:
+            raise UsageError(f"two functions are called {each.label}", f"name one: new={each.title}")
+    return tuple(named.values())
 
 
 def _parse(text: str) -> FunctionName:

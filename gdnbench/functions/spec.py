@@ -88,7 +88,7 @@ def workloads_of(axes: Mapping[str, int | None], shapes: str) -> tuple[Workload,
     if not axes:
         raise UsageError("no input has a size, and workloads differ in sizes", f"write {GRAMMAR}")
     settings = WorkloadSpec(axes=tuple(Axis(name, size or 1) for name, size in axes.items())).parse(shapes)
-    first = axes | dict(chain.from_iterable(sizes[0].items() for sizes in settings))
+    first = {**axes, **dict(chain.from_iterable(sizes[0].items() for sizes in settings))}
     if unset := next((name for name, size in first.items() if size is None), ""):
         raise UsageError(f"{unset} has no size", f"write [{unset}=4096], or --shape {unset}=4096")
     spec = WorkloadSpec(axes=tuple(Axis(name, int(str(size))) for name, size in first.items()))

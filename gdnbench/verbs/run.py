@@ -13,7 +13,7 @@ import typer
 from gdnbench.errors import UsageError
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
-from gdnbench.verbs.complete import complete_kernels, complete_stopped
+from gdnbench.verbs.complete import complete_stopped
 
 if TYPE_CHECKING:
     from gdnbench.functions.ask import FunctionsMade
@@ -31,15 +31,7 @@ def run(
     shape: options.ShapesOption = None,
     suite: options.SuiteOption = "",
     part: options.PartOption = "",
-    baseline: Annotated[
-        str,
-        typer.Option(
-            "--baseline",
-            "--against",
-            help="What to compare with; the op's baseline, of functions the first.",
-            autocompletion=complete_kernels,
-        ),
-    ] = "",
+    baseline: options.BaselineOption = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds in all, after burn-ins; 42 by default.")] = None,
     samples: Annotated[int | None, typer.Option(help="Samples per round; 64 by default.")] = None,
     processes: Annotated[
@@ -63,12 +55,8 @@ def run(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
-        str, typer.Option(metavar="TENSORS", help="What a lone .cu writes, if no function says it: y=bf16[M,K].")
-    ] = "",
-    grid: Annotated[
-        list[str] | None, typer.Option(metavar="SIZES", help="Blocks of a lone .cu, from sizes: 'M,(K+255)//256'.")
-    ] = None,
+    output: Annotated[str, typer.Option(metavar="TENSORS", help="What a lone .cu writes that others must, too.")] = "",
+    grid: Annotated[list[str] | None, typer.Option(metavar="SIZES", help="Blocks of a lone .cu: 'M,(K+7)//8'.")] = None,
     block: Annotated[list[str] | None, typer.Option(metavar="SIZE", help="Threads per block of a lone .cu.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="7 rounds of 32 samples, by NVBench: a first look.")] = False,
     label: Annotated[str, typer.Option(help="Becomes part of the run's name.")] = "",
