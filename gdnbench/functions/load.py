@@ -87,7 +87,8 @@ def source_files(places: Sequence[str]) -> dict[str, str]:
 
 def _is_installed(path: Path) -> bool:
     own = (Path(__file__).parents[1], sys.base_prefix)
-    return bool({"site-packages", "dist-packages"} & {*path.parts}) or any(map(path.is_relative_to, own))
+    installed = {"site-packages", "dist-packages"} & {*path.parts}
+    return bool(installed) or any(path.is_relative_to(each) for each in own)
 
 
 def _sha256(path: Path) -> str:
