@@ -1,7 +1,7 @@
 """Benchmark and profile Gated Delta Net GPU kernels.
 
-Exports what a `variant.py` or an `op.py` needs to declare a kernel or an op. Importing this package imports neither
-torch nor triton.
+Exports what a `variant.py` or an `op.py` needs to declare a kernel or an op, and `compare` and `bench`, which measure
+functions. Importing this package imports neither torch nor triton.
 """
 
 import sys
@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gdnbench.api import ComparedFunctions, bench, compare
     from gdnbench.model.declaration import (
         DtypeOf,
         ExactGate,
@@ -46,6 +47,7 @@ __all__ = [
     "Alias",
     "Axis",
     "AxisList",
+    "ComparedFunctions",
     "CudaKernel",
     "CudaLaunch",
     "DispatchKernel",
@@ -68,16 +70,18 @@ __all__ = [
     "Workload",
     "WorkloadSpec",
     "__version__",
+    "bench",
+    "compare",
 ]
 
-_DECLARING = ("declaration", "kernel", "op", "workload", "workload_spec")  # modules of gdnbench.model
+_MODULES = ("model.declaration", "model.kernel", "model.op", "model.workload", "model.workload_spec", "api")
 
 
 def __getattr__(name: str) -> object:
     """Imports a name of `__all__` at its first use: `gdnbench --help` needs none of them."""
     if name in __all__:
-        for module in _DECLARING:
-            found = getattr(import_module(f"gdnbench.model.{module}"), name, None)
+        for module in _MODULES:
+            found = getattr(import_module(f"gdnbench.{module}"), name, None)
             if found is not None:
                 globals()[name] = found
                 return found

@@ -92,6 +92,11 @@ def cache_root() -> Path:
     return user_cache_path("gdnbench")
 
 
+def functions_folder() -> Path:
+    """Where the ops that are made of functions are kept."""
+    return cache_root() / "functions"
+
+
 def index_folder() -> Path:
     """Where the indexes of folders of runs are kept."""
     return cache_root() / "runs"

@@ -24,7 +24,7 @@ from pathlib import Path
 from gdnbench.catalog.trial import forget_trials
 from gdnbench.errors import MachineError
 from gdnbench.model.gpu import Build
-from gdnbench.origin import CACHE_VARIABLE, cache_root, index_folder
+from gdnbench.origin import CACHE_VARIABLE, cache_root, functions_folder, index_folder
 from gdnbench.regular_file import read_regular
 
 _USED_AGAIN_S = 3600.0  # a use is recorded once an hour, so that most reads write nothing
@@ -145,8 +145,8 @@ def clean(older_s: float = 0.0) -> int:
     """Removes what was not used for `older_s` seconds, all (indexes, too) by default; returns the bytes freed."""
     before = cache_use().total_bytes
     if older_s == 0:
-        shutil.rmtree(byte_code_folder(), ignore_errors=True)
-        shutil.rmtree(index_folder(), ignore_errors=True)
+        for folder in (byte_code_folder(), functions_folder(), index_folder()):
+            shutil.rmtree(folder, ignore_errors=True)
         forget_trials()
     horizon = time.time() - older_s
     for item in (*_builds(), *_revisions()):

@@ -95,7 +95,7 @@ class CudaSource:
         parameters = field(declarator, "parameters")
         if declarator is None or body is None or parameters is None:
             return None
-        before = self.root.text[node.start_byte : declarator.start_byte] if self.root.text else b""
+        before = (node.text or b"")[: declarator.start_byte - node.start_byte]
         return CudaFunction(
             name=text_of(field(declarator, "declarator")),
             is_kernel=b"__global__" in before,

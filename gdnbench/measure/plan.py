@@ -25,6 +25,7 @@ from gdnbench.catalog.select import choose_bases, find_variant, grid_axes, grid_
 from gdnbench.codegen.ahead import build_processes, count_builds
 from gdnbench.codegen.builds import archs_of, build_jobs
 from gdnbench.errors import MachineError, UsageError
+from gdnbench.functions.reference import names_functions
 from gdnbench.measure.inputs import ROUNDS, SAMPLES, InputsProbe
 from gdnbench.measure.schedule import COARSE_ROUNDS, LONGEST_CALL_US, WORKER_START_S, check_budget, longest_round_s
 from gdnbench.measure.timing import find_forms, in_every_form
@@ -105,6 +106,8 @@ def _impossible(catalog: Catalog, plan: Plan) -> MachineError | None:
         reasons.setdefault(why.removeprefix("it "), []).append(_name(case, plan.request))
     text = "; ".join(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items())
     message = f"nothing that was asked for can be measured here: {text}"
+    if names_functions([plan.request.command]):
+        return MachineError(message, "see `gdnbench doctor`; functions of PyTorch run on the CPU, too")
     return MachineError(message, _instead(catalog, requested, plan.gpu))
 
 

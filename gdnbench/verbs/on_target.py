@@ -11,6 +11,7 @@ from typing import Any
 
 from gdnbench.codec import convert
 from gdnbench.errors import UnknownNameError, UsageError
+from gdnbench.functions.reference import names_functions
 from gdnbench.model.declaration import EVERY
 from gdnbench.origin import PROFILES, RESULTS, command_origin, is_folder
 from gdnbench.process.events import NoteMade
@@ -37,6 +38,10 @@ def forward(ctx: Any, words: Sequence[str], on: str) -> int | None:
     if local:
         if on:
             raise UsageError(f"{local} does not go with --on: it reads files here", "leave --on out")
+        return None
+    if names_functions([*(params.get("kernels") or ()), *(params.get("kernel") or ()), params.get("baseline") or ""]):
+        if on:
+            raise UsageError("functions are measured on this machine: their files do not travel", "leave --on out")
         return None
     if command_origin() and not on:  # a job runs here, wherever `gdnbench.toml` would send it
         return None

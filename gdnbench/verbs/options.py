@@ -91,7 +91,9 @@ RunsArgument = Annotated[
 BaselineOption = Annotated[
     str,
     typer.Option(
-        help="What to compare with; the op's baseline, of a sweep its first kernel as it is.",
+        "--baseline",
+        "--against",
+        help="What to compare with; the op's baseline, of a sweep its first kernel as it is, of functions the first.",
         autocompletion=complete_kernels,
     ),
 ]

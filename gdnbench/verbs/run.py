@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gdnbench.errors import UsageError
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
 from gdnbench.verbs.complete import complete_stopped
 
 if TYPE_CHECKING:
     from gdnbench.errors import ExitCode
+    from gdnbench.functions.ask import FunctionsMade
     from gdnbench.measure.run import Finished
+    from gdnbench.model.gpu import Gpu
 
 _BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
 
@@ -44,7 +49,18 @@ def run(
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="NVBench alone: no rotation, scrubbing, dithering.")] = False,
     profile: options.ProfileOption = None,
-    inputs: options.InputsOption = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|TENSORS",
+            readable=False,
+            help="A model's inputs, FILE.safetensors or a folder of them; of functions as in x=bf16[M=64,K=512].",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[str, typer.Option(metavar="TENSORS", help="What a lone .cu writes that others must, too.")] = "",
+    grid: Annotated[list[str] | None, typer.Option(metavar="SIZES", help="Blocks of a lone .cu: 'M,(K+7)//8'.")] = None,
+    block: Annotated[list[str] | None, typer.Option(metavar="SIZE", help="Threads per block of a lone .cu.")] = None,
     quick: options.QuickOption = False,
     label: options.LabelOption = "",
     resume: Annotated[
@@ -58,6 +74,10 @@ def run(
     quiet: options.QuietOption = False,
 ) -> None:
     """Verify and measure kernels, interleaved, and compare them with the baseline.
+
+    `FILE.py::NAME` is a function of tensors, and `FILE.cu::NAME` a kernel in a lone
+    file: `--inputs` says what they take, and they are compared with that which
+    `--against` names, in times and in what they return.
 
     Every kernel is first checked against a float64 oracle; one that fails gets a
     status and no time. The healthy ones are timed cold by NVBench in shuffled
@@ -103,6 +123,9 @@ def run(
             timers=options.joined(timer),
         )
         names = options.terms(kernels, kernel)
+        if made := _make_op(ctx, names, found):
+            op, names, baseline = made.op, list(made.kernels), made.reference
+            catalog, inputs = load_catalog([Path(made.root)]), None
         request = make_request(
             catalog,
             options.op_meant(catalog, op, [*names, baseline], quiet=quiet),
@@ -149,3 +172,30 @@ def print_finished(finished: Finished, *, are_clocks_asked: bool, json: bool, cs
     code = exit_code_of_rows(rows, interrupted=finished.interrupted, baseline_named=named)
     refuse_nothing_measured(code, rows, baseline_named=named)
     return code
+
+
+def _make_op(ctx: typer.Context, names: Sequence[str], gpu: Gpu | None) -> FunctionsMade | None:
+    """Makes an op of the functions that were typed, None where there is none; raises as `make_functions_op`."""
+    from gdnbench.functions.ask import FunctionsRequest, make_functions_op
+    from gdnbench.functions.reference import names_functions
+
+    given = ctx.params
+    if not names_functions([*names, given["baseline"]]):
+        _refuse(ctx, ("output", "grid", "block"), "is of a lone file's kernel, as in mine.cu::rms_norm")
+        return None
+    _refuse(ctx, ("op", "suite", "profile"), "is of kernels of an op, and functions are named")
+    typed = FunctionsRequest(
+        functions=tuple(filter(None, options.joined(names).split(","))),
+        against=given["baseline"],
+        inputs=str(given["inputs"] or ""),
+        shapes=options.sizes(given["shape"]),
+        output=given["output"],
+        grid=tuple(given["grid"] or ()),
+        block=tuple(given["block"] or ()),
+    )
+    return make_functions_op(typed, gpu, given["step_limit"])
+
+
+def _refuse(ctx: typer.Context, names: Sequence[str], why: str) -> None:
+    if given := next((name for name in names if ctx.params[name]), ""):
+        raise UsageError(f"--{given} {why}", f"leave --{given} out")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from gdnbench.functions.reference import names_functions
 from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
 from gdnbench.origin import out_option
@@ -243,10 +244,14 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes or repeats it if it was stopped."""
+    """Returns the command that shows a run in another form, `--csv`, or resumes or repeats it if it was stopped.
+
+    A run of functions or of git revisions begins anew: the sources may be others by now.
+    """
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
     if info.complete:
         return ["gdnbench", "show", *named, option]
     typed = shlex.split(info.command)
-    return typed if typed[1:2] == ["compare"] else ["gdnbench", "run", "--resume", *named]
+    begins_anew = typed[1:2] == ["compare"] or names_functions(typed)
+    return typed if begins_anew else ["gdnbench", "run", "--resume", *named]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from rich.text import Text
 from gdnbench.analyse.suite import SuiteResult, suite_of_run
 from gdnbench.catalog.request import repeat_words, rerun_words
 from gdnbench.errors import ExitCode, UnknownNameError
+from gdnbench.functions.reference import names_functions
 from gdnbench.model.case import explain_short_lists
 from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
@@ -147,6 +149,8 @@ def _next(info: RunInfo, measurements: Sequence[Measurement], folder: Path) -> l
         if row.status.exit_code is ExitCode.WRONG_NUMBERS and not row.case.variant.is_of_revision
     ]
     seed = info.settings.get("seed")
+    if wrong and names_functions([info.command]):
+        return shlex.split(info.command)
     captured = {each["profile"]: each["path"] for each in info.inputs}
     if wrong and wrong[0].status in {Status.WRONG_WHEN_TIMED, Status.IMPLAUSIBLE}:
         return rerun_words(wrong[0].case, info.gpu, captured)
