@@ -32,15 +32,21 @@ class KernelChoice:
     slot: int
 
 
-def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
-    """Reads the times of kernels (by default baseline, floors, fastest) at workloads: by CUPTI where it has any."""
+def chosen_rows(
+    folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None, *, all_lines: bool = False
+) -> list[Measurement]:
+    """Reads the times of kernels at workloads: by CUPTI where the run has any, else by its own timer.
+
+    By default the kernels are the baseline, the floors and the fastest, the workloads those of the first line of
+    several, or with `all_lines` all of the run.
+    """
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
     rows = by_clock.get("cupti") or by_clock.get(None, [])
     known = list(dict.fromkeys(row.case.workload for row in rows))
     if not known:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = _workloads(info, known, workloads)
+    chosen = known if all_lines and workloads is None else _workloads(info, known, workloads)
     here = [row for row in rows if row.case.workload in chosen]
     labels = _named(info, here, kernels) if kernels else _default_labels(here)
     return [row for row in here if row.case.label in labels]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.text import Text
 
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
@@ -46,8 +45,10 @@ def above_floor(points: Sequence[Datum]) -> list[Datum]:
 
 
 def kind_of(rows: Sequence[Measurement]) -> str:
-    """Returns what the times of some rows are: `kernel time` by CUPTI, `time` by the run's own timer."""
-    return "kernel time" if any(row.clock == "cupti" for row in rows) else "time"
+    """Returns what the times of some rows are: `kernel time` by CUPTI, `stream time` by NVBench, `CPU time`."""
+    if any(row.timing and row.timing.timer == "cpu" for row in rows):
+        return "CPU time"
+    return "kernel time" if any(row.clock == "cupti" for row in rows) else "stream time"
 
 
 def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, kind: str) -> alt.LayerChart:
@@ -74,8 +75,7 @@ def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme
 def print_times(console: Console, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> None:
     """Prints a chart per line of workloads; raises as `chosen_rows`, and ChartError if it cannot be drawn."""
     chosen, info = chosen_rows(folder, kernels, workloads), read_info(folder)
-    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
-    console.print(Text(f"{gpu}, {info.run_id}", style="dim"), soft_wrap=True)
+    theme.print_heading(console, info)
     for of in dict.fromkeys(row.case.workload.line for row in chosen):
         rows = sorted((row for row in chosen if row.case.workload.line == of), key=lambda row: row.case.workload.x)
         spec = rows[0].case.workload.spec

@@ -92,7 +92,7 @@ def _section(run: ReportedRun, prefix: str) -> HtmlSection:
 
 
 def _devices(runs: Sequence[ReportedRun]) -> str:
-    return ", ".join(dict.fromkeys(run.device for run in runs))
+    return ", ".join(dict.fromkeys(run.info.device for run in runs))
 
 
 def _subtitle(runs: Sequence[ReportedRun]) -> str:

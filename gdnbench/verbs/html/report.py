@@ -149,12 +149,6 @@ class ReportedRun:
     sweep: Sweep | None
 
     @property
-    def device(self) -> str:
-        """Common name of the device."""
-        gpu = self.info.machine.get("gpu") or {}
-        return str(gpu.get("name") or (self.info.gpu if self.info.on_gpu else "the CPU"))
-
-    @property
     def workloads(self) -> tuple[Workload, ...]:
         """Every workload, in the order of charts."""
         return in_order(row.case.workload for row in self.rows)
@@ -235,7 +229,7 @@ def lead_line(stored: ReportedRun) -> str:
     timer = "NVBench, cold L2" if stored.info.on_gpu else "warm calls on the CPU"
     rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
     further = ", more for the points in front" if stored.sweep else ""
-    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"
+    return f"{info.op} on {info.device}: {_counts(stored)}, {timer}, {rounds}{further}"
 
 
 def _counts(stored: ReportedRun) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gdnbench.errors import UsageError
 from gdnbench.model.gpu import format_serialized
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
@@ -18,6 +19,7 @@ from gdnbench.render.html import HtmlTable, html_table
 from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind, traffic
 from gdnbench.report.charts import theme, times
+from gdnbench.report.charts.roofline import bounded, roofline_chart, rows_and_roof
 from gdnbench.report.charts.selection import choices_of, interval_text, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
 from gdnbench.stats import FloatArray
@@ -45,6 +47,9 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     quantiles = read_quantiles(stored.folder)
     leading = stored.leading(stored.rows)
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
+    roofline, lacking = _roofline(stored, leading, f"{prefix}-roofline", picker, shown)
+    charts += roofline
+    samples = [] if quantiles or not any(row.timing for row in stored.rows) else [NO_SAMPLES]
     parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
     following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
     return HtmlSection(
@@ -55,10 +60,33 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
         warnings=tuple(info.warnings),
         choices=choices if following else (),
         charts=tuple(charts),
-        lines=() if quantiles or not any(row.timing for row in stored.rows) else (NO_SAMPLES,),
+        lines=(*samples, *lacking),
         table=None if stored.info.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
         parts=parts,
     )
+
+
+def _roofline(
+    stored: ReportedRun, rows: Sequence[Measurement], name: str, picker: str, shown: Sequence[str]
+) -> tuple[list[HtmlChart], list[str]]:
+    """Draws the roofline of a run on a GPU; or returns the line that says what the run lacks for it."""
+    if not stored.info.on_gpu or not timed(rows):
+        return [], []
+    try:
+        known, roof = rows_and_roof(stored.info, timed(rows))
+    except UsageError as error:
+        return [], [f"No roofline: {error.message}; {error.hint}."]
+    chart = roofline_chart(known, roof, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    bars = " Short bars: the bound of each workload." if bounded(known) else ""
+    drawn = HtmlChart(
+        id=name,
+        title=f"Roofline, by {times.kind_of(known)}s",
+        note=f"{'. '.join(line[0].upper() + line[1:] for line in roof.lines)}.{bars}",
+        spec=page_spec(chart, TIMES_HEIGHT, f"Roofline of {stored.info.op}: TFLOP/s by FLOPs a byte"),
+        height=TIMES_HEIGHT,
+        picker=picker,
+    )
+    return [drawn], []
 
 
 def times_charts(
