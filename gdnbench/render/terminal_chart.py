@@ -56,10 +56,9 @@ class TerminalChart:
         self._console, self._title = console, title
         self._size = min(console.width, WIDEST), lines
         self._given: list[tuple[str, Points, Mapping[float, str], bool]] = []
-        self._guides: list[Points] = []
         self._uprights: list[float] = []
         self._x_names: dict[float, str] = {}
-        self._headings: dict[float, str] | None = None
+        self._headings: dict[float, str] = {}
         self._y_names: dict[float, str] = {}
         self._x_name = ""
 
@@ -78,24 +77,20 @@ class TerminalChart:
             self._given.append((name, [*points.items()], values or {}, True))
 
     def scatter(self, points: Points, *, name: str, values: Mapping[float, str]) -> None:
-        """Adds points that no line joins; `values` are the legend's text in each column of `legend`."""
+        """Adds points that no line joins; `values` are the legend's text in each of its columns."""
         self._given.append((name, points, values, False))
-
-    def guide(self, points: Points) -> None:
-        """Adds a line without name and marks, in order of x, such as a bound."""
-        self._guides.append(points)
-
-    def legend(self, headings: Mapping[float, str]) -> None:
-        """Sets the columns of the legend, which are the names on the x axis otherwise."""
-        self._headings = dict(headings)
 
     def upright(self, x: float) -> None:
         """Adds a vertical line."""
         self._uprights.append(x)
 
-    def x_axis(self, names: Mapping[float, str], name: str = "") -> None:
-        """Names the x axis, and places on it, of which as many are shown as fit side by side."""
+    def x_axis(self, names: Mapping[float, str], name: str = "", legend: Mapping[float, str] | None = None) -> None:
+        """Names the x axis, and places on it, of which as many are shown as fit side by side.
+
+        They are the headings of the legend, too, unless that has its own, `legend`.
+        """
         self._x_names, self._x_name = dict(names), name
+        self._headings = dict(legend or {place: f"{name}={each}" for place, each in names.items()})
 
     def y_axis(self, names: Mapping[float, str]) -> None:
         """Names places on the y axis, which has round numbers otherwise."""
@@ -108,9 +103,7 @@ class TerminalChart:
         self._console.print(Text(self._title, style="bold"))
         for row in AnsiDecoder().decode(text):
             self._console.print(row, no_wrap=True, crop=True)
-        of_axis = {place: f"{self._x_name}={name}" for place, name in self._x_names.items()}
-        headings = of_axis if self._headings is None else self._headings
-        print_legend(self._console, [line for line in lines if line.name], headings)
+        print_legend(self._console, [line for line in lines if line.name], self._headings)
 
     def _lettered(self) -> list[ChartLine]:
         marks = iter(letters(sum(bool(name) for name, *_ in self._given)))
@@ -129,7 +122,7 @@ class TerminalChart:
     def _drawn(self, lines: Sequence[ChartLine]) -> str:
         """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
         columns, rows = self._size
-        points = [point for drawn in (*self._guides, *(line.points for line in lines)) for point in drawn]
+        points = [point for line in lines for point in line.points]
         y = Scale.of([y for _, y in points], rows - _AXES - 1 - bool(self._x_name))
         left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
         left = {place: name for place, name in left.items() if y.low <= place <= y.high}
@@ -158,8 +151,6 @@ class TerminalChart:
 
             for place in self._uprights:
                 draw([(place, y.low), (place, y.high)], "│", None, True)
-            for guide in self._guides:
-                draw(guide, "braille", None, True)
             for line in lines:
                 if line.joined:
                     draw(line.points, "braille", line.colour, True)

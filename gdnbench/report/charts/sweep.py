@@ -49,7 +49,7 @@ def draw_sweep(folder: Path, path: Path) -> None:
     sweep, info = swept(folder), read_info(folder)
     with theme.unchecked():
         panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
-        theme.write_picture(path, panels, f"% slower than the best point, {info.device}, {info.run_id}")
+        theme.write_picture(path, panels, f"% slower than the best point, {theme.heading(info)}")
 
 
 def swept(folder: Path) -> Sweep:

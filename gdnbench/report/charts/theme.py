@@ -13,9 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from gdnbench.errors import MachineError
 from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.store.info import RunInfo
@@ -194,9 +191,9 @@ def write_picture(path: Path, panels: Sequence[alt.LayerChart], title: str) -> N
     write_output_file(path, content)
 
 
-def print_heading(console: Console, info: RunInfo) -> None:
-    """Prints above a chart in the terminal which run it is of, and whose card's and host's times."""
-    console.print(Text(", ".join(filter(None, [info.device, info.place, info.run_id])), style="dim"), soft_wrap=True)
+def heading(info: RunInfo) -> str:
+    """Returns what stands above a chart: the GPU, card and host whose times it shows, and the run."""
+    return ", ".join(filter(None, [info.device, info.place, info.run_id]))
 
 
 def _picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
