@@ -13,6 +13,7 @@ from run_data import case, failed, store
 
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
+from gdnbench.verbs.html.page import headline
 from gdnbench.verbs.html.report import fastest_of, inline_json, read_stored, write_report
 
 VOID = {"meta", "input", "br", "img", "link"}
@@ -174,3 +175,36 @@ def test_the_fastest_is_found_among_kernels_that_were_timed_in_different_process
     rounds = {case: times for (case, clock), times in run.rounds.items() if clock is None}
     fastest = [fastest_of(run.info, run.at(workload), rounds) for workload in run.workloads]
     assert [(each.row.case.label, each.peers) for each in fastest] == [("decode-auto", ())] * 3
+
+
+DECODED = "20261126-110921-h200-decode-processes"
+DISAGREED = "20261126-111521-h200-nvfp4-gemv-processes"  # CUPTI read more than NVBench, so nothing is compared
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (DECODED, "is 1.471x (1.459x to 1.482x; decode-auto or decode-v9 at B=1 qk4_v8) as fast as decode-fla with "
+         "forgetful inputs on NVIDIA H200, by kernel time (95% intervals)."),
+        ("20261126-110921-h200-prefill-profiles", "8192 forgetful) as fast as prefill-fla on NVIDIA H200, by stream"),
+        ("20261124-173427-h200-decode-try-1", "No kernel is faster than the baseline, decode-v9, on NVIDIA H200, by k"),
+        (DISAGREED, "No kernel is compared with a baseline."),
+    ],
+)  # fmt: skip
+def test_the_report_leads_with_the_ratio_of_the_fastest_kernel(name, told):
+    assert told in headline(read_stored(RESULTS / name))
+
+
+def test_kernel_times_lead_with_their_own_verdicts_unless_the_clocks_disagree():
+    agreed, disagreed = (read_stored(RESULTS / name) for name in (DECODED, DISAGREED))
+    for run in (agreed, disagreed):
+        rows = run.leading(run.rows)
+        assert {row.clock for row in rows} == {"cupti"}
+        assert any(row.versus for row in rows) is (run is agreed)
+    stream = {row.case.label: row.versus for row in agreed.rows if row.versus}
+    kernel = {row.case.label: row.versus for row in agreed.leading(agreed.rows) if row.versus}
+    assert kernel["decode-v9"].low > stream["decode-v9"].high
+
+
+def test_a_run_says_what_it_lacks_for_a_roofline(page):
+    assert "No roofline: 20260102-030405-h200-decode-main has no FLOPs and bytes of its op's work" in page.seen

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     import altair as alt
 
 WIDTH, HEIGHT = 560, 400  # pixels of a picture
+_MOST_NAMES, _LONGEST_NAME = 12, 26  # workloads, and characters, that are named beside the points
 _BEYOND = 2.5  # factor by which the x axis exceeds points and balance point on either side
+_SLANTED = 8.0  # factor by which it begins left of the balance point, at least: room for the name of the bound
 _APART = 0.05  # of the range of rates, between two names of workloads
 _BESIDE = 1.6  # ratio of intensities up to which a name at its right would lie over other points
 _TERMINAL_LINES = 22
@@ -76,8 +78,8 @@ class Roof:
     def corners(self, points: Iterable[WorkPoint]) -> dict[float, float]:
         """Returns its TFLOP/s by FLOPs a byte, at the balance point, and beyond it and the points on either side."""
         known = [*(point.intensity for point in points), *filter(None, [self.balance])]
-        ends = min(known) / _BEYOND, max(known) * _BEYOND
-        return {place: self.at(place) for place in sorted({*ends, *filter(None, [self.balance])})}
+        low = min(min(known) / _BEYOND, (self.balance or math.inf) / _SLANTED)
+        return {place: self.at(place) for place in sorted({low, *filter(None, [self.balance]), max(known) * _BEYOND})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +175,7 @@ def roofline_chart(
     corners = roof.corners(points)
     low, *_, high = corners
     names = [(low**0.25 * (roof.balance or high) ** 0.75, roof.memory), (high, roof.compute)]
-    balance = [{"x": roof.balance, "text": f"{roof.balance:.3g} FLOPs a byte"}] if roof.balance else []
+    balance = [{"x": roof.balance, "text": f"balance {roof.balance:.3g}"}] if roof.balance else []
     right, left = _names(points)
     marks = alt.Chart(theme.inline(list(map(_datum, points)))).encode(
         tooltip=theme.tips(kernel="kernel", workload="workload", tflops="TFLOP/s", share="of bound", time="time, µs")
@@ -246,11 +248,14 @@ _Names = list[tuple[float, float, str]]
 def _names(points: Sequence[WorkPoint]) -> tuple[_Names, _Names]:
     """Returns the workloads that are named at their bound, or at their fastest kernel: on its right, and on its left.
 
-    They are as many as stand apart; one with other points near to its right has its name on its left.
+    They are as many as stand apart, none if they are long or many; one with other points near to its right has its
+    name on its left.
     """
     names, shown = short_names(point.workload for point in points), (_Names(), _Names())
+    if len(names) > _MOST_NAMES or max(map(len, names.values())) > _LONGEST_NAME:
+        return shown
     apart = _APART * math.log(2.0 * points[0].tflops / points[-1].tflops)
-    for point in reversed(_one_a_workload(points)):
+    for point in sorted(_one_a_workload(points), key=lambda point: -point.tflops):
         up = point.bound_tflops if math.isfinite(point.bound_tflops) else point.tflops
         side = shown[any(1.01 < other.intensity / point.intensity < _BESIDE for other in points)]
         if all(abs(math.log(up / height)) >= apart for _, height, _ in side):

@@ -201,12 +201,15 @@ def headline(run: ReportedRun) -> str:
     if not compared:
         return "No kernel is compared with a baseline." if lines else "No kernel has a time."
     ranked = sorted(compared, key=lambda line: line.speedup)
-    ends = " to ".join(dict.fromkeys(map(_ratio, (ranked[0], ranked[-1]))))
     inputs = {line.workload.inputs for line in ranked if not line.workload.labelled_profile} - {""}
     drawn = f" with {' and '.join(sorted(inputs))} inputs" if inputs else ""
     kinds = " and ".join(sorted({kind_of([line.row]) for line in ranked}))
-    below = f"{drawn} on {run.info.device}, by {kinds} ({run.info.settings['confidence']:.0%} intervals)."
-    return f"The fastest kernel is {ends} as fast as {run.info.baseline}{below}"
+    where = f"{drawn} on {run.info.device}, by {kinds}"
+    if ranked[-1].row.role is Role.BASELINE:
+        return f"No kernel is faster than the baseline, {run.info.baseline},{where}."
+    ends = " to ".join(dict.fromkeys(map(_ratio, (ranked[0], ranked[-1]))))
+    level = f"{run.info.settings['confidence']:.0%} intervals"
+    return f"The fastest kernel is {ends} as fast as {run.info.baseline}{where} ({level})."
 
 
 def _ratio(line: SummaryLine) -> str:

@@ -279,7 +279,7 @@ def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
                 field="time",
                 type="quantitative",
                 scale=alt.Scale(zero=False, nice=False),
-                axis=alt.Axis(title="time of one sample, µs", format="~g", labelOverlap="greedy"),
+                axis=alt.Axis(title="stream time of one sample, µs", format="~g", labelOverlap="greedy"),
             ),
             y=alt.Y(
                 field="share",
