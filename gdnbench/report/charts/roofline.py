@@ -168,10 +168,10 @@ def roofline_chart(
     """
     import altair as alt
 
-    log, label = alt.Scale(type="log", nice=False, padding=14), {"labelExpr": _LABEL}
-    axis = alt.Axis(title="FLOPs per byte of the op's least traffic (log)", grid=False, **label)
+    axis = alt.Axis(title="FLOPs per byte of the op's least traffic (log)", grid=False, labelExpr=_LABEL)
     x = alt.X(field="x", type="quantitative", scale=alt.Scale(type="log", nice=False), axis=axis)
-    y = alt.Y(field="y", type="quantitative", scale=log, axis=alt.Axis(title="TFLOP/s (log)", **label))
+    log, axis = alt.Scale(type="log", nice=False, padding=14), alt.Axis(title="TFLOP/s (log)", labelExpr=_LABEL)
+    y = alt.Y(field="y", type="quantitative", scale=log, axis=axis)
     corners = roof.corners(points)
     low, *_, high = corners
     names = [(low**0.25 * (roof.balance or high) ** 0.75, roof.memory), (high, roof.compute)]
@@ -193,7 +193,7 @@ def roofline_chart(
         ),
         turn.mark_rule(stroke=colours.floor, strokeDash=[5, 4]),
         turn.mark_text(align="left", baseline="bottom", dx=5, dy=-5, fill=colours.muted).encode(
-            y=alt.YValue("height"), text=alt.Text(field="text", type="nominal")
+            y=alt.value("height"), text=alt.Text(field="text", type="nominal")
         ),
         of((point.intensity, point.bound_tflops, "") for point in bounded(points)).mark_tick(
             orient="horizontal", size=22, thickness=1.6, color=colours.floor
@@ -214,10 +214,11 @@ def _datum(point: WorkPoint) -> Datum:
 
 
 def _for_page(marks: alt.Chart, colours: Theme) -> alt.Chart:
-    return marks.transform_filter(theme.SHOWN).mark_point(
+    shown: alt.Chart = marks.transform_filter(theme.SHOWN).mark_point(
         filled=True, size=52, fill=expr(colours.kernel_colour), stroke=colours.paper, strokeWidth=0.8,
         shape=expr(theme.MARKER), opacity=expr(theme.OPACITY),
     )  # fmt: skip
+    return shown
 
 
 def _with_legend(marks: alt.Chart, points: Sequence[WorkPoint], baseline: str) -> alt.Chart:
@@ -227,10 +228,11 @@ def _with_legend(marks: alt.Chart, points: Sequence[WorkPoint], baseline: str) -
     colour = alt.Scale(domain=kernels, range=[LIGHT.ink, *LIGHT.series])
     shape = alt.Scale(domain=kernels, range=[theme.BASELINE_MARKER, *MARKERS])
     legend = alt.Legend(title=None, symbolOpacity=1, labelLimit=0)
-    return marks.mark_point(filled=True, size=56, opacity=1).encode(
+    shown: alt.Chart = marks.mark_point(filled=True, size=56, opacity=1).encode(
         color=alt.Color("kernel:N", scale=colour, legend=legend),
         shape=alt.Shape("kernel:N", scale=shape, legend=legend),
     )
+    return shown
 
 
 def bounded(points: Iterable[WorkPoint]) -> list[WorkPoint]:
@@ -297,7 +299,7 @@ def print_roofline(
     """Prints the chart, its values in TFLOP/s, and its bounds; raises as `draw_roofline`, and ChartError."""
     info, kind, points, roof = _read(folder, kernels, workloads)
     names = short_names(sorted(point.workload for point in points))
-    columns, corners = {workload: place for place, workload in enumerate(names)}, roof.corners(points)
+    columns, corners = {workload: float(place) for place, workload in enumerate(names)}, roof.corners(points)
     console.print(Text(theme.heading(info), style="dim"), soft_wrap=True)
     title = f"{info.op}: TFLOP/s by FLOPs a byte, by {kind}; both axes logarithmic"
     with TerminalChart(console, title, _TERMINAL_LINES) as chart:
