@@ -126,6 +126,8 @@ LATER = {
     "contest-both": (f"show {HOPPER} {CONTEST} --contest", "80 csv"),
     "chart-time": (f"show {MAIN} --chart time", "60 80 120"),
     "chart-sweep": (f"show {SWEEP} --chart sweep", "80"),
+    "chart-roofline": (f"show {FP8} --chart roofline", "60 80"),
+    "chart-roofline-without-work": (f"show {MAIN} --chart roofline", "80"),
     "show-two-runs-refused": (f"show {MAIN} {HOPPER}", "80"),
     "compare": (f"compare {MAIN} {HOPPER}", "60 80 120"),
     "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", f"{TABLES} md"),

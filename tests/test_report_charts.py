@@ -14,7 +14,7 @@ from sweep_data import JOINT, LARGE, SMALL, point, store_sweep, sweep_of
 from sweep_data import KERNEL as SWEPT
 
 from gdnbench.model.measurement import Place
-from gdnbench.report.charts import sweep, theme
+from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows
 from gdnbench.report.charts.sweep import draw_sweep
 from gdnbench.report.charts.times import print_times
@@ -92,7 +92,7 @@ def test_text_that_rich_would_interpret_is_shown_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["h200", "--chart", "pie"], "the charts are time and sweep"),
+        (["h200", "--chart", "pie"], "the charts are time, roofline, sweep"),
         (["nowhere", "--chart", "time"], "no run nowhere"),
         (["--chart", "time", "-k", "decode-xy"], "did you mean decode-x"),
         (["--chart", "time", "-k", " , "], "leave --kernel out"),
@@ -122,7 +122,7 @@ def test_a_run_whose_kernels_all_failed_has_no_chart(run, tmp_path):
 
 
 def test_what_cannot_be_drawn_here_is_an_error_with_a_hint(run, results, monkeypatch):
-    monkeypatch.setattr(sweep, "find_spec", lambda _name: None)
+    monkeypatch.setattr(theme, "find_spec", lambda _name: None)
     code, _, err = run("--chart", "sweep", "-o", results / "chart.png", "--out", results)
     assert code == 5
     assert "-o needs altair, vl_convert" in err

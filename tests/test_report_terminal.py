@@ -55,6 +55,20 @@ def test_the_legend_has_every_line_with_a_letter_of_its_own_and_its_values():
     assert [tuple(map(float, row[2:])) for row in rows] == list(TIMES.values())
 
 
+def test_points_at_one_x_are_each_drawn_and_the_legend_has_columns_of_its_own():
+    console = Console(width=60, file=io.StringIO(), color_system=None)
+    with TerminalChart(console, "rates", 12) as chart:
+        chart.scatter([(1.0, 1.0), (1.0, 5.0)], name="one", values={0: "1.0", 1: "5.0"})
+        chart.scatter([(1.0, 5.0), (3.0, 3.0)], name="other", values={0: "5.0", 1: "3.0"})
+        chart.x_axis({1.0: "1", 3.0: "3"}, "x", {0: "B=1", 1: "B=8"})
+    text = console.file.getvalue()
+    assert sorted("".join(canvas(text)).split()) == ["2", "a", "b"]
+    assert [re.sub(" +", " ", line).strip() for line in text.splitlines()[-4:-1]] == [
+        "B=1 B=8", "a one 1.0 5.0", "b other 5.0 3.0",
+    ]  # fmt: skip
+    assert "that many of these have a point there" in text
+
+
 times = st.floats(min_value=0.5, max_value=500.0, allow_nan=False)
 
 

@@ -301,9 +301,8 @@ def _bytes_moved(op: Op, case: Case, copying: Collection[str]) -> int:
 def _cost(op: Op, case: Case, nbytes: int, rated: GpuSpec | None) -> LeastWork:
     """The least work of a case; a floor computes nothing, and a precision with unknown peak sets no bound."""
     flops = {} if case.role is Role.FLOOR else op.flops(case.workload)
-    peaks = {each: rated.most_tflops(each) for each in rated.peak_tflops} if rated else {}
-    at = {each: each if each in peaks else op.instead.get(each, each) for each in flops}
-    peak_us = sum(count / peaks[at[each]] / 1e6 for each, count in flops.items() if at[each] in peaks)
+    peaks = {each: rated.peak_for(each, op.instead) for each in flops} if rated else {}
+    peak_us = sum(flops[each] / peak[1] / 1e6 for each, peak in peaks.items() if peak)
     return LeastWork(nbytes, sum(flops.values()), peak_us, nbytes / rated.bandwidth_gbs / 1e3 if rated else 0.0)
 
 

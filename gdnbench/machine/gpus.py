@@ -242,6 +242,11 @@ class GpuSpec:
         rated_mhz = self.boost_mhz if precision in {"fp64", "fp32"} else self.tensor_mhz
         return self.peak_tflops[precision] * self.boost_mhz / rated_mhz
 
+    def peak_for(self, precision: Precision, instead: Mapping[Precision, Precision]) -> tuple[Precision, float] | None:
+        """Returns the precision whose peak counts, and its TFLOP/s; `instead` says which, of one that the GPU lacks."""
+        at = precision if precision in self.peak_tflops else instead.get(precision, precision)
+        return (at, self.most_tflops(at)) if at in self.peak_tflops else None
+
 
 def spec_of(slug: str) -> GpuSpec | None:
     """Returns the specification of a model by its short name, `h200`, or None if the table lacks it."""

@@ -1,4 +1,4 @@
-"""Line charts in the terminal, within the console's width and readable without colour."""
+"""Charts of lines and points in the terminal, within the console's width and readable without colour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDEST, LINES = 76, 14
 COLOURS = (4, 3, 2, 5, 6, 1, 8)  # of the terminal's own palette, which suits its user
 REQUIREMENT = "plotext>=6.1,<7"  # as in pyproject.toml
 MANY = 10  # number of lines in one place that no longer fits one character
-Points = Mapping[float, float]  # y by x, in order of x
+Points = Sequence[tuple[float, float]]  # (x, y); those of a line are in order of x
 _AXES = 2  # columns, and lines, of the frame
 _TICKS_APART = 4  # columns between the names of two ticks
 _LINES_A_TICK = 2
@@ -31,17 +31,21 @@ _ROUNDING = 1e-9  # of a step: by so much 0.3 / 0.05 may miss 6
 
 @dataclass(frozen=True, kw_only=True)
 class ChartLine:
-    """A line of a chart: its name, or none, `colour` of the terminal's palette, and the legend's text at each x."""
+    """A line of a chart, or its `points` alone if they are not `joined`.
+
+    It has a name, or none, a `colour` of the terminal's palette, and the legend's text at each x, or in each column.
+    """
 
     name: str
     mark: str
     colour: int
     points: Points
     values: Mapping[float, str]
+    joined: bool
 
 
 class TerminalChart:
-    """A chart of lines, printed when its block ends: title, chart, and a legend of the named lines.
+    """A chart of lines and points, printed when its block ends: title, chart, and a legend of what has a name.
 
     A named line has a letter. Where several lines have a point in one place, their number stands there; the legend has
     the values of each. `lines` is the height without title and legend. The end of the block raises ChartError, with
@@ -51,9 +55,10 @@ class TerminalChart:
     def __init__(self, console: Console, title: str, lines: int = LINES) -> None:
         self._console, self._title = console, title
         self._size = min(console.width, WIDEST), lines
-        self._given: list[tuple[str, Points, Mapping[float, str]]] = []
+        self._given: list[tuple[str, Points, Mapping[float, str], bool]] = []
         self._uprights: list[float] = []
         self._x_names: dict[float, str] = {}
+        self._headings: dict[float, str] = {}
         self._y_names: dict[float, str] = {}
         self._x_name = ""
 
@@ -66,18 +71,26 @@ class TerminalChart:
         if kind is None and self._given:
             self._print()
 
-    def line(self, points: Points, *, name: str = "", values: Mapping[float, str] | None = None) -> None:
+    def line(self, points: Mapping[float, float], *, name: str = "", values: Mapping[float, str] | None = None) -> None:
         """Adds a line, y by x in order of x; `values` are the legend's text at each x; a nameless line is not in it."""
         if points:
-            self._given.append((name, points, values or {}))
+            self._given.append((name, [*points.items()], values or {}, True))
+
+    def scatter(self, points: Points, *, name: str, values: Mapping[float, str]) -> None:
+        """Adds points that no line joins; `values` are the legend's text in each of its columns."""
+        self._given.append((name, points, values, False))
 
     def upright(self, x: float) -> None:
         """Adds a vertical line."""
         self._uprights.append(x)
 
-    def x_axis(self, names: Mapping[float, str], name: str = "") -> None:
-        """Names the x axis, and places on it, of which as many are shown as fit side by side."""
+    def x_axis(self, names: Mapping[float, str], name: str = "", legend: Mapping[float, str] | None = None) -> None:
+        """Names the x axis, and places on it, of which as many are shown as fit side by side.
+
+        They are the headings of the legend, too, unless that has its own, `legend`.
+        """
         self._x_names, self._x_name = dict(names), name
+        self._headings = dict(legend or {place: f"{name}={each}" for place, each in names.items()})
 
     def y_axis(self, names: Mapping[float, str]) -> None:
         """Names places on the y axis, which has round numbers otherwise."""
@@ -90,11 +103,10 @@ class TerminalChart:
         self._console.print(Text(self._title, style="bold"))
         for row in AnsiDecoder().decode(text):
             self._console.print(row, no_wrap=True, crop=True)
-        headings = {place: f"{self._x_name}={name}" for place, name in self._x_names.items()}
-        print_legend(self._console, [line for line in lines if line.name], headings)
+        print_legend(self._console, [line for line in lines if line.name], self._headings)
 
     def _lettered(self) -> list[ChartLine]:
-        marks = iter(letters(sum(bool(name) for name, _, _ in self._given)))
+        marks = iter(letters(sum(bool(name) for name, *_ in self._given)))
         return [
             ChartLine(
                 name=name,
@@ -102,18 +114,20 @@ class TerminalChart:
                 colour=COLOURS[place % len(COLOURS)],
                 points=points,
                 values=values,
+                joined=joined,
             )
-            for place, (name, points, values) in enumerate(self._given)
+            for place, (name, points, values, joined) in enumerate(self._given)
         ]
 
     def _drawn(self, lines: Sequence[ChartLine]) -> str:
         """Returns the chart as text; raises ChartError if plotext is missing, of another major version, or fails."""
         columns, rows = self._size
-        y = Scale.of([y for line in lines for y in line.points.values()], rows - _AXES - 1 - bool(self._x_name))
+        points = [point for line in lines for point in line.points]
+        y = Scale.of([y for _, y in points], rows - _AXES - 1 - bool(self._x_name))
         left = self._y_names or round_ticks(y.low, y.high, y.cells // _LINES_A_TICK + 1)
         left = {place: name for place, name in left.items() if y.low <= place <= y.high}
         margin = max(map(len, left.values()), default=0)
-        x = Scale.of([x for line in lines for x in line.points], columns - _AXES - margin)
+        x = Scale.of([x for x, _ in points], columns - _AXES - margin)
         below, colours, version = self._x_names_that_fit(), {line.mark: line.colour for line in lines}, ""
         try:
             import plotext
@@ -138,7 +152,8 @@ class TerminalChart:
             for place in self._uprights:
                 draw([(place, y.low), (place, y.high)], "│", None, True)
             for line in lines:
-                draw(line.points.items(), "braille", line.colour, True)
+                if line.joined:
+                    draw(line.points, "braille", line.colour, True)
             for (column, row), mark in marks_at(lines, x, y).items():
                 draw([(x.middle(column), y.middle(row))], mark, colours.get(mark), False)
             return str(figure.build().string(colorless=not self._console.color_system))
@@ -186,7 +201,8 @@ def print_legend(console: Console, lines: Sequence[ChartLine], headings: Mapping
     console.print(table)
     if len(lines) > 1:
         many = f" (+: {MANY} or more)" if len(lines) >= MANY else ""
-        console.print(Text(f"a number in the chart: that many lines have a point there{many}", style="dim"))
+        what = "lines" if lines[0].joined else "of these"
+        console.print(Text(f"a number in the chart: that many {what} have a point there{many}", style="dim"))
 
 
 def spaced(places: Sequence[float], count: int) -> list[float]:
@@ -242,7 +258,7 @@ def marks_at(lines: Sequence[ChartLine], x: Scale, y: Scale) -> dict[tuple[int, 
     """Returns each cell's character: the mark of its only line, or the number of lines there, `+` for ten or more."""
     marks: dict[tuple[int, int], dict[str, None]] = {}
     for line in lines:
-        for place, value in line.points.items():
+        for place, value in line.points:
             marks.setdefault((x.cell(place), y.cell(value)), {})[line.mark] = None
     return {cell: _one_of(list(signs)) for cell, signs in marks.items()}
 

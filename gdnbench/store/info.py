@@ -90,6 +90,20 @@ class RunInfo:
         """Whether times are a GPU's."""
         return self.gpu != CPU
 
+    @property
+    def device(self) -> str:
+        """The driver's name of its GPU, `NVIDIA H200`; `the CPU` without one."""
+        gpu = self.machine.get("gpu") or {}
+        return str(gpu.get("name") or (self.gpu if self.on_gpu else "the CPU"))
+
+    @property
+    def place(self) -> str:
+        """The card and host that its times are of, as far as stored: `card GPU-92c949af, host vm`."""
+        card = str((self.machine.get("gpu") or {}).get("uuid") or "")
+        host = str(self.machine.get("host", {}).get("hostname") or "")
+        parts = (("card", "-".join(card.split("-")[:2])), ("host", host))
+        return ", ".join(f"{name} {text}" for name, text in parts if text)
+
     def __post_init__(self) -> None:
         convert({"settings": self.settings}, _WithSettings)  # by value: one that is not known here must not be lost
 

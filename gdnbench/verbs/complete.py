@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gdnbench.catalog.catalog import Catalog
 
 
-CHARTS = ("time", "sweep")
+CHARTS = ("time", "roofline", "sweep")
 """The charts of `show --chart`."""
 
 _BREAKS = (":", "=")

@@ -45,13 +45,15 @@ def show(
         str,
         typer.Option(
             metavar="CHART",
-            help="Draw this instead: time, or of a sweep its points, sweep.",
+            help="Draw this instead: time, roofline, or of a sweep its points, sweep.",
             autocompletion=complete_charts,
         ),
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Of a sweep's chart: a PNG or SVG file, not the terminal."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Of a sweep's chart or a roofline: a PNG or SVG file to draw into."
+        ),
     ] = None,
     kernel: Annotated[
         list[str] | None,
@@ -87,8 +89,9 @@ def show(
     measured any of the contest's workloads. Of a run of `decode` and one of `prefill`,
     also the score of both together.
 
-    With `--chart`: time is time against batch size or tokens; sweep, a sweep's points.
-    `gdnbench report` has more charts.
+    With `--chart`: time is time against batch size or tokens; roofline, FLOP/s against
+    FLOPs a byte of the op's declared work, below the measured copying floor and the
+    rated peak; sweep, a sweep's points. `gdnbench report` has more charts.
     """
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.errors import UsageError
@@ -148,28 +151,33 @@ def _draw(runs: Sequence[str], results: Path, chart: str, kernels: str, axes: st
 
     from gdnbench.errors import UnknownNameError, UsageError
     from gdnbench.render.console import data_console, message_console
+    from gdnbench.report.charts.roofline import draw_roofline, print_roofline
     from gdnbench.report.charts.selection import named_workloads
-    from gdnbench.report.charts.sweep import check_picture, draw_sweep, print_sweep_charts, swept
+    from gdnbench.report.charts.sweep import draw_sweep, print_sweep_charts, swept
+    from gdnbench.report.charts.theme import check_picture
     from gdnbench.report.charts.times import print_times
     from gdnbench.store.find import find_run, has_times
 
     if chart not in CHARTS:
-        raise UnknownNameError(f"there is no chart {chart}", f"the charts are {' and '.join(CHARTS)}")
+        raise UnknownNameError(f"there is no chart {chart}", f"the charts are {', '.join(CHARTS)}")
     if len(runs) > 1:
         raise UsageError("a chart is of one run", "name one run")
     if chart == "time" and output:
-        raise UsageError("a picture is of a sweep", "gdnbench report draws the times")
+        raise UsageError("a picture is of a sweep or a roofline", "gdnbench report draws the times")
     if output:
-        check_picture(output)
+        check_picture(output, f"{chart}.png")
     folder = find_run(results, runs[0], serves=None if runs[0] else has_times)
     workloads = named_workloads(folder, axes)
-    if chart == "time":
-        print_times(data_console(), folder, kernels, workloads)
-        return
-    if kernels or workloads is not None:
+    if chart == "sweep" and (kernels or workloads is not None):
         raise UsageError("the chart of a sweep shows all of its points", "leave out --kernel and --shape")
     if output:
-        draw_sweep(folder, output)
+        if chart == "sweep":
+            draw_sweep(folder, output)
+        else:
+            draw_roofline(folder, output, kernels, workloads)
         message_console().print(f"drawn into {output}", markup=False, soft_wrap=True)
-    else:
+    elif chart == "sweep":
         print_sweep_charts(data_console(), swept(folder), nullcontext())
+    else:
+        show_chart = print_times if chart == "time" else print_roofline
+        show_chart(data_console(), folder, kernels, workloads)

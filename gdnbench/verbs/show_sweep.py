@@ -229,8 +229,7 @@ def _dispatch_text(info: RunInfo, sweep: Sweep) -> str:
 
 def _declaration(info: RunInfo, sweep: Sweep, kernel: str) -> str:
     plateaus = [plateau for plateau in sweep.plateaus if plateau.kernel == kernel]
-    name = (info.machine.get("gpu") or {}).get("name", info.gpu)
-    lines = [f"    # {kernel} on {name}: {info.run_id}", "    by_shape={"]
+    lines = [f"    # {kernel} on {info.device}: {info.run_id}", "    by_shape={"]
     points = {plateau.workload: _params(sweep, plateau) for plateau in plateaus}
     lines += [f"        {_partial(workload)}: {params}," for workload, params in _needed(points).items()]
     lines += ["    },"]

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gdnbench.errors import UnknownNameError
+from gdnbench.model.case import has_short_lists, write_in_full
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Sizes, Workload
@@ -32,15 +33,21 @@ class KernelChoice:
     slot: int
 
 
-def chosen_rows(folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> list[Measurement]:
-    """Reads the times of kernels (by default baseline, floors, fastest) at workloads: by CUPTI where it has any."""
+def chosen_rows(
+    folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None, *, all_lines: bool = False
+) -> list[Measurement]:
+    """Reads the times of kernels at workloads: by CUPTI where the run has any, else by its own timer.
+
+    By default the kernels are the baseline, the floors and the fastest, the workloads those of the first line of
+    several, or with `all_lines` all of the run.
+    """
     info, measured = read_info(folder), read_by_clock(folder)
     by_clock = {clock: [row for row in rows if _is_shown(row)] for clock, rows in measured.items()}
     rows = by_clock.get("cupti") or by_clock.get(None, [])
     known = list(dict.fromkeys(row.case.workload for row in rows))
     if not known:
         raise UnknownNameError(f"{info.run_id} has no times to draw", f"gdnbench show {info.run_id} says why")
-    chosen = _workloads(info, known, workloads)
+    chosen = workloads or (known if all_lines else _first_line(known))
     here = [row for row in rows if row.case.workload in chosen]
     labels = _named(info, here, kernels) if kernels else _default_labels(here)
     return [row for row in here if row.case.label in labels]
@@ -50,27 +57,21 @@ def _is_shown(row: Measurement) -> bool:
     return row.role is not Role.CONTROL and row.timing is not None and math.isfinite(row.timing.time_us)
 
 
-def named_workloads(folder: Path, axes: str) -> tuple[Workload, ...] | None:
+def named_workloads(folder: Path, axes: str) -> list[Workload] | None:
     """Returns the timed workloads of a run that have the sizes of `--shape`, or None without `--shape`.
 
-    Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. If the run timed no match, returns the
-    matches that it was to time; if there are none, those that `run` would measure.
+    Unset sizes match any: `heads=qk4_v8` is every batch size of these heads. UnknownNameError if none was timed.
     """
     if not axes:
         return None
-    from gdnbench.catalog.catalog import find_op, load_catalog
-    from gdnbench.catalog.request import parse_workloads
-    from gdnbench.model.case import has_short_lists, write_in_full
-
     info = read_info(folder)
-    op = find_op(load_catalog(), info.op)
-    known = dict.fromkeys(info.workloads.stored_case(case) for case in info.cases)
-    if has_short_lists(axes):
-        axes = write_in_full(axes, (*known, *op.suite_workloads))
-    settings = op.workloads.parse(axes)
-    named = tuple(each for each in known if _has_one_of_each(each, settings))
-    timed = {row.case.workload for row in read_measurements(folder) if row.timing}
-    return tuple(each for each in named if each in timed) or named or parse_workloads(op, axes)
+    timed = list(dict.fromkeys(row.case.workload for row in read_measurements(folder) if row.timing))
+    settings = info.workloads.parse(write_in_full(axes, timed) if has_short_lists(axes) else axes)
+    named = [each for each in timed if _has_one_of_each(each, settings)]
+    if not named:
+        there = ", ".join(map(str, timed))
+        raise UnknownNameError(f"{info.run_id} has no times at {axes}", f"there are {there}")
+    return named
 
 
 def _has_one_of_each(workload: Workload, settings: Sequence[Sequence[Sizes]]) -> bool:
@@ -153,16 +154,6 @@ def _slowness(label: str, rows: Sequence[Measurement], workloads: Sequence[Workl
 def _one_a_kernel(ordered: Sequence[str], rows: Sequence[Measurement]) -> list[str]:
     kernels = {row.case.label: row.case.variant.kernel for row in rows}
     return list({kernels[label]: label for label in reversed(ordered)}.values())[::-1]
-
-
-def _workloads(info: RunInfo, known: Sequence[Workload], wanted: Sequence[Workload] | None) -> Sequence[Workload]:
-    if wanted is None:
-        return _first_line(known)
-    for workload in wanted:
-        if workload not in known:
-            there = ", ".join(map(str, known))
-            raise UnknownNameError(f"{info.run_id} has no times at {workload}", f"there are {there}")
-    return wanted
 
 
 def _first_line(known: Sequence[Workload]) -> tuple[Workload, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gdnbench.errors import MachineError, UsageError
+from gdnbench.errors import UsageError
 from gdnbench.model.declaration import ParamValue
 from gdnbench.model.measurement import Plateau, Point, Sweep
-from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.render.terminal_chart import TerminalChart
 from gdnbench.render.units import params_text, percent, plus_minus
 from gdnbench.report.charts import theme
@@ -46,33 +44,12 @@ def sweep_chart(sweep: Sweep, plateau: Plateau, colours: Theme) -> tuple[alt.Lay
     return (_line_chart(sweep.of(plateau), *next(iter(names.items())), colours), LINE, "") if names else None
 
 
-SUFFIXES = (".png", ".svg")
-NEEDED = ("altair", "vl_convert")
-_SCALE = 2  # pixels of a PNG per pixel of the chart
-
-
-def check_picture(path: Path) -> None:
-    """Refuses an undrawable picture."""
-    check_output_file(path, "-o", SUFFIXES, "sweep.png")
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
-
-
 def draw_sweep(folder: Path, path: Path) -> None:
     """Draws a panel per kernel and workload of a stored sweep into a file; raises as `swept`, and MachineError."""
-    import vl_convert
-
     sweep, info = swept(folder), read_info(folder)
-    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
     with theme.unchecked():
         panels = [_panel(sweep, plateau) for plateau in sweep.plateaus]
-        title = f"% slower than the best point, {gpu}, {info.run_id}"
-        spec = theme.picture(panels, title).to_dict(validate=False)
-    if path.suffix.lower() == ".svg":
-        content = vl_convert.vegalite_to_svg(spec, vl_version=theme.VEGA_LITE).encode()
-    else:
-        content = vl_convert.vegalite_to_png(spec, vl_version=theme.VEGA_LITE, scale=_SCALE)
-    write_output_file(path, content)
+        theme.write_picture(path, panels, f"% slower than the best point, {theme.heading(info)}")
 
 
 def swept(folder: Path) -> Sweep:

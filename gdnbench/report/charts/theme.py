@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from gdnbench.errors import MachineError
+from gdnbench.render.console import check_output_file, write_output_file
+from gdnbench.store.info import RunInfo
 
 if TYPE_CHECKING:
     import altair as alt
@@ -161,15 +167,43 @@ def page_spec(chart: alt.LayerChart, height: int, description: str) -> dict[str,
     return {**spec, "$schema": SCHEMA}
 
 
-def picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
-    """Arranges panels as one picture, at most `ACROSS` in a row, each with its own axes and full names."""
+SUFFIXES = (".png", ".svg")
+NEEDED = ("altair", "vl_convert")
+_SCALE = 2  # pixels of a PNG per pixel of the chart
+
+
+def check_picture(path: Path, example: str) -> None:
+    """Refuses an undrawable picture; `example` is a name that is not refused."""
+    check_output_file(path, "-o", SUFFIXES, example)
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise MachineError(f"-o needs {', '.join(missing)}", "pip install 'gdnbench[report]'")
+
+
+def write_picture(path: Path, panels: Sequence[alt.LayerChart], title: str) -> None:
+    """Draws panels into a PNG or SVG file, at most `ACROSS` in a row, each with its own axes and full names."""
+    import vl_convert
+
+    spec = _picture(panels, title).to_dict(validate=False)
+    if path.suffix.lower() == ".svg":
+        content = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE).encode()
+    else:
+        content = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=_SCALE)
+    write_output_file(path, content)
+
+
+def heading(info: RunInfo) -> str:
+    """Returns what stands above a chart: the GPU, card and host whose times it shows, and the run."""
+    return ", ".join(filter(None, [info.device, info.place, info.run_id]))
+
+
+def _picture(panels: Sequence[alt.LayerChart], title: str) -> alt.ConcatChart:
     import altair as alt
 
     heading = alt.TitleParams(
         title, anchor="start", fontSize=11, fontWeight="normal", color=LIGHT.muted, offset=14, frame="bounds"
     )
     whole = alt.concat(*panels, columns=ACROSS, spacing=34, title=heading).resolve_scale(
-        x="independent", y="independent", color="independent"
+        x="independent", y="independent", color="independent", shape="independent"
     )
     styled: alt.ConcatChart = _styled(
         whole, LIGHT, font=PICTURE_FONT, background=LIGHT.paper, padding=14, label_limit=0

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from gdnbench.model.measurement import Measurement
+from gdnbench.model.measurement import Measurement, Timing
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
 from gdnbench.render.terminal_chart import TerminalChart
+from gdnbench.render.units import number
 from gdnbench.report.charts import theme
 from gdnbench.report.charts.selection import chosen_rows, interval_text, time_us
 from gdnbench.report.charts.theme import Datum, Theme, expr
@@ -26,28 +27,23 @@ from gdnbench.store.info import read_info
 if TYPE_CHECKING:
     import altair as alt
 
-ABSOLUTE, RELATIVE = ("time", "low", "high"), ("time_above", "low_above", "high_above")
 FOOT = 22  # pixels below the lowest floor, for its name
-_STEPS = (1, 2, 3, 5)  # multiples of each power of 10 that a logarithmic axis labels
+_STEPS = (1, 2, 3, 5)  # multiples of each power of 10 that a logarithmic axis labels, unless they are more than
+_MOST_TICKS = 12
 _ROOM = 1.15  # factor by which the ticks of the y axis exceed the slowest and the fastest
 _TERMINAL_LINES = 20
 
 
 def time_points(rows: Sequence[Measurement]) -> list[Datum]:
-    """Returns the data of a chart of times: a point per row, in microseconds and over the copying floor."""
-    return [
-        _point(row, _copy_us(rows, row.case.workload)) for row in rows if row.timing and row.role is not Role.CONTROL
-    ]
-
-
-def above_floor(points: Sequence[Datum]) -> list[Datum]:
-    """Returns the points whose time over the copying floor is known; of the floors, only the copying floor."""
-    return [point for point in points if "above" in point and (not point["floor"] or point["time_above"] == 1)]
+    """Returns the data of a chart of times: a point per row, in microseconds."""
+    return [_point(row, row.timing) for row in rows if row.timing and row.role is not Role.CONTROL]
 
 
 def kind_of(rows: Sequence[Measurement]) -> str:
-    """Returns what the times of some rows are: `kernel time` by CUPTI, `time` by the run's own timer."""
-    return "kernel time" if any(row.clock == "cupti" for row in rows) else "time"
+    """Returns what the times of some rows are: `kernel time` by CUPTI, `stream time` by NVBench, `CPU time`."""
+    if any(row.timing and row.timing.timer == "cpu" for row in rows):
+        return "CPU time"
+    return "kernel time" if any(row.clock == "cupti" for row in rows) else "stream time"
 
 
 def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, kind: str) -> alt.LayerChart:
@@ -56,26 +52,13 @@ def time_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme, ki
 
     scale = alt.Scale(type="log", nice=False, padding=FOOT)
     axis = alt.Axis(title=f"{kind}, µs (log)", format="~g", labelOverlap="greedy", tickCount=8)
-    layers = _layers(points, ABSOLUTE, titles, scale, axis, colours)
-    return theme.layered(*layers, data=points)
-
-
-def relative_chart(points: Sequence[Datum], titles: WorkloadSpec, colours: Theme) -> alt.LayerChart:
-    """Draws times over the copying floor's at the same workload, for the page."""
-    import altair as alt
-
-    moving = above_floor(points)
-    scale = alt.Scale(zero=False, nice=False, padding=FOOT)
-    axis = alt.Axis(title="time / time of the copying floor", format=".2~f", labelOverlap="greedy")
-    layers = _layers(moving, RELATIVE, titles, scale, axis, colours)
-    return theme.layered(*layers, data=moving)
+    return theme.layered(*_layers(points, titles, scale, axis, colours), data=points)
 
 
 def print_times(console: Console, folder: Path, kernels: str = "", workloads: Sequence[Workload] | None = None) -> None:
     """Prints a chart per line of workloads; raises as `chosen_rows`, and ChartError if it cannot be drawn."""
     chosen, info = chosen_rows(folder, kernels, workloads), read_info(folder)
-    gpu = (info.machine.get("gpu") or {}).get("name", info.gpu)
-    console.print(Text(f"{gpu}, {info.run_id}", style="dim"), soft_wrap=True)
+    console.print(Text(theme.heading(info), style="dim"), soft_wrap=True)
     for of in dict.fromkeys(row.case.workload.line for row in chosen):
         rows = sorted((row for row in chosen if row.case.workload.line == of), key=lambda row: row.case.workload.x)
         spec = rows[0].case.workload.spec
@@ -102,48 +85,29 @@ def _lines(rows: Sequence[Measurement]) -> dict[str, list[Measurement]]:
 
 def log_ticks(low: float, high: float) -> list[float]:
     """Returns the round numbers that a logarithmic axis labels."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [step * 10.0**decade for decade in decades for step in _STEPS if low <= step * 10.0**decade <= high]
+    powers = [10.0**decade for decade in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+    ticks = [step * power for power in powers for step in _STEPS if low <= step * power <= high]
+    return ticks if len(ticks) <= _MOST_TICKS else [tick for tick in ticks if tick in powers]
 
 
-def _point(row: Measurement, copy_us: float) -> Datum:
-    timing = row.timing
-    assert timing
-    known = [timing.time_us, timing.time_lo_us, timing.time_hi_us]
-    times = dict(zip(ABSOLUTE, (time if math.isfinite(time) else None for time in known), strict=True))
-    point: Datum = {
+def _point(row: Measurement, timing: Timing) -> Datum:
+    times = {"time": timing.time_us, "low": timing.time_lo_us, "high": timing.time_hi_us}
+    return {
         "kernel": row.case.label,
         "x": row.case.workload.x,
         "at": row.case.workload.x_value,
         "floor": not row.role.does_the_work,
-        **times,
+        **{name: time if math.isfinite(time) else None for name, time in times.items()},
         "text": interval_text(row),
+        "share": number(timing.sol, ".1%"),
     }
-    if not math.isnan(copy_us):
-        point |= {f"{name}_above": time / copy_us if time else None for name, time in times.items()}
-        point["above"] = f"{timing.time_us / copy_us:.3f}"
-    return point
-
-
-def _copy_us(rows: Sequence[Measurement], workload: Workload) -> float:
-    """Returns the time of the fastest copying floor, a floor that moves something, or NaN."""
-    here = (
-        row for row in rows if row.role is Role.FLOOR and row.timing and row.case.workload == workload and row.nbytes
-    )
-    return min(map(time_us, here), default=math.nan)
 
 
 def _layers(
-    points: Sequence[Datum],
-    fields: tuple[str, str, str],
-    titles: WorkloadSpec,
-    scale: alt.Scale,
-    axis: alt.Axis,
-    colours: Theme,
+    points: Sequence[Datum], titles: WorkloadSpec, scale: alt.Scale, axis: alt.Axis, colours: Theme
 ) -> list[alt.Chart]:
     import altair as alt
 
-    time, low, high = fields
     places = sorted({point["x"] for point in points})
     x = alt.X(
         field="x",
@@ -151,22 +115,22 @@ def _layers(
         scale=alt.Scale(type="log", base=2, nice=False, padding=18),
         axis=alt.Axis(title=f"{titles.x_title} (log)", values=places, grid=False, labelOverlap="greedy"),
     )
-    y = alt.Y(field=time, type="quantitative", scale=scale, axis=axis)
-    below = alt.Y(field=low, type="quantitative", scale=scale, axis=axis)
-    tooltip = theme.tips(kernel="kernel", at=titles.x, text="time, µs", above="over the copying floor")
+    y = alt.Y(field="time", type="quantitative", scale=scale, axis=axis)
+    below = alt.Y(field="low", type="quantitative", scale=scale, axis=axis)
+    tooltip = theme.tips(kernel="kernel", at=titles.x, text="time, µs", share="of bound")
     colour, faded = expr(colours.kernel_colour), expr(theme.OPACITY)
 
     base = alt.Chart().encode(x=x, y=y, detail=alt.Detail(field="kernel", type="nominal"))
     floors = base.transform_filter("datum.floor")
     kernels = base.transform_filter("!datum.floor").transform_filter(theme.SHOWN)
-    known = kernels.transform_filter(f"isValid(datum.{low}) && isValid(datum.{high})")
+    known = kernels.transform_filter("isValid(datum.low) && isValid(datum.high)")
     named = floors.transform_filter(f"datum.x === {places[0]}").encode(text=alt.Text(field="kernel", type="nominal"))
     return [
         floors.mark_line(strokeDash=[5, 4], stroke=colours.floor),
         floors.mark_point(opacity=0, size=120, color=colours.floor).encode(tooltip=tooltip),
         named.mark_text(align="left", baseline="top", dy=6, fill=colours.muted),
         kernels.mark_line(stroke=colour, strokeWidth=expr(theme.WIDTH), opacity=faded),
-        known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field=high)),
+        known.mark_rule(stroke=colour, opacity=faded).encode(y=below, y2=alt.Y2(field="high")),
         kernels.mark_point(
             filled=True, size=46, fill=colour, stroke=colours.paper, strokeWidth=0.8, shape=expr(theme.MARKER),
             opacity=faded,

@@ -12,15 +12,17 @@ from typing import Any
 from gdnbench import __version__
 from gdnbench.analyse.figure import FigureSource
 from gdnbench.catalog.entry import label_parts
-from gdnbench.model.measurement import Measurement, Plateau
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.html import HtmlCell, HtmlTable, html_table
 from gdnbench.render.table import Column, Table
-from gdnbench.render.units import flops_bind
+from gdnbench.render.units import factor, flops_bind
+from gdnbench.report.charts.selection import time_us
+from gdnbench.report.charts.times import kind_of
 from gdnbench.verbs.html.beside import across_section, published_section
 from gdnbench.verbs.html.content import HtmlSection, control_cell
-from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
+from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section
 from gdnbench.verbs.measured_columns import (
@@ -37,11 +39,12 @@ from gdnbench.wording import first_of, natural_key, plural
 MOST_PEERS = 3
 START = len("20260102-030405")  # characters of a run's id that are enough to name it
 _ALWAYS = (
-    ("time µs", "The median over rounds of each round's mean of its middle half of samples; launch included, L2 cold."),
+    ("time", "The geometric mean over rounds, in the first runs their median, of each round's trimmed mean; L2 cold."),
     ("FASTER, SLOWER", "The whole interval of the speedup lies beyond the margin, {margin}."),
     ("SAME", "The whole interval lies within the margin: any difference is too small to care for."),
     ("UNCLEAR", "The interval crosses the margin; the notes say how many more rounds would settle it."),
-    ("vs, speedup", "Baseline time / kernel time, paired by round. Above 1 is faster."),
+    ("vs", "The baseline's time / this one's, by stream times, paired by round; above 1 is faster."),
+    ("speedup", "The same by kernel times, where the run has them."),
     ("±", "Half of the {confidence} interval over rounds; of speedups, corrected for all comparisons (Holm)."),
     (
         "floor",
@@ -55,9 +58,9 @@ _ALWAYS = (
 )
 _COPY_BOUND = "The copying floor's time"
 _BOUND = "The time of the bound (the copying floor, or the op's FLOPs at the GPU's peak, whichever takes longer)"
-_KERNEL_TIMES = (
-    ("kernel µs", "Kernel time, by CUPTI: first block's start to last block's end, without the launch."),
-    ("stream µs", "What a stream pays, by NVBench: event to event, launch included. Speedups and verdicts are of it."),
+_KERNEL_TIMES = (("kernel µs", "Kernel time, by CUPTI: first block's start to last block's end, without the launch."),)
+_STREAM_TIMES = (
+    ("stream µs, time µs", "What a stream pays, by NVBench: event to event, with the launch of the run's host."),
 )
 _SEVERAL = (("/ copy", "Stream time over that of the same run's copying floor: both hold a launch of its host."),)
 _FLOPS = (("TFLOP/s", "The floating-point operations of the op / time."),)
@@ -79,7 +82,7 @@ def page_of(runs: Sequence[ReportedRun], published: Sequence[FigureSource]) -> d
         "warnings": [warning for run in runs for warning in _warnings(run)],
         "sections": [*sections, *(section for section in more if section)],
         "run_ids": [run.info.run_id for run in runs],
-        "leads": [(f"run-{number}", lead_line(run)) for number, run in enumerate(runs, start=1)],
+        "leads": [(f"run-{number}", headline(run), lead_line(run)) for number, run in enumerate(runs, start=1)],
         "provenance": _provenance(runs),
         "details": _details(runs),
         "version": __version__,
@@ -92,7 +95,7 @@ def _section(run: ReportedRun, prefix: str) -> HtmlSection:
 
 
 def _devices(runs: Sequence[ReportedRun]) -> str:
-    return ", ".join(dict.fromkeys(run.device for run in runs))
+    return ", ".join(dict.fromkeys(run.info.device for run in runs))
 
 
 def _subtitle(runs: Sequence[ReportedRun]) -> str:
@@ -134,11 +137,7 @@ def _not_measured(rows: Sequence[Measurement]) -> list[str]:
 
 def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
     """Makes a line per run and workload; of several runs without stream times, comparable in one run alone."""
-    lines = [
-        line
-        for number, run in enumerate(runs, start=1)
-        for line in (_sweep_lines(run, f"run-{number}") if run.sweep else _run_lines(run, f"run-{number}"))
-    ]
+    lines = [line for number, run in enumerate(runs, start=1) for line in summary_lines(run, f"run-{number}")]
     bound = "bound" if any(flops_bind(run.rows) for run in runs) else "copying floor"
     columns = _summary_columns(lines, bound, runs=len(runs), gpus=len({run.info.gpu for run in runs}))
     table = Table(tuple(columns), lines)
@@ -146,8 +145,11 @@ def summary_table(runs: Sequence[ReportedRun]) -> HtmlTable:
 
 
 @dataclass(frozen=True)
-class _SummaryLine:
-    """The fastest kernel of a run at a workload, the kernels that tie with it, and the id of the run's section."""
+class SummaryLine:
+    """The fastest kernel of a run at a workload, by kernel time where it has one; `link` is the run's section.
+
+    `tie` names the kernels that tie with it, behind a colon how, and is empty without any.
+    """
 
     run: ReportedRun
     workload: Workload
@@ -157,37 +159,71 @@ class _SummaryLine:
 
     @property
     def kernel_time(self) -> Measurement | None:
-        return self.run.kernel_times.get(self.row.case.id)
+        """Its kernel time, if any."""
+        return self.row if self.row.clock else None
+
+    @property
+    def stream(self) -> Measurement:
+        """Its time by the run's own timer."""
+        return next(row for row in self.run.rows if row.case.id == self.row.case.id)
+
+    @property
+    def speedup(self) -> float:
+        """The baseline's time over its own, 1 for the baseline; NaN if it was not compared."""
+        own = 1.0 if self.row.role is Role.BASELINE else math.nan
+        return self.row.versus.speedup if self.row.versus else own
 
 
-def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
-    found = []
-    for workload in run.workloads:
-        fastest = fastest_of(run.info, run.at(workload), run.rounds)
-        if fastest:
-            tie = f"or {first_of(fastest.peers, MOST_PEERS)}: not told apart" if fastest.peers else ""
-            found.append(_SummaryLine(run, workload, fastest.row, tie, link))
-    return found
-
-
-def _sweep_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
-    plateaus: tuple[Plateau, ...] = run.sweep.plateaus if run.sweep else ()
+def summary_lines(run: ReportedRun, link: str = "") -> list[SummaryLine]:
+    """Returns a line for each workload, of a sweep for each plateau."""
     rows = {(row.case.label, row.case.workload): row for row in run.rows}
+    if run.sweep:
+        return [
+            SummaryLine(
+                run, each.workload, rows[each.simplest, each.workload],
+                f"or {plural(len(each.tied) - 1, 'other')}: tied" if len(each.tied) > 1 else "", link,
+            )
+            for each in run.sweep.plateaus
+        ]  # fmt: skip
     return [
-        _SummaryLine(
-            run, plateau.workload, rows[plateau.simplest, plateau.workload], _ties(len(plateau.tied) - 1), link
+        SummaryLine(
+            run, workload, found.row, f"or {first_of(found.peers, MOST_PEERS)}: not told apart" if found.peers else "",
+            link,
         )
-        for plateau in plateaus
-    ]
+        for workload in run.workloads
+        if (found := run.fastest(workload))
+    ]  # fmt: skip
 
 
-def _ties(others: int) -> str:
-    return f"{others} other{'s tie' if others > 1 else ' ties'}" if others else ""
+def headline(run: ReportedRun) -> str:
+    """Returns a sentence: the fastest kernel's ratio to the baseline, the least and the most over the workloads."""
+    lines = sorted(summary_lines(run), key=lambda line: -time_us(line.row))
+    compared = {line.workload: line for line in lines if not math.isnan(line.speedup)}.values()
+    if not compared:
+        return "No kernel is compared with a baseline." if lines else "No kernel has a time."
+    ranked = sorted(compared, key=lambda line: line.speedup)
+    inputs = {line.workload.inputs for line in ranked if not line.workload.labelled_profile} - {""}
+    drawn = f" with {' and '.join(sorted(inputs))} inputs" if inputs else ""
+    kinds = " and ".join(sorted({kind_of([line.row]) for line in ranked}))
+    where = f"{drawn} on {run.info.device}, by {kinds}"
+    if ranked[-1].row.role is Role.BASELINE:
+        return f"No kernel is faster than the baseline, {run.info.baseline},{where}."
+    ends = " to ".join(dict.fromkeys(map(_ratio, (ranked[0], ranked[-1]))))
+    level = f"{run.info.settings['confidence']:.0%} intervals"
+    return f"The fastest kernel is {ends} as fast as {run.info.baseline}{where} ({level})."
+
+
+def _ratio(line: SummaryLine) -> str:
+    """Returns a ratio with its interval, and whose it is: `1.471x (1.459x to 1.482x; decode-auto at B=1 qk4_v8)`."""
+    versus = line.row.versus
+    ends = f"{factor(versus.low)} to {factor(versus.high)}; " if versus and math.isfinite(versus.high) else ""
+    names = " ".join(filter(None, [line.row.case.label, line.tie.partition(":")[0]]))
+    return f"{factor(line.speedup)} ({ends}{names} at {line.workload})"
 
 
 def _summary_columns(
-    lines: Sequence[_SummaryLine], bound: str, *, runs: int, gpus: int
-) -> Iterator[Column[_SummaryLine]]:
+    lines: Sequence[SummaryLine], bound: str, *, runs: int, gpus: int
+) -> Iterator[Column[SummaryLine]]:
     by_kernel = any(line.kernel_time for line in lines)
     yield Column("", lambda line: str(line.workload), "workload", meaning="axes with their sizes")
     if gpus > 1:
@@ -195,26 +231,30 @@ def _summary_columns(
     yield Column("", _fastest, "fastest", fold=True)
     yield time_column("kernel", lines, lambda line: line.kernel_time, KERNEL_MEANING)
     if runs == 1:
-        yield time_column("stream" if by_kernel else "time", lines, lambda line: line.row)
+        yield time_column("stream" if lines and lines[0].run.info.on_gpu else "CPU", lines, lambda line: line.stream)
     else:
-        yield over_copy_column("/ copy", lambda line: line.row)
+        yield over_copy_column("/ copy", lambda line: line.stream)
     yield ratio_column("speedup", lambda line: line.row)
     yield verdict_column(lambda line: line.row)
     yield Column("", lambda line: line.run.info.baseline, "baseline")
     if by_kernel or runs == 1:
-        timed = (lambda line: line.kernel_time) if by_kernel else (lambda line: line.row)
-        yield bound_column("of bound", timed, bound_meaning(bound, by_kernel=by_kernel))
+        meaning = bound_meaning(bound, by_kernel=by_kernel)
+        yield bound_column("of bound", lambda line: line.kernel_time if by_kernel else line.row, meaning)
     meaning = "the baseline against itself: the run's noise"
-    yield Column("", lambda line: control_cell(line.run.at(line.workload)), "A/A", right=True, meaning=meaning)
+    yield Column("", _control, "A/A", right=True, meaning=meaning)
     yield Column("", _run, "run")
 
 
-def _fastest(line: _SummaryLine) -> HtmlCell:
+def _control(line: SummaryLine) -> HtmlCell:
+    return control_cell(line.run.leading(line.run.at(line.workload)))
+
+
+def _fastest(line: SummaryLine) -> HtmlCell:
     name, settings = label_parts(line.row.case.label)
     return HtmlCell(text=name, aside="; ".join(filter(None, [":".join(settings), line.tie])), sort=line.row.case.label)
 
 
-def _run(line: _SummaryLine) -> HtmlCell:
+def _run(line: SummaryLine) -> HtmlCell:
     return HtmlCell(text=line.run.info.run_id[:START], sort=line.run.info.run_id, link=line.link)
 
 
@@ -223,7 +263,8 @@ def _words(runs: Sequence[ReportedRun]) -> tuple[tuple[str, str], ...]:
     levels = ", ".join(dict.fromkeys(f"{run.info.settings['confidence']:.0%}" for run in runs))
     flops = any(flops_bind(run.rows) for run in runs)
     by_kernel = any(run.kernel_times for run in runs)
-    words = (*(_KERNEL_TIMES if by_kernel else ()), *(_SEVERAL if len(runs) > 1 else ()), *_ALWAYS)
+    timers = (*(_KERNEL_TIMES if by_kernel else ()), *(_STREAM_TIMES if any(run.info.on_gpu for run in runs) else ()))
+    words = (*timers, *(_SEVERAL if len(runs) > 1 else ()), *_ALWAYS)
     words += (*(_FLOPS if flops else ()), *(_SWEEP if any(run.sweep for run in runs) else ()))
     return tuple(
         (word, text.format(margin=margins, confidence=levels, bound=_BOUND if flops else _COPY_BOUND))

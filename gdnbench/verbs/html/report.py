@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, Sweep
-from gdnbench.model.status import Role
+from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.report.charts.selection import in_order, timed
@@ -24,8 +24,8 @@ from gdnbench.store.files import is_stored
 from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
-from gdnbench.store.samples import ROUNDS, read_rounds
-from gdnbench.store.tables import BuildRow, read_builds, read_sweep
+from gdnbench.store.samples import ROUNDS, read_case_rounds
+from gdnbench.store.tables import read_sweep
 from gdnbench.wording import plural
 
 if TYPE_CHECKING:
@@ -138,21 +138,17 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """What a run wrote, except its samples; `rounds` has microseconds; `kernel_times` are by CUPTI, by case id."""
+    """What a run wrote, except its samples; `rounds` are microseconds by case id and further clock.
+
+    `kernel_times` are by CUPTI, by case id; without verdicts where the run has none because its clocks disagree.
+    """
 
     folder: Path
     info: RunInfo
     rows: tuple[Measurement, ...]
     kernel_times: dict[str, Measurement]
-    rounds: dict[str, FloatArray]
-    builds: tuple[BuildRow, ...]
+    rounds: dict[tuple[str, Clock | None], FloatArray]
     sweep: Sweep | None
-
-    @property
-    def device(self) -> str:
-        """Common name of the device."""
-        gpu = self.info.machine.get("gpu") or {}
-        return str(gpu.get("name") or (self.info.gpu if self.info.on_gpu else "the CPU"))
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -168,22 +164,28 @@ class ReportedRun:
         return [self.kernel_times[row.case.id] for row in rows if row.case.id in self.kernel_times]
 
     def leading(self, rows: Sequence[Measurement]) -> list[Measurement]:
-        """Returns the kernel times of some rows, with the rows' verdicts; the rows themselves where none has one."""
-        verdicts = {row.case.id: row.versus for row in rows}
-        found = self.kernel_times_of(rows)
-        return [replace(row, versus=verdicts[row.case.id]) for row in found] or list(rows)
+        """Returns the kernel times of some rows; the rows themselves where none has one."""
+        return self.kernel_times_of(rows) or list(rows)
+
+    def fastest(self, workload: Workload) -> FastestKernel | None:
+        """Returns the fastest kernel of a workload, by kernel times where it has any; None without times."""
+        rows = self.leading(self.at(workload))
+        rounds = {case: times for (case, clock), times in self.rounds.items() if clock == rows[0].clock}
+        return fastest_of(self.info, rows, rounds)
 
 
 def read_stored(folder: Path) -> ReportedRun:
     """Reads a run's folder; raises UsageError for a step, RunFormatError, naming the file, for an unreadable run."""
     info, rows = read_run(folder)
+    compared = any(row.versus for row in rows)
+    kernel_times = [row if compared else replace(row, versus=None) for row in read_clocks(folder).get("cupti", ())]
+    rounds = read_case_rounds(folder) if is_stored(folder / ROUNDS) else {}
     stored = ReportedRun(
         folder=folder,
         info=info,
         rows=tuple(rows),
-        kernel_times={row.case.id: row for row in read_clocks(folder).get("cupti", ()) if row.timing},
-        rounds=read_rounds(folder) if is_stored(folder / ROUNDS) else {},
-        builds=tuple(read_builds(folder)),
+        kernel_times={row.case.id: row for row in kernel_times if row.timing},
+        rounds={key: each.times_us for key, each in rounds.items()},
         sweep=read_sweep(folder),
     )
     _check_sweep(stored)
@@ -230,12 +232,15 @@ def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, 
 
 
 def lead_line(stored: ReportedRun) -> str:
-    """Returns what was measured, where and how."""
+    """Returns what was measured, where, on whose card and host, and how."""
     info, settings = stored.info, stored.info.settings
-    timer = "NVBench, cold L2" if stored.info.on_gpu else "warm calls on the CPU"
+    timer = "warm calls on the CPU"
+    if info.on_gpu:
+        timer = f"NVBench{' and CUPTI' if stored.kernel_times else ''}, cold L2"
+    place = f" ({info.place})" if info.place else ""
     rounds = f"{settings['rounds']} rounds of up to {settings['samples']} samples"
     further = ", more for the points in front" if stored.sweep else ""
-    return f"{info.op} on {stored.device}: {_counts(stored)}, {timer}, {rounds}{further}"
+    return f"{info.op} on {info.device}{place}: {_counts(stored)}, {timer}, {rounds}{further}"
 
 
 def _counts(stored: ReportedRun) -> str:

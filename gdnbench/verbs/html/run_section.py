@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gdnbench.model.gpu import format_serialized
+from gdnbench.errors import UsageError
 from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Role
 from gdnbench.model.workload import Workload, label_slug
 from gdnbench.render.codec import GLYPHS
 from gdnbench.render.html import HtmlTable, html_table
-from gdnbench.render.table import Column, Table
+from gdnbench.render.table import Table
 from gdnbench.render.units import flops_bind, traffic
 from gdnbench.report.charts import theme, times
+from gdnbench.report.charts.roofline import bounded, points_of, read_roof, roofline_chart
 from gdnbench.report.charts.selection import choices_of, interval_text, slots_of, timed, workload_slug
 from gdnbench.report.charts.theme import PAGE, Datum, Theme, expr, page_spec, slot_params
 from gdnbench.stats import FloatArray
 from gdnbench.store.samples import SAMPLES, read_samples
-from gdnbench.store.tables import BuildRow
 from gdnbench.verbs.html.content import HtmlChart, HtmlPart, HtmlSection, control_line, failures_of
 from gdnbench.verbs.html.report import ReportedRun, lead_line
-from gdnbench.verbs.measured_columns import count_column
 from gdnbench.verbs.run_tables import WorkloadView
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 
 TIMES_HEIGHT, SAMPLES_LEAST = 400, 320  # pixels
+_FLOORS = " Dashed: the floors, below which no kernel of this grid or traffic can come."
 NO_SAMPLES = "No samples were kept with this run, so their distribution is not shown."
 
 
@@ -45,6 +45,9 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
     quantiles = read_quantiles(stored.folder)
     leading = stored.leading(stored.rows)
     charts = times_charts(leading, prefix=prefix, picker=picker, shown=shown, baseline=info.baseline)
+    roofline, lacking = _roofline(stored, leading, f"{prefix}-roofline", picker, shown)
+    charts += roofline
+    samples = [] if quantiles or not any(row.timing for row in stored.rows) else [NO_SAMPLES]
     parts = tuple(_part(stored, workload, prefix, picker, shown, quantiles) for workload in stored.workloads)
     following = [chart for chart in (*charts, *(chart for part in parts for chart in part.charts)) if chart.picker]
     return HtmlSection(
@@ -55,16 +58,38 @@ def run_section(stored: ReportedRun, prefix: str) -> HtmlSection:
         warnings=tuple(info.warnings),
         choices=choices if following else (),
         charts=tuple(charts),
-        lines=() if quantiles or not any(row.timing for row in stored.rows) else (NO_SAMPLES,),
-        table=None if stored.info.on_gpu else _builds_table(stored.builds, f"{prefix}-builds"),
+        lines=(*samples, *lacking),
         parts=parts,
     )
+
+
+def _roofline(
+    stored: ReportedRun, rows: Sequence[Measurement], name: str, picker: str, shown: Sequence[str]
+) -> tuple[list[HtmlChart], list[str]]:
+    """Draws the roofline of a run on a GPU; or returns the line that says what the run lacks for it."""
+    if not stored.info.on_gpu or not timed(rows):
+        return [], []
+    try:
+        points, roof = points_of(rows), read_roof(stored.info, timed(rows))
+    except UsageError as error:
+        return [], [f"No roofline: {error.message}; {error.hint}."]
+    chart = roofline_chart(points, roof, PAGE).add_params(*slot_params(shown, stored.info.baseline))
+    bars = " Short bars: the bound of each workload." if bounded(points) else ""
+    drawn = HtmlChart(
+        id=name,
+        title=f"Roofline, by {times.kind_of(rows)}",
+        note=f"{'. '.join(line[0].upper() + line[1:] for line in roof.lines)}.{bars}",
+        spec=page_spec(chart, TIMES_HEIGHT, f"Roofline of {stored.info.op}: TFLOP/s by FLOPs a byte"),
+        height=TIMES_HEIGHT,
+        picker=picker,
+    )
+    return [drawn], []
 
 
 def times_charts(
     rows: Sequence[Measurement], *, prefix: str, picker: str, shown: Sequence[str], baseline: str
 ) -> list[HtmlChart]:
-    """Draws two charts per line of workloads that was measured at two x values or more."""
+    """Draws a chart per line of workloads that was measured at two x values or more."""
     found = []
     for line in dict.fromkeys(row.case.workload.line for row in rows):
         here = [row for row in rows if row.case.workload.line == line]
@@ -73,31 +98,19 @@ def times_charts(
             continue
         params, slug = slot_params(shown, baseline), label_slug(here[0].case.workload.line)
         kind = times.kind_of(here).capitalize()
+        title = ", ".join(filter(None, [f"{kind} against {titles.x_title}", line]))
         absolute = times.time_chart(points, titles, PAGE, times.kind_of(here)).add_params(*params)
         found.append(
             HtmlChart(
                 id=f"{prefix}-times-{slug}",
-                title=f"{kind} against {titles.x_title}, {line}",
-                note="Both axes logarithmic. Dashed: the floors, below which no kernel of this grid or traffic can "
-                "come. Bars are intervals; most are narrower than their point.",
-                spec=page_spec(absolute, TIMES_HEIGHT, f"{kind} against {titles.x_name}, {line}"),
+                title=title,
+                note="Both axes logarithmic. Bars are intervals; most are narrower than their point."
+                f"{_FLOORS if any(point['floor'] for point in points) else ''}",
+                spec=page_spec(absolute, TIMES_HEIGHT, title),
                 height=TIMES_HEIGHT,
                 picker=picker,
             )
         )
-        if times.above_floor(points):
-            relative = times.relative_chart(points, titles, PAGE).add_params(*params)
-            found.append(
-                HtmlChart(
-                    id=f"{prefix}-above-{slug}",
-                    title=f"{kind} over the copying floor, {line}",
-                    note="The same times, divided by the copying floor's at the same one: 1 is the bound"
-                    f"{' where copying is the bound' if flops_bind(here) else ''}.",
-                    spec=page_spec(relative, TIMES_HEIGHT, f"{kind} over the copying floor, {line}"),
-                    height=TIMES_HEIGHT,
-                    picker=picker,
-                )
-            )
     return found
 
 
@@ -166,26 +179,6 @@ def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, w
 
 def _kind(row: Measurement) -> str:
     return row.role.value if row.role is Role.BASELINE or not row.role.does_the_work else ""
-
-
-def _builds_table(builds: Sequence[BuildRow], name: str) -> HtmlTable | None:
-    columns: tuple[Column[BuildRow], ...] = (
-        Column("", lambda build: build.title, "kernel"),
-        Column("", lambda build: build.series, "series", meaning="what the workloads have in common"),
-        Column("", lambda build: build.arch, "target"),
-        count_column("regs", lambda build: build.registers, "registers a thread"),
-        count_column("spill B", lambda build: build.spill_bytes, "bytes a thread that do not fit registers"),
-        count_column("smem B", lambda build: build.shared_bytes, "static shared memory a block, bytes"),
-        count_column("load bits", lambda build: build.load_bits, "width of the widest global load"),
-        Column("", lambda build: build.interpreter, "interpreter", meaning="verdict of an interpreter, without a GPU"),
-        Column("", _status, "status", fold=True),
-    )
-    return html_table(Table(columns, builds), name, "GPU kernels: compiled here, not timed") if builds else None
-
-
-def _status(build: BuildRow) -> str:
-    status = build.status if build.status == "ok" else f"{build.status}: {build.reason}"
-    return f"{status}, {format_serialized(build.serialized_because)}" if build.serialized_because else status
 
 
 BAR, AROUND = 17, 44  # pixels: a bar, and the axis with the paddings
@@ -286,7 +279,7 @@ def curves_chart(points: Sequence[Datum], colours: Theme) -> alt.LayerChart:
                 field="time",
                 type="quantitative",
                 scale=alt.Scale(zero=False, nice=False),
-                axis=alt.Axis(title="time of one sample, µs", format="~g", labelOverlap="greedy"),
+                axis=alt.Axis(title="stream time of one sample, µs", format="~g", labelOverlap="greedy"),
             ),
             y=alt.Y(
                 field="share",
