@@ -254,7 +254,8 @@ def side_by_side(times_us: Mapping[str, FloatArray], bridge: str) -> dict[str, F
     apart = {name for name, mask in known.items() if not all((mask & other).any() for other in known.values())}
     if bridge not in times_us or not apart:
         return dict(times_us)
-    most = max(({other for other in apart if (known[other] & known[name]).any()} for name in apart), key=len)
+    in_order = [name for name in times_us if name in apart]  # of groups of one size the first counts, in every process
+    most = max(({other for other in apart if (known[other] & known[name]).any()} for name in in_order), key=len)
     rounds = np.logical_or.reduce([known[name] for name in most])
     return {
         name: times
