@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
@@ -24,7 +25,7 @@ class Verb(TyperCommand):
     """A command that refuses an option given twice; Click would silently use the last."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments; raises UsageError for a repeated option, and for --json with --csv."""
+        """Parses arguments; raises UsageError for a repeated option, and for two formats."""
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for option, count in Counter(order).items():
@@ -40,15 +41,56 @@ class _Group(TyperGroup):
     """A verb that has verbs of its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments; raises UsageError for --json with --csv."""
+        """Parses arguments; raises UsageError for two formats."""
         rest = super().parse_args(ctx, args)
         _check_formats(ctx)
         return rest
 
 
 def _check_formats(ctx: Any) -> None:
-    if ctx.params.get("json") and ctx.params.get("csv"):
-        raise UsageError("--json and --csv are two formats", "ask for one")
+    formats = [f"--{name}" for name in ("json", "csv", "markdown") if ctx.params.get(name)]
+    if len(formats) > 1:
+        raise UsageError(f"{' and '.join(formats)} are two formats", "ask for one")
+    views = [f"--{name}" for name in ("sort", "columns") if ctx.params.get(name)]
+    if views and "--json" in formats:
+        raise UsageError(f"{views[0]} is for tables and CSV", f"leave {views[0]} or --json out")
+
+
+class TableVerb(Verb):
+    """A verb that prints tables: it has the options of a view, of which its function knows nothing."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        places = (place for place, param in enumerate(self.params) if param.name == "json")
+        place = next(places, len(self.params))
+        self.params[place:place] = _params_of(_with_view)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Calls the function, whose tables are then shown so."""
+        given = {name: ctx.params.pop(name) for name in _VIEW_OPTIONS}
+        if not any(given.values()):
+            return super().invoke(ctx)
+        from gdnbench.render.view import TableView, viewed
+
+        columns = (name.strip() for each in given["columns"] or () for name in each.split(","))
+        with viewed(TableView(tuple(filter(None, columns)), given["sort"], given["legend"], given["markdown"])):
+            return super().invoke(ctx)
+
+
+def _with_view(
+    sort: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Sort by a column of the table; -COLUMN for the largest first.")
+    ] = "",
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", metavar="COLUMN,…", help="Show these columns alone.")
+    ] = None,
+    legend: Annotated[bool, typer.Option("--legend", help="Explain columns and verdicts below the table.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables for a pull request.")] = False,
+) -> None:
+    """Has the options that every `TableVerb` has."""
+
+
+_VIEW_OPTIONS = ("sort", "columns", "legend", "markdown")
 
 
 class GpuVerb(Verb):
@@ -57,7 +99,7 @@ class GpuVerb(Verb):
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         place = next((place for place, param in enumerate(self.params) if param.name == "gpu"), len(self.params) - 1)
-        self.params.insert(place + 1, _on_option())
+        self.params[place + 1 : place + 1] = _params_of(_with_on)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keeps the words: they are what travels."""
@@ -95,10 +137,14 @@ def _with_on(
     """Has the option that every `GpuVerb` has."""
 
 
-def _on_option() -> Any:
+class GpuTableVerb(GpuVerb, TableVerb):
+    """Both."""
+
+
+def _params_of(function: Callable[..., None]) -> list[Any]:
     alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-    alone.command()(_with_on)
-    return typer.main.get_command(alone).params[0]
+    alone.command()(function)
+    return typer.main.get_command(alone).params
 
 
 class Listed(TyperCommand):
@@ -121,7 +167,8 @@ class Listed(TyperCommand):
         if isinstance(made, typer.Typer):
             return typer.main.get_command(made)
         alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-        alone.command(self._row.name, cls=GpuVerb if self._row.gpu else Verb)(made)
+        kinds = {(True, True): GpuTableVerb, (True, False): GpuVerb, (False, True): TableVerb, (False, False): Verb}
+        alone.command(self._row.name, cls=kinds[self._row.gpu, self._row.tables])(made)
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -134,7 +181,11 @@ def parameters_of(verb: str) -> dict[str, VerbParameter]:
     from gdnbench.mcp.tool import VerbParameter
 
     command = Listed(VERBS[verb]).with_options()
-    hints = {**get_type_hints(inspect.unwrap(command.callback)), ON: str}
+    hints = {
+        **get_type_hints(inspect.unwrap(command.callback)),
+        **get_type_hints(_with_on),
+        **get_type_hints(_with_view),
+    }
     return {
         each.name: VerbParameter(
             max(each.opts, key=len) if each.param_type_name == "option" else "",

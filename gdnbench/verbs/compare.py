@@ -39,7 +39,6 @@ def compare(
     strict: Annotated[
         bool, typer.Option("--strict", help="With --fail-on: exit 4 where the interval leaves it open.")
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a pull request.")] = False,
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
     csv: CsvOption = False,
@@ -62,5 +61,5 @@ def compare(
     options = {"--rows": rows, "--cols": cols, "--filter": chosen}
     command = [*sources, *(part for name, value in options.items() if value for part in (name, value))]
     command += out_option(results)
-    print_comparison(side, outcome, command, json=json, csv=csv, markdown=markdown)
+    print_comparison(side, outcome, command, json=json, csv=csv)
     raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)
