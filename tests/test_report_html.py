@@ -12,10 +12,11 @@ from decode_workloads import decode_at
 from report_data import HOSTILE, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, measured, store
 
+from gdnbench.analyse.fastest import fastest_of
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.model.status import Role
-from gdnbench.verbs.html.report import fastest_of, inline_json, read_stored, write_report
+from gdnbench.verbs.html.report import inline_json, read_stored, write_report
 from gdnbench.verbs.html.run_section import times_charts
 
 VOID = {"meta", "input", "br", "img", "link"}
@@ -191,4 +192,4 @@ def test_the_fastest_is_found_among_kernels_that_were_timed_in_different_process
     """FlashInfer, whose kernels run Python of their own, shares no round with decode-auto, and FLA some with either."""
     run = read_stored(RESULTS / "20261126-092952-h200-decode-hopper-large")
     fastest = [fastest_of(run.info, run.at(workload), run.rounds) for workload in run.workloads]
-    assert [(each.row.case.label, each.peers) for each in fastest] == [("decode-auto", ())] * 3
+    assert [(each.row.case.label, each.tied, each.unclear) for each in fastest] == [("decode-auto", (), ())] * 3

@@ -30,7 +30,7 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, suite_of
-from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.samples import CaseRounds, read_rounds
 
 _ByLabel = dict[str, dict[Workload, FloatArray]]
 
@@ -303,6 +303,5 @@ def suite_of_run(
         return None
     shown = {row.case.workload.profile for row in measurements}
     suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
-    rounds = {case: each for (case, clock), each in read_case_rounds(folder).items() if clock is None}
     limits = {name: info.settings[name] for name in ("margin", "confidence")}
-    return judge_worst(measurements, rounds, suite, op=info.op, over=over, **limits)
+    return judge_worst(measurements, read_rounds(folder), suite, op=info.op, over=over, **limits)

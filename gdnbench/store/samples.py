@@ -100,9 +100,9 @@ def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
     write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], columns)
 
 
-def read_rounds(folder: Path) -> dict[str, FloatArray]:
-    """Round times by the run's own timer, microseconds, by case id; shape (rounds,), NaN where a round is missing."""
-    return {case: found.times_us for (case, clock), found in read_case_rounds(folder).items() if clock is None}
+def read_rounds(folder: Path) -> dict[str, CaseRounds]:
+    """The rounds by the run's own timer, by case id."""
+    return {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None}
 
 
 def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]:

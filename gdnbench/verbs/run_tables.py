@@ -19,13 +19,13 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.origin import path_at_origin
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import flops_bind, number, tflops_text, traffic
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.samples import read_rounds
 from gdnbench.store.tables import BuildRow, read_builds
 from gdnbench.verbs.measured_columns import (
     KERNEL_MEANING,
@@ -41,13 +41,17 @@ from gdnbench.verbs.run_notes import (
     baseline_name,
     control_lines,
     failure_lines,
+    fastest_lines,
     headline,
     inputs_lines,
     legend,
     name_cell,
     next_words,
     notes_of,
+    row_notes,
+    stored_note,
     suite_blocks,
+    warning_notes,
 )
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
@@ -100,7 +104,7 @@ def _text(
     width: int,
 ) -> Iterator[Block]:
     yield headline(info)
-    yield from (Note(warning, "warning") for warning in info.warnings)
+    yield from warning_notes(info.warnings)
     flops, by_kernel = flops_bind(measurements), has_times(clocks)
     titles = workload_titles(info)
     not_reached: list[str] = []
@@ -114,18 +118,31 @@ def _text(
         view = WorkloadView(info, rows, title, clocked.get("cupti", ()) if by_kernel else None, flops=flops)
         yield from view.blocks(width, printed)
         yield from clock_blocks(info, rows, clocked, width)
+    if builds and not info.on_gpu:
+        yield from build_blocks(builds, printed)
+    if result:
+        yield from suite_blocks(result, info.op)
     yield ""
     if not_reached:
         yield _not_reached_line(not_reached)
         yield ""
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
-    yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "legend")
-    yield Note(f"stored in {path_at_origin(folder)}", "legend", whole=True)
-    if builds and not info.on_gpu:
-        yield from build_blocks(builds, printed)
-    if result:
-        yield from suite_blocks(result, info.op)
+    yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "meaning")
+    if any(row.timing for row in measurements):
+        yield from (Note(line, "summary") for line in _fastest(folder, info, measurements))
+    yield stored_note(folder)
+
+
+def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> list[str]:
+    from gdnbench.analyse.fastest import fastest_of
+
+    rounds = read_rounds(folder)
+    found = {
+        workload: fastest_of(info, rows_at(workload, measurements), rounds)
+        for workload in dict.fromkeys(row.case.workload for row in measurements)
+    }
+    return fastest_lines({workload: best for workload, best in found.items() if best}, info)
 
 
 def _not_reached_line(titles: Sequence[str]) -> Text:
@@ -207,8 +224,7 @@ class WorkloadView:
         whole = table(broken=False)  # if it has a column of notes, that column is folded
         yield whole if beside or whole.width <= width else table(broken=True)
         if not beside:
-            noted = ((row, notes_of(row)) for row in timed)
-            yield from (Note(f"  {row.case.label}: {'; '.join(notes)}", "legend") for row, notes in noted if notes)
+            yield from row_notes(timed)
 
     def columns(
         self, lines: Sequence[TimedLine], *, notes: bool, broken: bool = False, built: bool = False
@@ -318,7 +334,7 @@ def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> I
     yield ""
     yield Note("GPU kernels: compiled here, not timed", "title")
     yield Table(tuple(_build_columns(dict.fromkeys(build.arch for build in builds))), rows, gap=1)
-    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "legend")
+    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "meaning")
     for build in builds:
         if build.serialized_because:
             line = f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}"

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from gdnbench import __version__
+from gdnbench.analyse.fastest import fastest_of
 from gdnbench.analyse.figure import FigureSource
 from gdnbench.catalog.entry import label_parts
 from gdnbench.model.measurement import Measurement, Plateau
@@ -20,7 +21,7 @@ from gdnbench.render.table import Column, Table
 from gdnbench.render.units import flops_bind
 from gdnbench.verbs.html.beside import across_section, published_section
 from gdnbench.verbs.html.content import HtmlSection, control_cell
-from gdnbench.verbs.html.report import ReportedRun, fastest_of, lead_line
+from gdnbench.verbs.html.report import ReportedRun, lead_line
 from gdnbench.verbs.html.run_section import run_section
 from gdnbench.verbs.html.sweep_section import sweep_section
 from gdnbench.verbs.measured_columns import (
@@ -164,7 +165,8 @@ def _run_lines(run: ReportedRun, link: str) -> list[_SummaryLine]:
     for workload in run.workloads:
         fastest = fastest_of(run.info, run.at(workload), run.rounds)
         if fastest:
-            tie = f"or {first_of(fastest.peers, MOST_PEERS)}: not told apart" if fastest.peers else ""
+            peers = (*fastest.tied, *fastest.unclear)
+            tie = f"or {first_of(peers, MOST_PEERS)}: not told apart" if peers else ""
             found.append(_SummaryLine(run, workload, fastest.row, tie, link))
     return found
 
