@@ -52,21 +52,24 @@ def export(
     from gdnbench.errors import UsageError
     from gdnbench.exchange.export import export as write
     from gdnbench.exchange.schema import parse_definition, read_text
+    from gdnbench.verbs.progress import watch
 
     catalog, named = load_catalog(), options.terms(kernels, kernel)
     chosen = options.op_meant(catalog, op, named, quiet=quiet)
     if chosen not in catalog.ops:
         raise UsageError(f"there is no op {chosen}", f"there are {', '.join(catalog.ops)}")
-    data = write(
-        catalog,
-        chosen,
-        ",".join(named),
-        _weights(catalog.ops[chosen], options.sizes(shape), suite),
-        to.expanduser(),
-        parse_definition(read_text(definition), str(definition)) if definition else None,
-        binding,
-        author,
-    )
+    with watch(quiet=quiet) as observer:
+        data = write(
+            catalog,
+            chosen,
+            ",".join(named),
+            _weights(catalog.ops[chosen], options.sizes(shape), suite),
+            to.expanduser(),
+            parse_definition(read_text(definition), str(definition)) if definition else None,
+            binding,
+            author,
+            observer,
+        )
     print_written(
         [str(data.to / name) for name in data.files],
         [f"flashinfer-bench run --local {quote(str(data.to))}"],
