@@ -15,6 +15,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
+from gdnbench.remote.targets import first_target
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.verify.preflight import Verification
@@ -120,7 +121,7 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
 
 
 def _next_words(verdicts: Verification) -> list[str]:
-    """Returns the next command: repeats the first failure, else runs, inspects, or verifies a supported workload."""
+    """Returns the next command: repeats the first failure, else runs what can be timed, here or on a target."""
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
@@ -128,7 +129,11 @@ def _next_words(verdicts: Verification) -> list[str]:
     passed = [case for case in verdicts.cases if verdicts.checked[case.id].status is Status.OK]
     if passed:
         captured = inputs_words(passed[0].workload, verdicts.captured) if verdicts.captured else []
-        return ["gdnbench", "run", passed[0].label, *captured]
+        run = ["gdnbench", "run", passed[0].label, *captured]
+        if passed[0].id not in verdicts.interpreted:
+            return run
+        target = first_target()
+        return [*run, "--on", target] if target else ["gdnbench", "inspect", passed[0].label]
     compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
     if compiled:
         return ["gdnbench", "inspect", compiled[0]]
