@@ -11,9 +11,8 @@ class VerbRow(NamedTuple):
     `help` is the first paragraph of the verb's docstring. `path` is "module:function" in `gdnbench.verbs`, by default
     the name twice, or "module:group" for a verb that has verbs of its own. A name of two words is not listed by
     `--help`. A verb with `gpu` needs a GPU, and may run on a target. One with `splits` may be split in parts on a
-    cluster, and its runs may be resumed. One with `tables` has `--sort`, `--columns`, `--legend` and `--markdown`.
-    `runs` says whether it takes the folder of runs as `--out`, and `profiles` names the folders in that of profiles
-    which it reads or writes: it takes that one as `--profiles`.
+    cluster, and its runs may be resumed. `runs` says whether it takes the folder of runs as `--out`, and `profiles`
+    names the folders in that of profiles which it reads or writes: it takes that one as `--profiles`.
     """
 
     name: str
@@ -21,7 +20,6 @@ class VerbRow(NamedTuple):
     path: str = ""
     gpu: bool = False
     splits: bool = False
-    tables: bool = False
     runs: bool = False
     profiles: tuple[str, ...] = ()
     panel: str = ""
@@ -33,7 +31,6 @@ _PANELS = {
             "list",
             "List kernels: language, last known time, idea; all, or those named, or an op's.",
             "list:list_kernels",
-            tables=True,
             runs=True,
         ),
         VerbRow("new", "Make a new kernel out of another, ready to verify and run."),
@@ -54,35 +51,19 @@ _PANELS = {
             "Verify and measure kernels, interleaved, and compare them with the baseline.",
             gpu=True,
             splits=True,
-            tables=True,
             runs=True,
         ),
-        VerbRow(
-            "sweep",
-            "Race every combination of params and say which are best.",
-            gpu=True,
-            splits=True,
-            tables=True,
-            runs=True,
-        ),
+        VerbRow("sweep", "Race every combination of params and say which are best.", gpu=True, splits=True, runs=True),
         VerbRow(
             "step", "Measure what a layer costs in a chain of them, by every way of launching it.", gpu=True, runs=True
         ),
     ),
     "Read": (
         VerbRow(
-            "show",
-            "Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.",
-            tables=True,
-            runs=True,
+            "show", "Print a stored run's or sweep's table again; the latest one by default. Needs no GPU.", runs=True
         ),
-        VerbRow("compare", "Set runs, GPUs, kernels or published figures side by side.", tables=True, runs=True),
-        VerbRow(
-            "history",
-            "Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.",
-            tables=True,
-            runs=True,
-        ),
+        VerbRow("compare", "Set runs, GPUs, kernels or published figures side by side.", runs=True),
+        VerbRow("history", "Follow one kernel over stored runs, and mark where it stepped. Needs no GPU.", runs=True),
         VerbRow(
             "report",
             "Write runs and sweeps as one HTML file, with sortable tables and charts. Needs no GPU and no network.",
@@ -121,4 +102,6 @@ _PANELS = {
 """By the panel of `--help`, in its order; verbs of no panel are hidden."""
 
 VERBS = {row.name: row._replace(panel=panel) for panel, rows in _PANELS.items() for row in rows}
+TABLE_VERBS = frozenset({"list", "run", "sweep", "show", "compare", "history"})
+"""They have `--sort`, `--columns`, `--legend` and `--markdown`."""
 GPU_VERBS = tuple(sorted(row.name for row in VERBS.values() if row.gpu))

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from gdnbench.errors import UnknownNameError
 from gdnbench.render.codec import is_interval
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.text import TextTable
 
-_NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*")
+R = TypeVar("R")
+
+_NUMBER = re.compile(r"([+-]?\d[\d,]*\.?\d*)(?=$|[x%\s±])")
 
 
 @dataclass(frozen=True)
@@ -37,61 +40,48 @@ class TableView:
         """
         tables = [table for block in blocks if (table := table_of(block)) and table.headed]
         self._check([column.heading for table in tables for column in table.columns if column.heading.strip()])
-        return [shown for block in blocks for shown in self._shown(block)]
+        return [self._shown(block) for block in blocks if not self._hides(block)]
 
-    def of_records(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def of_records(self, records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Returns the rows of CSV, whose columns are keys; raises UnknownNameError for one that no row has."""
         keys = list(dict.fromkeys(key for record in records for key in record))
         self._check(keys)
-        if (place := _find(self._sort_name, keys)) is not None:
-            records = sorted(records, key=lambda record: _rank(record.get(keys[place]), "", self._reversed))
-        picked = [keys[at] for name in self.columns if (at := _find(name, keys)) is not None] or keys
+        if by := _find(self.sort.removeprefix("-"), keys):
+            records = self._in_order(records, lambda record: _key(record.get(keys[by[0]])))
+        picked = [keys[at] for name in self.columns for at in _find(name, keys)] or keys
         return [{key: record[key] for key in picked if key in record} for record in records]
 
-    @property
-    def _sort_name(self) -> str:
-        return self.sort.removeprefix("-")
-
-    @property
-    def _reversed(self) -> bool:
-        return self.sort.startswith("-")
-
-    def _check(self, headings: Collection[str]) -> None:
-        for name in (*self.columns, *filter(None, [self._sort_name])):
-            if _find(name, list(headings)) is None:
+    def _check(self, headings: Sequence[str]) -> None:
+        for name in filter(None, (*self.columns, self.sort.removeprefix("-"))):
+            if not _find(name, headings):
                 known = ", ".join(dict.fromkeys(" ".join(heading.split()) for heading in headings))
-                raise UnknownNameError(
-                    f"there is no column {name}", f"the columns are {known}" if known else "no table is printed"
-                )
-
-    def _shown(self, block: Block) -> Iterator[Block]:
-        table = table_of(block)
-        if table is None:
-            yield from () if self._hides(block) else (block,)
-            return
-        table = replace(table, notes=[note for note in table.notes if not self._hides(note)])
-        if table.headed:
-            table = self._sorted(table)
-            headings = [column.heading for column in table.columns]
-            found = [at for name in self.columns if (at := _find(name, headings)) is not None]
-            if self.columns:
-                table = replace(table, columns=[table.columns[at] for at in found], rows=table.rows if found else ())
-        yield TextTable(table) if isinstance(block, TextTable) and table.rows else table
+                hint = f"the columns are {known}" if known else "no table is printed"
+                raise UnknownNameError(f"there is no column {name}", hint)
 
     def _hides(self, block: Block) -> bool:
         """Whether it is a meaning that was not asked for; Markdown has them in a fold."""
         return isinstance(block, Note) and block.level == "meaning" and not (self.legend or self.markdown)
 
-    def _sorted(self, table: Table[Any]) -> Table[Any]:
-        place = _find(self._sort_name, [column.heading for column in table.columns])
-        if place is None:
-            return table
-        column: Column[Any] = table.columns[place]
+    def _shown(self, block: Block) -> Block:
+        table = table_of(block)
+        if table is None:
+            return block
+        table = replace(table, notes=[note for note in table.notes if not self._hides(note)])
+        headings = [column.heading for column in table.columns]
+        if table.headed and (by := _find(self.sort.removeprefix("-"), headings)):
+            column: Column[Any] = table.columns[by[0]]
+            rows = self._in_order(table.rows, lambda row: row and _key(column.value(row), column.cell(row).plain))
+            table = replace(table, rows=rows)
+        if table.headed and self.columns:
+            picked = [table.columns[at] for name in self.columns for at in _find(name, headings)]
+            table = replace(table, columns=picked, **({} if picked else {"rows": (), "title": ""}))
+        return TextTable(table) if isinstance(block, TextTable) and table.rows else table
 
-        def rank(row: Any) -> tuple[int, float, str]:
-            return (3, 0.0, "") if row is None else _rank(column.value(row), column.cell(row).plain, self._reversed)
-
-        return replace(table, rows=sorted(table.rows, key=rank))
+    def _in_order(self, rows: Sequence[R], key: Callable[[R], Any]) -> list[R]:
+        """Returns the rows by a key, those without one as they are at the end."""
+        keyed = [(key(row), row) for row in rows]
+        known = sorted((each for each in keyed if each[0]), key=itemgetter(0), reverse=self.sort.startswith("-"))
+        return [row for _, row in (*known, *(each for each in keyed if not each[0]))]
 
 
 _VIEW: ContextVar[TableView | None] = ContextVar("view", default=None)
@@ -117,21 +107,23 @@ def table_of(block: Block) -> Table[Any] | None:
     return block.table if isinstance(block, TextTable) else block if isinstance(block, Table) else None
 
 
-def _find(name: str, headings: Sequence[str]) -> int | None:
-    """Returns the place of the column of that name, or else of the first that begins with it: `time` of `time µs`."""
-    wanted = " ".join(name.lower().split()).removesuffix(" us")
+def _find(name: str, headings: Sequence[str]) -> list[int]:
+    """Returns the place of the column of that name, or of the first that begins with it, `time µs` for `time`; or none.
+
+    `us` stands for `µs`.
+    """
+    wanted = re.sub(r" us$", " µs", " ".join(name.lower().split()))
     plain = [" ".join(heading.lower().split()) for heading in headings]
-    same = [at for at, heading in enumerate(plain) if heading == " ".join(name.lower().split())]
-    begins = [at for at, heading in enumerate(plain) if heading.startswith(f"{wanted} ")]
-    return next(iter((*same, *begins) if wanted else ()), None)
+    begins = [at for at, heading in enumerate(plain) if wanted and heading.startswith(f"{wanted} ")]
+    return ([plain.index(wanted)] if wanted in plain else begins)[:1]
 
 
-def _rank(value: object, text: str, descending: bool) -> tuple[int, float, str]:
-    """Returns what a row is sorted by: numbers first, then words, then cells that are empty."""
+def _key(value: object, text: str = "") -> tuple[float, str] | None:
+    """Returns what a row is sorted by: numbers before words, and None for what is unknown."""
     exact = value.estimate if is_interval(value) else value
-    found = _NUMBER.match(text) if text and not isinstance(exact, (int, float)) else None
-    number = float(found[0].replace(",", "")) if found else exact
-    if isinstance(number, (int, float)) and not math.isnan(number):
-        return 0, -number if descending else number, ""
-    word = text or ("" if value is None or isinstance(value, float) else str(value))
-    return (1, 0.0, word) if word else (2, 0.0, "")
+    found = None if isinstance(exact, (int, float)) else _NUMBER.match(text or str(exact or ""))
+    number = float(found[1].replace(",", "")) if found else exact
+    if isinstance(number, (int, float)):
+        return None if math.isnan(number) else (number, "")
+    word = text or str(exact or "")
+    return (math.inf, word) if word else None

@@ -12,17 +12,42 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.errors import UsageError
-from gdnbench.verb_table import VERBS, VerbRow
+from gdnbench.verb_table import TABLE_VERBS, VERBS, VerbRow
 from gdnbench.verbs.complete import complete_targets
 
 if TYPE_CHECKING:
     from gdnbench.mcp.tool import VerbParameter
 
 MARKUP: Literal["markdown"] = "markdown"
+VIEW_OPTIONS = ("sort", "columns", "legend", "markdown")
 
 
 class Verb(TyperCommand):
-    """A command that refuses an option given twice; Click would silently use the last."""
+    """A command that refuses an option given twice; Click would silently use the last.
+
+    One that prints tables has the options of a view, of which its function knows nothing.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        if self.name in TABLE_VERBS:
+            place = next(place for place, param in enumerate(self.params) if param.name == "json")
+            self.params[place:place] = _params_of(_with_view)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Calls the function, whose tables are shown by the view."""
+        if self.name not in TABLE_VERBS:
+            return self.call(ctx)
+        from gdnbench.render.view import TableView, viewed
+
+        given = {name: ctx.params.pop(name) for name in VIEW_OPTIONS}
+        columns = (name.strip() for each in given["columns"] or () for name in each.split(","))
+        with viewed(TableView(tuple(filter(None, columns)), given["sort"], given["legend"], given["markdown"])):
+            return self.call(ctx)
+
+    def call(self, ctx: Any) -> Any:
+        """Calls the function with the options that it knows."""
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses arguments; raises UsageError for a repeated option, and for two formats."""
@@ -50,31 +75,10 @@ class _Group(TyperGroup):
 def _check_formats(ctx: Any) -> None:
     formats = [f"--{name}" for name in ("json", "csv", "markdown") if ctx.params.get(name)]
     if len(formats) > 1:
-        raise UsageError(f"{' and '.join(formats)} are two formats", "ask for one")
+        raise UsageError(f"{' and '.join(formats[:2])} are two formats", "ask for one")
     views = [f"--{name}" for name in ("sort", "columns") if ctx.params.get(name)]
     if views and "--json" in formats:
         raise UsageError(f"{views[0]} is for tables and CSV", f"leave {views[0]} or --json out")
-
-
-class TableVerb(Verb):
-    """A verb that prints tables: it has the options of a view, of which its function knows nothing."""
-
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        places = (place for place, param in enumerate(self.params) if param.name == "json")
-        place = next(places, len(self.params))
-        self.params[place:place] = _params_of(_with_view)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Calls the function, whose tables are then shown so."""
-        given = {name: ctx.params.pop(name) for name in _VIEW_OPTIONS}
-        if not any(given.values()):
-            return super().invoke(ctx)
-        from gdnbench.render.view import TableView, viewed
-
-        columns = (name.strip() for each in given["columns"] or () for name in each.split(","))
-        with viewed(TableView(tuple(filter(None, columns)), given["sort"], given["legend"], given["markdown"])):
-            return super().invoke(ctx)
 
 
 def _with_view(
@@ -87,10 +91,7 @@ def _with_view(
     legend: Annotated[bool, typer.Option("--legend", help="Explain columns and verdicts below the table.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables for a pull request.")] = False,
 ) -> None:
-    """Has the options that every `TableVerb` has."""
-
-
-_VIEW_OPTIONS = ("sort", "columns", "legend", "markdown")
+    """Has the options that every verb with tables has."""
 
 
 class GpuVerb(Verb):
@@ -106,7 +107,7 @@ class GpuVerb(Verb):
         ctx.meta[_WORDS] = list(args)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
+    def call(self, ctx: Any) -> Any:
         """Calls the function, here or there."""
         on = ctx.params.pop(ON, "")
         from gdnbench.machine.gpus import names_model
@@ -117,7 +118,7 @@ class GpuVerb(Verb):
             code = forward(ctx, ctx.meta[_WORDS], on)
             if code is not None:
                 raise typer.Exit(code)
-        return super().invoke(ctx)
+        return super().call(ctx)
 
 
 ON = "on"
@@ -135,10 +136,6 @@ def _with_on(
     ] = "",
 ) -> None:
     """Has the option that every `GpuVerb` has."""
-
-
-class GpuTableVerb(GpuVerb, TableVerb):
-    """Both."""
 
 
 def _params_of(function: Callable[..., None]) -> list[Any]:
@@ -167,8 +164,7 @@ class Listed(TyperCommand):
         if isinstance(made, typer.Typer):
             return typer.main.get_command(made)
         alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-        kinds = {(True, True): GpuTableVerb, (True, False): GpuVerb, (False, True): TableVerb, (False, False): Verb}
-        alone.command(self._row.name, cls=kinds[self._row.gpu, self._row.tables])(made)
+        alone.command(self._row.name, cls=GpuVerb if self._row.gpu else Verb)(made)
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:

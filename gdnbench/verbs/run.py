@@ -10,9 +10,10 @@ import typer
 
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
+from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.complete import complete_stopped
 
-_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
+_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes", *VIEW_OPTIONS})
 
 
 def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,18 +130,20 @@ def warning_notes(warnings: Sequence[str]) -> list[Note]:
     ]
 
 
-def row_notes(rows: Sequence[Measurement]) -> list[Note]:
-    """Returns a line a row of what qualifies it, and one for each thing that is said of several rows."""
+def row_notes(
+    rows: Sequence[Measurement], of: Callable[[Measurement], Sequence[str]] | None = None, by: str = ""
+) -> list[Note]:
+    """Returns a line a row of what qualifies it, and one for each thing that is said of several; `by` names a clock."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        for note in notes_of(row):
+        for note in (of or notes_of)(row):
             found.setdefault(_A_TAIL if note.endswith(LONG_TAIL) else note, []).append(row.case.label)
     own: dict[str, list[str]] = {}
     for note, labels in found.items():
         if len(labels) == 1:
             own.setdefault(labels[0], []).append(note)
-    lines = [f"  {label}: {'; '.join(notes)}" for label, notes in own.items()]
-    lines += [f"  {note}: {', '.join(labels)}" for note, labels in found.items() if len(labels) > 1]
+    lines = [f"  {label}{by}: {'; '.join(notes)}" for label, notes in own.items()]
+    lines += [f"  {note}{by}: {', '.join(labels)}" for note, labels in found.items() if len(labels) > 1]
     return [Note(line, "legend") for line in lines]
 
 

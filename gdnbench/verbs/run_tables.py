@@ -57,9 +57,6 @@ from gdnbench.verbs.run_notes import (
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
 """Named rows, each with its kernel time, by the id of the case that they stand beneath."""
 
-STREAM_WIDTH = 15  # characters of a further column of times
-WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
-
 
 def print_run(
     folder: Path, *, json: bool, csv: bool, suite: Suite | None = None, over: Sequence[str] = (), profile: str = ""
@@ -213,49 +210,41 @@ class WorkloadView:
         return lines
 
     def _table(self, lines: Sequence[TimedLine], width: int) -> Iterator[Block]:
-        timed = [line.row for line in lines if not line.name]
-        has_kernel_times = any(line.kernel_time for line in lines)
-        beside = width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if has_kernel_times else 0)
-
         def table(*, broken: bool) -> TextTable:
-            columns = tuple(self.columns(lines, notes=beside, broken=broken))
+            columns = tuple(self.columns(lines, broken=broken))
             return TextTable(Table(columns, lines, style=lambda line: "dim" if line.name else ""))
 
-        whole = table(broken=False)  # if it has a column of notes, that column is folded
-        yield whole if beside or whole.width <= width else table(broken=True)
-        if not beside:
-            yield from row_notes(timed)
+        whole = table(broken=False)
+        yield whole if whole.width <= width else table(broken=True)
+        yield from row_notes([line.row for line in lines if not line.name])
 
     def columns(
-        self, lines: Sequence[TimedLine], *, notes: bool, broken: bool = False, built: bool = False
+        self, lines: Sequence[TimedLine], *, broken: bool = False, full: bool = False
     ) -> Iterator[Column[TimedLine]]:
-        """Yields the columns; `broken` puts a label's params on their own line; `built` adds the compiler's report."""
+        """Yields the columns; `broken` puts a label's params on their own line; `full` adds builds and notes."""
         info, by_kernel = self.info, self.kernel_times is not None
         timed = [line for line in lines if not line.name]
-
-        def rank(drop: int) -> int:
-            return 0 if notes else drop
 
         yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
         if by_kernel:
             yield time_column("kernel", timed, lambda line: line.kernel_time, KERNEL_MEANING)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield time_column(stream, timed, lambda line: line.row, drop=rank(5) if by_kernel else 0)
+        yield time_column(stream, timed, lambda line: line.row, drop=5 if by_kernel else 0)
         if info.on_gpu:
-            yield from self._rates(rank)
+            yield from self._rates()
         versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
-        yield ratio_column(versus, lambda line: line.row, drop=rank(1))
+        yield ratio_column(versus, lambda line: line.row, drop=1)
         yield verdict_column(lambda line: line.row)
-        if built:
+        if full:
             yield count_column("regs", lambda line: line.row.registers, "registers a thread")
             yield count_column("spill B", lambda line: line.row.spill_bytes, "bytes a thread that do not fit registers")
             yield count_column("smem B", lambda line: line.row.shared_bytes, "static shared memory a block, bytes")
         if info.on_gpu:
-            yield _number_column("MHz", _clock, number, "median SM clock during the samples", rank(6))
-        if notes:
+            yield _number_column("MHz", _clock, number, "median SM clock during the samples", 6)
+        if full:
             yield Column("", _notes_text, "notes", fold=True)
 
-    def _rates(self, rank: Callable[[int], int]) -> Iterator[Column[TimedLine]]:
+    def _rates(self) -> Iterator[Column[TimedLine]]:
         per = "time" if self.kernel_times is None else "kernel time"
 
         def timed(line: TimedLine) -> Measurement | None:
@@ -268,12 +257,12 @@ class WorkloadView:
 
             return value
 
-        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", rank(4))
+        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", 4)
         if self.flops:
             meaning = f"the op's floating-point operations / {per}"
-            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, rank(3))
+            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, 3)
         meaning = bound_meaning("bound" if self.flops else "copying floor", by_kernel=self.kernel_times is not None)
-        yield bound_column("of bound", timed, meaning, drop=rank(2))
+        yield bound_column("of bound", timed, meaning, drop=2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(
