@@ -105,14 +105,14 @@ def fastest_lines(found: Mapping[Workload, FastestKernel], info: RunInfo) -> lis
 
 
 def _fastest_line(workload: Workload, best: FastestKernel, info: RunInfo) -> str:
-    versus, is_baseline = best.row.versus, best.row.role is Role.BASELINE
-    parts = [f"fastest at {workload}: {best.row.case.label}{', the baseline' if is_baseline else ''}"]
-    if versus and not is_baseline:
-        parts.append(f"{speedup_text(versus)} vs {baseline_name(info)}, {versus.verdict.upper()}")
-    parts += [
-        f"{how}: {first_of(who, MOST_TIED)}" for how, who in (("ties", best.tied), ("may tie", best.unclear)) if who
-    ]
-    return "; ".join(parts)
+    versus, ratio = best.row.versus, ""
+    if best.row.role is Role.BASELINE:
+        ratio = ", the baseline"
+    elif versus:
+        ratio = f", {speedup_text(versus)} vs {baseline_name(info)}, {versus.verdict.upper()}"
+    alike = (("ties", best.tied), ("may tie", best.unclear))
+    ties = [f"{how}: {first_of(labels, MOST_TIED)}" for how, labels in alike if labels]
+    return "; ".join([f"fastest at {workload}: {best.row.case.label}{ratio}", *ties])
 
 
 def warning_notes(warnings: Sequence[str]) -> list[Note]:
@@ -313,9 +313,10 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
     return Text(ratio), verdict_cell(verdict, f"{verdict.upper()}{where}")
 
 
-def stored_note(folder: Path) -> Note:
-    """Returns where a run is stored, and what explains its tables."""
-    return Note(f"stored in {path_at_origin(folder)}; --legend explains the columns", "legend", whole=True)
+def stored_note(folder: Path, width: int) -> Note:
+    """Returns where a run is stored, and what explains its tables if there is room for it."""
+    stored, hint = f"stored in {path_at_origin(folder)}", "; --legend explains the columns"
+    return Note(stored + (hint if len(stored + hint) <= width else ""), "legend", whole=True)
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:

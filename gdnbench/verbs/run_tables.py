@@ -23,9 +23,10 @@ from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import flops_bind, number, tflops_text, traffic
+from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
-from gdnbench.store.samples import read_rounds
+from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.tables import BuildRow, read_builds
 from gdnbench.verbs.measured_columns import (
     KERNEL_MEANING,
@@ -128,13 +129,13 @@ def _text(
     yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "meaning")
     if any(row.timing for row in measurements):
         yield from (Note(line, "summary") for line in _fastest(folder, info, measurements))
-    yield stored_note(folder)
+    yield stored_note(folder, width)
 
 
 def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> list[str]:
     from gdnbench.analyse.fastest import fastest_of
 
-    rounds = read_rounds(folder)
+    rounds = read_rounds(folder) if is_stored(folder / ROUNDS) else {}
     found = {
         workload: fastest_of(info, rows_at(workload, measurements), rounds)
         for workload in dict.fromkeys(row.case.workload for row in measurements)

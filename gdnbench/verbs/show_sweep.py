@@ -71,9 +71,6 @@ def _text(
     for plateau in sweep.plateaus:
         yield ""
         yield _table(sweep, plateau, rows, width)
-    for one in sweep.one_for_all:
-        yield ""
-        yield _one_for_all(sweep, one)
     for workload in dict.fromkeys(point.workload for point in sweep.finals):
         yield ""
         finals = [(_point_name(sweep, point), _slower(point), _place(point)) for point in sweep.final(workload)]
@@ -90,7 +87,8 @@ def _text(
         f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds.",
         "meaning",
     )
-    yield stored_note(folder)
+    yield from (_one_for_all(sweep, one) for one in sweep.one_for_all)
+    yield stored_note(folder, width)
 
 
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:
