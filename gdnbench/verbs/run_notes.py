@@ -320,7 +320,15 @@ def stored_note(folder: Path, width: int) -> Note:
 
 
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes it if it was stopped."""
+    """Returns the command that shows a run in another form, `--csv`, or resumes one that was stopped, here or there."""
+    from gdnbench.machine.gpus import list_gpus
+
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
-    return ["gdnbench", "show", *named, option] if info.complete else ["gdnbench", "run", "--resume", *named]
+    resume = ["gdnbench", "run", "--resume", *named]
+    if info.complete or not info.on_gpu or list_gpus():
+        return ["gdnbench", "show", *named, option] if info.complete else resume
+    from gdnbench.remote.targets import first_target
+
+    target = first_target()
+    return [*resume, "--on", target] if target else ["gdnbench", "show", *named, option]
