@@ -74,7 +74,7 @@ class TableView:
             table = replace(table, rows=rows)
         if table.headed and self.columns:
             picked = [table.columns[at] for name in self.columns for at in _find(name, headings)]
-            table = replace(table, columns=picked, **({} if picked else {"rows": (), "title": ""}))
+            table = replace(table, columns=picked) if picked else replace(table, columns=(), rows=(), title="")
         return TextTable(table) if isinstance(block, TextTable) and table.rows else table
 
     def _in_order(self, rows: Sequence[R], key: Callable[[R], Any]) -> list[R]:
