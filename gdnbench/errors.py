@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     PROFILER = 7, "a profiler failed, or its report cannot be read"
     PARTIAL = 8, "some cases were not measured"
     SAME = 9, "a score: as fast as what it was compared with"
+    NOT_TIMED = 10, "a score: right as far as an interpreter tells, and not timed"
     CRASHED = 70, "gdnbench itself failed; a log says where"
     INTERRUPTED = 130, "stopped by Ctrl-C, SIGTERM or SIGHUP"
     UNREAD = 141, "the reader of the output was gone"

@@ -106,12 +106,15 @@ EARLY = {f"show-{run}": (f"show {run}", "120") for run in EARLY_RUNS} | {
 """Of the runs of the first days, of schema 1, which will be read for ever."""
 
 LATER = {
-    "list": ("list decode-v4,decode-triton,decode-fla,decode-floor-copy", TABLES),
+    "list": ("list decode-v4,decode-triton,decode-fla,decode-floor-copy", f"{TABLES} md"),
     "list-long": ("list decode-v4,decode-triton --long", "80"),
     "list-op": ("list --op nvfp4-gemv", "80"),
     "list-unknown": ("list decode-v44", "80"),
     "show-run": (f"show {HOPPER}", WIDTHS),
-    "show-one": (f"show {TRY}", TABLES),
+    "show-one": (f"show {TRY}", f"{TABLES} md"),
+    "show-columns": (f"show {TRY} --columns 'kernel,kernel us,verdict' --sort -stream --legend", "60 80"),
+    "show-columns-csv": (f"show {TRY} --columns label,time_us --sort -time_us --csv", "80"),
+    "show-column-unknown": (f"show {TRY} --sort bandwidth", "80"),
     "show-errors": (f"show {TRY} --errors", "80 120"),
     "show-verify": (f"show {VERIFY}", "80 120"),
     "show-nvfp4": (f"show {NVFP4}", "60 80 120 csv"),
@@ -133,7 +136,7 @@ LATER = {
     "compare-h100": (f"compare {HOPPER} {CARDS[0]} --filter B=1,64", f"{TABLES} md"),
     "moved": ("plot x", "80"),
     "compare-contest": (f"compare {CONTEST} published/contest", "80 120"),
-    "history": ("history decode-v9", TABLES),
+    "history": ("history decode-v9", f"{TABLES} md"),
     "history-all": ("history decode-v4 --all", "80"),
     "runs": ("runs", TABLES),
     "cache": ("runs cache", TABLES),
@@ -236,8 +239,8 @@ MORE = {
 """Compiled code of the tests' own kernels, and profiles; `SCENE: COMMAND` is of those that `made.py` makes up."""
 
 SIMULATED = {
-    "run": ("run -k decode-v4 --baseline decode-v1 --gpu b200 --shape B=1 --seed 1 --rounds 9", "80 120 json csv"),
-    "sweep": ("sweep decode-v4 --param WARPS=1,2,4,8,16 --gpu b200 --shape B=1 --seed 1 --yes", "80 120 json csv"),
+    "run": ("run -k decode-v4 --baseline decode-v1 --gpu b200 --shape B=1 --seed 1 --rounds 9", "80 120 json csv md"),
+    "sweep": ("sweep decode-v4 --param WARPS=1,2,4,8,16 --gpu b200 --shape B=1 --seed 1 --yes", "80 120 json csv md"),
     "step": ("step decode-v9,decode-v9-layers --path graph,python --gpu b200 --seed 1 --rounds 9", "80 120 json csv"),
     "dry-run-gpu": ("run -k decode-v4,decode-v9 --gpu b200 --dry-run", TABLES),
     "dry-sweep-gpu": ("sweep decode-v4 --gpu b200 --dry-run", TABLES),

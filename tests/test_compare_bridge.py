@@ -105,3 +105,11 @@ def test_the_mean_over_a_suite_is_over_the_better_library_wherever_it_was_timed(
     assert speedups["prefill-v3"].estimate == pytest.approx((1.67 * 0.98 * 1.308) ** (1 / 3), rel=0.01)
     assert speedups["prefill-v3"].half_width < 0.03
     assert found.rows[-1].label == "prefill-fla"
+
+
+def test_of_two_groups_of_one_size_the_first_keeps_its_rounds_whatever_the_names():
+    for place in range(12):
+        first, second = f"a{place}", f"b{place}"
+        times = {name: np.full(4, 2.0) for name in ("base", first, second)}
+        times[first][2:], times[second][:2] = np.nan, np.nan
+        assert np.isfinite(side_by_side(times, "base")[first]).tolist() == [True, True, False, False]

@@ -50,11 +50,11 @@ COMMANDS = {" ".join((page, *words)): (variables, words) for page, _, variables,
 EVERY_STEP = "decode-v*"
 SLOW = {  # and as test_cli_lint.py, test_cli_report.py, test_ready.py and test_cli_inspect.py have them
     "lint.md lint --op decode",
-    "README.md report decode-processes sweep-joint",
+    "commands.md report main sweep-joint -o report.html",
     "reporting.md report results/evidence/*-main",
     "verifying.md verify decode-v9 --ready --out results/evidence",
     "verifying.md verify test-spilling --ready",
-    "README.md inspect decode-v* --fail-on spills,trips>8",
+    "commands.md inspect decode-v* --fail-on spills,trips>8",
 }
 
 
@@ -142,7 +142,7 @@ def test_a_documented_command_runs(call, clone, monkeypatch, tmp_path, name):
         assert code == ExitCode.ENVIRONMENT, err
         assert "GPU" in said
     elif any(option in words for option in MAY_FAIL):
-        assert code in {ExitCode.OK, ExitCode.REGRESSION}, err
+        assert code in {ExitCode.OK, ExitCode.REGRESSION, *([ExitCode.NOISY] if "--strict" in words else [])}, err
         assert out
     else:
         assert code == ExitCode.OK, err

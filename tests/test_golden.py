@@ -35,6 +35,7 @@ from warm_processes import end_warm_parents
 from gdnbench.analyse.runs import load_stored_runs
 from gdnbench.doctor.software import Level, MachineCheck
 from gdnbench.profile.recording import read_trace
+from gdnbench.render.view import TableView, viewed
 from gdnbench.verb_table import VERBS
 from gdnbench.verbs.base import Listed
 
@@ -88,7 +89,7 @@ def read_runs(_names):
     return load_stored_runs(Path("results"))
 
 
-def read_once(results):
+def read_once(results, _observer=None):
     """Every history of a place is of the same runs, which take seconds to read."""
     return read_runs(tuple(sorted(path.name for path in Path(results).iterdir())))
 
@@ -181,8 +182,8 @@ def run(home, command_line, monkeypatch, capsys):
         columns = form if form.isdigit() else "120"
         if words[0] in made.PRINTED:
             monkeypatch.setenv("COLUMNS", columns)
-            how = {"markdown": True} if form == "md" else {"json": form == "json", "csv": form == "csv"}
-            made.PRINTED[words[0]](**how)
+            with viewed(TableView(markdown=form == "md")):
+                made.PRINTED[words[0]](json=form == "json", csv=form == "csv")
             code, (out, err) = 0, capsys.readouterr()
         else:
             code, out, err = command_line(*words, columns=columns)

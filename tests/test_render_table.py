@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from gdnbench.errors import UnknownNameError
 from gdnbench.model.status import Status
 from gdnbench.render import codec
 from gdnbench.render.output import print_answer
-from gdnbench.render.table import Answer, Column, Note, Table, command
+from gdnbench.render.table import Answer, Column, Note, Table, command, plain_rows
+from gdnbench.render.view import TableView, viewed
 from gdnbench.stats.interval import Interval, Verdict
 
 
@@ -106,3 +108,65 @@ def test_the_column_of_the_highest_drop_goes_first_and_is_named(printed, width, 
 def test_a_value_is_written_the_same_in_every_table(key, value, text, style):
     cell = codec.cell(key, value)
     assert (cell.plain, str(cell.style)) == (text, style)
+
+
+TIMES = Answer(
+    [
+        Table(
+            [
+                Column("label", lambda row: row[0], "kernel"),
+                Column("time_us", lambda row: row[1], "time µs"),
+                Column("", lambda row: row[2], "vs fla"),
+            ],
+            [("b", 10.0, "1.20x ±9%"), ("c", float("nan"), ""), ("a", 9.0, "12%"), ("2026-1", 1e3, "1,200x")],
+            notes=[Note("time: a mean", "meaning")],
+        )
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [
+        ("", "b c a 2026-1"),
+        ("time", "a b 2026-1 c"),  # the first that begins so; what is unknown comes last, whichever way
+        ("-time us", "2026-1 b a c"),
+        ("vs FLA", "b a 2026-1 c"),
+        ("kernel", "2026-1 a b c"),
+        ("-kernel", "c b a 2026-1"),
+    ],
+)
+def test_rows_are_sorted_by_what_a_column_holds(printed, sort, order):
+    with viewed(TableView(sort=sort)):
+        assert [line.split()[0] for line in printed(TIMES).splitlines()[1:5]] == order.split()
+
+
+@pytest.mark.parametrize(
+    ("view", "form", "lines"),
+    [
+        (TableView(columns=("vs fla", "kernel")), {}, ["vs fla     kernel", "1.20x ±9%  b"]),
+        (TableView(columns=("time_us", "label"), sort="-label"), {"csv": True}, ["time_us,label", "nan,c"]),
+        (TableView(columns=("kernel",), markdown=True), {}, ["| kernel |", "| :-- |"]),
+        (TableView(legend=True, columns=("kernel",)), {}, ["kernel", "b", "c", "a", "2026-1", "time: a mean"]),
+    ],
+)
+def test_a_view_chooses_columns_in_its_order_in_every_form(printed, view, form, lines):
+    with viewed(view):
+        found = [line.rstrip() for line in printed(TIMES, **form).splitlines()]
+    assert found[: len(lines)] == lines
+    assert any("time: a mean" in line for line in found) == (view.legend or view.markdown)
+
+
+@pytest.mark.parametrize(("form", "known"), [({}, "kernel, time µs, vs fla"), ({"csv": True}, "label, time_us")])
+@pytest.mark.parametrize("view", [TableView(sort="-bandwidth"), TableView(columns=("kernel", "bandwidth"))])
+def test_a_column_that_no_table_has_is_refused_with_those_that_there_are(printed, view, form, known):
+    with viewed(view), pytest.raises(UnknownNameError) as refused:
+        printed(TIMES, **form)
+    assert refused.value.hint == f"the columns are {known}"
+
+
+def test_a_table_without_the_column_goes_with_its_title_and_unheaded_ones_stay(printed):
+    answer = Answer(text=lambda _: [*ANSWER.tables, plain_rows([("as", "it is")]), *TIMES.tables])
+    with viewed(TableView(columns=("vs fla",))):
+        lines = [line.strip() for line in printed(answer).splitlines()]
+    assert lines[:4] == ["warning: a slow host", "time: a median", "as  it is", "vs fla"]

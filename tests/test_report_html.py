@@ -11,10 +11,11 @@ from decode_workloads import decode_at
 from report_data import HOSTILE, WORKLOADS, Elements, store_run, store_swept
 from run_data import case, failed, store
 
+from gdnbench.analyse.fastest import fastest_of
 from gdnbench.analyse.figure import Figure, FigureSource, SourceKind
 from gdnbench.errors import ExitCode, RunFormatError
 from gdnbench.verbs.html.page import headline
-from gdnbench.verbs.html.report import fastest_of, inline_json, read_stored, write_report
+from gdnbench.verbs.html.report import inline_json, read_stored, write_report
 
 VOID = {"meta", "input", "br", "img", "link"}
 
@@ -174,7 +175,7 @@ def test_the_fastest_is_found_among_kernels_that_were_timed_in_different_process
     run = read_stored(RESULTS / "20261126-092952-h200-decode-hopper-large")
     rounds = {case: times for (case, clock), times in run.rounds.items() if clock is None}
     fastest = [fastest_of(run.info, run.at(workload), rounds) for workload in run.workloads]
-    assert [(each.row.case.label, each.peers) for each in fastest] == [("decode-auto", ())] * 3
+    assert [(each.row.case.label, each.tied, each.unclear) for each in fastest] == [("decode-auto", (), ())] * 3
 
 
 DECODED = "20261126-110921-h200-decode-processes"

@@ -33,12 +33,14 @@ def test_the_next_command_can_be_copied_however_narrow_the_terminal(stored, show
     assert line == f"next: gdnbench show {folder.name} --out {stored} --csv"
 
 
-def test_a_run_that_was_stopped_is_to_be_finished(stored, shown):
+def test_a_run_that_was_stopped_is_to_be_finished_where_that_can_be(stored, shown, monkeypatch):
     folder = stored / ".20260102-030405-h200-decode.partial"
     folder.mkdir()
     store(folder, ROWS, complete=False)
     assert shown().splitlines()[-1].startswith("next: gdnbench show ")
     assert "(partial)" in shown(folder=folder)
+    assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench show {info().run_id} --out {stored} --csv"
+    monkeypatch.setattr("gdnbench.machine.gpus.list_gpus", lambda: ("a GPU",))
     assert shown(folder=folder).splitlines()[-1] == f"next: gdnbench run --resume {info().run_id} --out {stored}"
 
 

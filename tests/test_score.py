@@ -85,7 +85,7 @@ def test_a_failure_is_told_so_that_it_can_be_mended_and_has_no_time(bench, kerne
 
 def test_a_kernel_for_gpus_is_checked_as_far_as_that_goes(bench):
     document, done = scored(bench, "decode-v9", against="decode-v8")
-    assert (document["verdict"], done.code, document["against"]) == ("not-here", 5, "decode-v8")
+    assert (document["verdict"], done.code, document["against"]) == ("not-timed", 10, "decode-v8")
     told = "needs a GPU; what an interpreter can check of it is right; not compared with decode-v8"
     assert (document["failure"], "warnings" in document) == (told, False)
     assert document["registers"] > 0
@@ -192,6 +192,7 @@ def test_what_takes_less_time_than_its_work_has_no_score_on_either_side(gpu, mon
         (Status.BROKEN, Code(), "list"),
         (Status.BUILD_FAILED, Code(), "inspect decode-mine"),
         (Status.WRONG_NUMBERS, Code(), "verify decode-mine"),
+        (NoVerdict.NOT_TIMED, Code(registers=32), "inspect decode-mine"),
         (NoVerdict.NOT_HERE, Code(registers=32), "inspect decode-mine"),
         (NoVerdict.NOT_HERE, Code(), "list decode-mine"),
     ],

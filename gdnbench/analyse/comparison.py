@@ -310,6 +310,7 @@ class RegressionCheck:
     slower: tuple[GridRow, ...]
     failed: tuple[GridRow, ...]
     undecided: tuple[GridRow, ...]
+    judged: int  # rows in all
 
     def exit_code(self, *, strict: bool) -> ExitCode:
         """REGRESSION where something is slower or failed; if `strict`, NOISY where something is undecided."""
@@ -328,11 +329,12 @@ def parse_fail_on(text: str, margin: float) -> float:
 
 def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None], margin: float) -> RegressionCheck:
     """Judges the last column, compared at the same margin, against the first, without floors."""
-    slower, failed, undecided = [], [], []
+    slower, failed, undecided, judged = [], [], [], 0
     for row, ratio in zip(rows, ratios, strict=True):
         first, last = row.entries[0], row.entries[-1]
         if not first or not last or is_no_kernel(first) or first.figure.status is not Status.OK:
             continue
+        judged += 1
         if last.figure.status is Status.NOT_RUN:
             undecided.append(row)
         elif last.figure.status.is_failure:
@@ -341,4 +343,4 @@ def check_regressions(rows: Sequence[GridRow], ratios: Sequence[TimeRatio | None
             slower.append(row)
         elif ratio and not (ratio.comparison and ratio.comparison.speedup.low >= margin_edges(margin)[0]):
             undecided.append(row)
-    return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided))
+    return RegressionCheck(tuple(slower), tuple(failed), tuple(undecided), judged)

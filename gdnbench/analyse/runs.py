@@ -18,6 +18,7 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.model.workload_spec import WorkloadSpec
+from gdnbench.process.events import Observer, PhaseBegun, UnitDone, ignore
 from gdnbench.store.files import MEASUREMENTS
 from gdnbench.store.find import list_runs, readable
 from gdnbench.store.index import RunIndex, stamp_of
@@ -134,13 +135,19 @@ class _CasesDocument(msgspec.Struct, array_like=True):
     cases: tuple[tuple[str, str, int, tuple[Role, str, bool, bool, bool]], ...]
 
 
-def load_stored_runs(results: Path) -> list[StoredRun]:
+def load_stored_runs(results: Path, observer: Observer = ignore) -> list[StoredRun]:
     """Reads every run of a results folder, oldest first; leaves out unreadable ones with a warning."""
     folders = list_runs(results)
     if not folders:
         raise UnknownNameError(f"no runs in {results}", "measure one: gdnbench run --kernel all, or name --out")
     index = RunIndex(results, folders)
-    runs = list(readable(folders, lambda folder: _load_stored_run(folder, index)))
+    observer(PhaseBegun("read", len(folders)))
+
+    def load(folder: Path) -> StoredRun:
+        observer(UnitDone())
+        return _load_stored_run(folder, index)
+
+    runs = list(readable(folders, load))
     index.save()
     if not runs:
         raise RunFormatError(f"none of the {len(folders)} runs in {results} can be read", "measure anew")

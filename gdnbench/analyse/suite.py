@@ -30,7 +30,7 @@ from gdnbench.stats.multiple import judge_family
 from gdnbench.stats.paired import PairedLogRatio
 from gdnbench.stats.processes import USUAL_LAUNCH_SD_US, ProcessEffects, estimate_effects
 from gdnbench.store.info import RunInfo, suite_of
-from gdnbench.store.samples import CaseRounds, read_case_rounds
+from gdnbench.store.samples import CaseRounds, read_rounds
 
 _ByLabel = dict[str, dict[Workload, FloatArray]]
 
@@ -254,7 +254,8 @@ def side_by_side(times_us: Mapping[str, FloatArray], bridge: str) -> dict[str, F
     apart = {name for name, mask in known.items() if not all((mask & other).any() for other in known.values())}
     if bridge not in times_us or not apart:
         return dict(times_us)
-    most = max(({other for other in apart if (known[other] & known[name]).any()} for name in apart), key=len)
+    in_order = [name for name in times_us if name in apart]  # of groups of one size the first counts, in every process
+    most = max(({other for other in apart if (known[other] & known[name]).any()} for name in in_order), key=len)
     rounds = np.logical_or.reduce([known[name] for name in most])
     return {
         name: times
@@ -302,6 +303,5 @@ def suite_of_run(
         return None
     shown = {row.case.workload.profile for row in measurements}
     suite = Suite(suite.name, {each: weight for each, weight in suite.weights.items() if each.profile in shown})
-    rounds = {case: each for (case, clock), each in read_case_rounds(folder).items() if clock is None}
     limits = {name: info.settings[name] for name in ("margin", "confidence")}
-    return judge_worst(measurements, rounds, suite, op=info.op, over=over, **limits)
+    return judge_worst(measurements, read_rounds(folder), suite, op=info.op, over=over, **limits)

@@ -39,6 +39,7 @@ from gdnbench.model.case import Variant
 from gdnbench.model.declaration import TensorSpec
 from gdnbench.model.op import Op
 from gdnbench.model.workload import Workload
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
 
 
 @dataclass
@@ -71,6 +72,7 @@ def export(
     foreign: Definition | None,
     binding: ExtensionBinding,
     author: str,
+    observer: Observer = ignore,
 ) -> DataSet:
     """Writes a data set; replaces files of the same names.
 
@@ -86,7 +88,9 @@ def export(
     groups: dict[tuple[int, ...], dict[Workload, float]] = {}  # by compile-time axes: each has a Definition of its own
     for workload, weight in weights.items():
         groups.setdefault(tuple(workload.compile_time.values()), {})[workload] = weight
+    observer(PhaseBegun("write", len(groups)))
     for group in groups.values():
+        observer(StepChanged(str(next(iter(group)))))
         definition = foreign or definition_of(op, folder, next(iter(group)))
         matched = match(op, definition)
         covered = {workload: weight for workload, weight in group.items() if matched.axes(workload) is not None}
@@ -100,6 +104,7 @@ def export(
                 data.write(Path("solutions", kind, name, f"{safe_name(solution.name)}.json"), as_file(solution))
             lines = _stored_lines(matched, folder, covered, data) or new_lines(matched, folder, covered, to)
             data.write(Path("workloads", kind, f"{name}.jsonl"), as_lines(lines))
+        observer(UnitDone())
     if not data.files:
         raise UsageError(f"no workload is one of {definition.name}", "name its sizes with --shape")
     return data

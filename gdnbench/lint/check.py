@@ -18,6 +18,7 @@ from gdnbench.lint.triton_source import read_triton
 from gdnbench.lint.triton_subject import TritonSubject
 from gdnbench.model.case import Variant
 from gdnbench.model.kernel import CudaKernel, TritonKernel
+from gdnbench.process.events import Observer, PhaseBegun, StepChanged, UnitDone, ignore
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class LintResult:
         return ExitCode.REGRESSION if self.findings else ExitCode.OK
 
 
-def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResult:
+def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str, observer: Observer = ignore) -> LintResult:
     """Applies every rule to the sources of kernels; `wanted` is as `select_variants` takes it.
 
     A dispatcher is read as the kernels that it picks. Raises UnknownNameError for an unknown kernel; BuildError if a
@@ -45,7 +46,9 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResul
     variants = {variant: entry for entry, variant in found}  # of which dispatchers pick most
     findings: dict[tuple[object, str], LintFinding] = {}
     texts: dict[Path, str] = {}
+    observer(PhaseBegun("read", len(variants)))
     for variant, entry in variants.items():
+        observer(StepChanged(variant.label))
         try:
             for subject in _subjects(entry, variant):
                 texts[subject.source.path] = subject.source.text
@@ -54,6 +57,7 @@ def lint_kernels(catalog: Catalog, ops: Sequence[str], wanted: str) -> LintResul
         except RecursionError as error:
             message = f"{entry.source}: an expression in it, or beside it, is nested too deeply to be read"
             raise BuildError(message, "split it into several") from error
+        observer(UnitDone())
     reported: list[LintFinding] = []
     for path, text in texts.items():
         reported += apply_comments(text, [each for each in findings.values() if each.place.path == path])

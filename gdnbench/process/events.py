@@ -19,6 +19,7 @@ VARIABLE = "GDNBENCH_EVENTS"
 """The descriptor that a command writes its progress to."""
 
 PHASES = {
+    "read": "reading",
     "build": "building",
     "check": "checking",
     "interpret": "interpreting",
@@ -31,6 +32,7 @@ PHASES = {
     "inputs": "comparing inputs",
     "profile": "profiling",
     "explain": "explaining",
+    "write": "writing",
 }
 """The phases of a run or another command, with the words that show them in progress."""
 

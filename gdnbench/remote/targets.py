@@ -13,6 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +21,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gdnbench.codec import SchemaError, convert
-from gdnbench.errors import MachineError, UnknownNameError, UsageError
+from gdnbench.errors import GdnbenchError, MachineError, UnknownNameError, UsageError
 from gdnbench.machine.gpus import same_model
 from gdnbench.project import CONFIG, MOST_BYTES, read_config
 from gdnbench.regular_file import read_regular_text
@@ -198,6 +199,13 @@ def target_named(name: str) -> NamedTarget:
 def targets_with(model: str) -> list[NamedTarget]:
     """Returns every target that says it has a GPU of a model."""
     return [each for each in load_targets().values() if any(same_model(model, gpu.lower()) for gpu in each.target.gpus)]
+
+
+def first_target() -> str:
+    """Returns the name of the first target, to be proposed; empty without one, or where a file of them is wrong."""
+    with suppress(GdnbenchError):
+        return next(iter(load_targets()), "")
+    return ""
 
 
 def format_targets(targets: Iterable[NamedTarget]) -> str:

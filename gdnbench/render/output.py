@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,19 +12,23 @@ from rich.text import Text
 from gdnbench.render.console import data_console, message_console, print_csv, print_json, print_next, print_text
 from gdnbench.render.table import Answer, Block, Note, Table
 from gdnbench.render.text import TextTable
+from gdnbench.render.view import current_view, table_of
 
 
-def print_answer(answer: Answer, *, json: bool = False, csv: bool = False, markdown: bool = False) -> None:
-    """Prints an answer on stdout: as one of these forms, else as text with the next command below."""
+def print_answer(answer: Answer, *, json: bool = False, csv: bool = False) -> None:
+    """Prints an answer on stdout: as one of these forms, else by the command's view, with the next command below."""
+    view = current_view()
     if json:
         print_json(answer.document() if answer.document else _document(answer.tables))
     elif csv:
-        print_csv(answer.records() if answer.records else _records(answer.tables))
-    elif markdown:
-        print_text(answer.markdown() if answer.markdown else _markdown(answer.tables))
+        print_csv(view.of_records(answer.records() if answer.records else _records(answer.tables)))
+    elif view.markdown:
+        blocks = answer.markdown() if answer.markdown else answer.text(_WIDEST) if answer.text else answer.tables
+        page = "\n".join(_markdown(view.of_blocks(list(blocks))))
+        print_text(re.sub(r"\n{3,}", "\n\n", page).strip())
     else:
         console = data_console()
-        for block in answer.text(console.width) if answer.text else answer.tables:
+        for block in view.of_blocks(list(answer.text(console.width) if answer.text else answer.tables)):
             print_block(console, block)
         if answer.next:
             print_next(console, answer.next)
@@ -59,8 +64,24 @@ def _records(tables: Sequence[Table[Any]]) -> list[dict[str, object]]:
     return [record for table in tables for record in table.records("csv")]
 
 
-def _markdown(tables: Sequence[Table[Any]]) -> str:
-    return "\n\n".join("\n".join(markdown_table(table)) for table in tables)
+_WIDEST = 1000  # characters: a page of Markdown has room for every column
+
+
+def _markdown(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yields the lines of tables, with their titles, and of the texts around them as lists; charts are left out."""
+    for block in blocks:
+        if table := table_of(block):
+            if table.rows:
+                yield from _markdown([Note(str(table.title), "title")])
+                yield from ("", *markdown_table(table), "")
+            yield from _markdown(table.notes)
+        elif isinstance(block, Note | Text | str):
+            note = block if isinstance(block, Note) else Note(block)
+            lines = [escape_markdown(line.strip()) for line in str(note.line).splitlines() if line.strip()]
+            if note.level == "meaning":
+                yield from ("", "<details><summary>How to read it</summary>", "", *lines, "", "</details>", "")
+            else:
+                yield from (f"**{line}**\n" if note.level == "title" else f"- {line}" for line in lines)
 
 
 def print_block(console: Console, block: Block) -> None:

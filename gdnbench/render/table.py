@@ -18,12 +18,13 @@ R = TypeVar("R")
 
 Cell = str | Text
 
-Level = Literal["", "caution", "failure", "legend", "summary", "title", "warning"]
+Level = Literal["", "caution", "failure", "legend", "meaning", "summary", "title", "warning"]
 NOTE_STYLES: Mapping[Level, str] = {
     "": "",
     "caution": "yellow",
     "failure": "red",
     "legend": "dim",
+    "meaning": "dim",  # of columns and verdicts: shown with `--legend` alone
     "summary": "bold",
     "title": "bold",
     "warning": "yellow",
@@ -180,7 +181,7 @@ class Answer:
     text: Callable[[int], Iterable[Block]] | None = None  # takes the terminal's width in characters
     document: Callable[[], object] | None = None
     records: Callable[[], Sequence[Mapping[str, object]]] | None = None
-    markdown: Callable[[], str] | None = None
+    markdown: Callable[[], Iterable[Block]] | None = None
     next: Sequence[str] | None = None
 
 

@@ -17,7 +17,7 @@ class TextTable:
     """A table of Rich's of the columns that have room; names in a first column that folds, to LONGEST_NAME at most."""
 
     def __init__(self, table: Table[Any]) -> None:
-        self._table = table
+        self.table = table
         columns = [column for column in table.columns if column.heading]
         self._cells = [(column, [column.cell(row) for row in table.rows]) for column in columns]
 
@@ -40,16 +40,16 @@ class TextTable:
         if spared and cells and cells[0][0].fold:
             longest = max((_widest(text) for text in cells[0][1]), default=0)
             widths[0] -= max(0, longest - LONGEST_NAME)
-        return sum(widths) + self._table.gap * max(0, len(widths) - 1)
+        return sum(widths) + self.table.gap * max(0, len(widths) - 1)
 
     def _column_width(self, column: Column[Any], texts: Sequence[Text]) -> int:
-        heading = [Text(column.heading)] if self._table.headed else []
+        heading = [Text(column.heading)] if self.table.headed else []
         texts = () if column.rest else texts
         widest = max((_widest(text) for text in (*heading, *texts)), default=0)
         return min(widest, column.most) if column.most else widest
 
     def _rich(self, cells: Sequence[tuple[Column[Any], Sequence[Text]]]) -> RichTable:
-        rich = plain_table(header=self._table.headed, gap=self._table.gap)
+        rich = plain_table(header=self.table.headed, gap=self.table.gap)
         rich.expand = any(column.rest for column, _ in cells)
         for column, _ in cells:
             rich.add_column(
@@ -61,11 +61,11 @@ class TextTable:
                 vertical="bottom" if column.bottom else "top",
                 ratio=1 if column.rest else None,
             )
-        for place, row in enumerate(self._table.rows):
+        for place, row in enumerate(self.table.rows):
             texts = [texts[place] for _, texts in cells]
             if cells[0][0].fold:
                 texts[0] = NameText(texts[0].plain, style=texts[0].style, spans=list(texts[0].spans))
-            rich.add_row(*texts, style=self._table.style(row) if self._table.style else None)
+            rich.add_row(*texts, style=self.table.style(row) if self.table.style else None)
         return rich
 
 

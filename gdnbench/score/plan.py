@@ -119,6 +119,7 @@ def _settings(request: ScoreRequest, gpu: Gpu | None) -> Settings:
 class NoVerdict(StrEnum):
     """Why a kernel that is right has no verdict, for a reason other than its own."""
 
+    NOT_TIMED = "not-timed"  # the kernel cannot run on this machine, and an interpreter finds it right
     NOT_HERE = "not-here"  # the kernel cannot run on this machine
     NO_BASELINE = "no-baseline"  # the rival has no time
     STOPPED = "stopped"  # by Ctrl-C, before the verdict
@@ -129,6 +130,7 @@ _OF_VERDICTS = {
     Verdict.SLOWER: ExitCode.REGRESSION,
     Verdict.SAME: ExitCode.SAME,
     Verdict.UNCLEAR: ExitCode.NOISY,
+    NoVerdict.NOT_TIMED: ExitCode.NOT_TIMED,
     NoVerdict.NOT_HERE: ExitCode.ENVIRONMENT,
     NoVerdict.NO_BASELINE: ExitCode.PARTIAL,
     NoVerdict.STOPPED: ExitCode.INTERRUPTED,

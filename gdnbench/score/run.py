@@ -159,7 +159,9 @@ def _verdict(plan: Plan, session: Session, finished: Finished, ratio: Comparison
         return ratio.verdict, ""
     for row in kernel:
         if row.status in {Status.MISSING, Status.UNSUPPORTED}:
-            return NoVerdict.NOT_HERE, "; ".join([row.reason, *_instead_of_verdict(plan, session)])
+            is_right = any(verdict.status is Status.OK for verdict in session.interpreted.values())
+            reasons = [row.reason, *_instead_of_verdict(plan, session)]
+            return NoVerdict.NOT_TIMED if is_right else NoVerdict.NOT_HERE, "; ".join(reasons)
     baseline = next((row for row in rows if row.role is Role.BASELINE and not row.timing), None)
     notes = "; ".join(plan.notes)
     reason = f"{baseline.case.label} has no time: {baseline.status}: {baseline.reason}" if baseline else notes

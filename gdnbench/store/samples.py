@@ -99,6 +99,11 @@ def merge_rounds(folders: Sequence[Path], target: Path, run_id: str) -> None:
     write_text_table(target / ROUNDS, [{**row, "run_id": run_id} for row in rows], columns)
 
 
+def read_rounds(folder: Path) -> dict[str, CaseRounds]:
+    """The rounds by the run's own timer, by case id."""
+    return {case: found for (case, clock), found in read_case_rounds(folder).items() if clock is None}
+
+
 def read_case_rounds(folder: Path) -> dict[tuple[str, Clock | None], CaseRounds]:
     """The rounds by case id and further clock, None for the run's own timer."""
     import numpy as np

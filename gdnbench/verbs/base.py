@@ -14,13 +14,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from gdnbench.errors import UsageError
-from gdnbench.verb_table import VERBS, VerbRow
+from gdnbench.verb_table import TABLE_VERBS, VERBS, VerbRow
 from gdnbench.verbs.complete import complete_targets
 
 if TYPE_CHECKING:
     from gdnbench.mcp.tool import VerbParameter
 
 MARKUP: Literal["markdown"] = "markdown"
+VIEW_OPTIONS = ("sort", "columns", "legend", "markdown")
 
 
 class _LightReader:
@@ -57,10 +58,34 @@ class ReadLightly:
 
 
 class Verb(ReadLightly, TyperCommand):
-    """A command that refuses an option given twice; Click would silently use the last."""
+    """A command that refuses an option given twice; Click would silently use the last.
+
+    One that prints tables has the options of a view, of which its function knows nothing.
+    """
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        if self.name in TABLE_VERBS:
+            place = next(place for place, param in enumerate(self.params) if param.name == "json")
+            self.params[place:place] = _params_of(_with_view)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Calls the function, whose tables are shown by the view."""
+        if self.name not in TABLE_VERBS:
+            return self.call(ctx)
+        from gdnbench.render.view import TableView, viewed
+
+        given = {name: ctx.params.pop(name) for name in VIEW_OPTIONS}
+        columns = (name.strip() for each in given["columns"] or () for name in each.split(","))
+        with viewed(TableView(tuple(filter(None, columns)), given["sort"], given["legend"], given["markdown"])):
+            return self.call(ctx)
+
+    def call(self, ctx: Any) -> Any:
+        """Calls the function with the options that it knows."""
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments; raises UsageError for a repeated option, and for --json with --csv."""
+        """Parses arguments; raises UsageError for a repeated option, and for two formats."""
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for option, count in Counter(order).items():
@@ -76,15 +101,32 @@ class _Group(ReadLightly, TyperGroup):
     """A verb that has verbs of its own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses arguments; raises UsageError for --json with --csv."""
+        """Parses arguments; raises UsageError for two formats."""
         rest = super().parse_args(ctx, args)
         _check_formats(ctx)
         return rest
 
 
 def _check_formats(ctx: Any) -> None:
-    if ctx.params.get("json") and ctx.params.get("csv"):
-        raise UsageError("--json and --csv are two formats", "ask for one")
+    formats = [f"--{name}" for name in ("json", "csv", "markdown") if ctx.params.get(name)]
+    if len(formats) > 1:
+        raise UsageError(f"{' and '.join(formats[:2])} are two formats", "ask for one")
+    views = [f"--{name}" for name in ("sort", "columns") if ctx.params.get(name)]
+    if views and "--json" in formats:
+        raise UsageError(f"{views[0]} is for tables and CSV", f"leave {views[0]} or --json out")
+
+
+def _with_view(
+    sort: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Sort by a column of the table; -COLUMN for the largest first.")
+    ] = "",
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", metavar="COLUMN,…", help="Show these columns alone.")
+    ] = None,
+    legend: Annotated[bool, typer.Option("--legend", help="Explain columns and verdicts below the table.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables for a pull request.")] = False,
+) -> None:
+    """Has the options that every verb with tables has."""
 
 
 class GpuVerb(Verb):
@@ -93,14 +135,14 @@ class GpuVerb(Verb):
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         place = next((place for place, param in enumerate(self.params) if param.name == "gpu"), len(self.params) - 1)
-        self.params.insert(place + 1, _on_option())
+        self.params[place + 1 : place + 1] = _params_of(_with_on)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keeps the words: they are what travels."""
         ctx.meta[_WORDS] = list(args)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
+    def call(self, ctx: Any) -> Any:
         """Calls the function, here or there."""
         on = ctx.params.pop(ON, "")
         from gdnbench.machine.gpus import names_model
@@ -111,7 +153,7 @@ class GpuVerb(Verb):
             code = forward(ctx, ctx.meta[_WORDS], on)
             if code is not None:
                 raise typer.Exit(code)
-        return super().invoke(ctx)
+        return super().call(ctx)
 
 
 ON = "on"
@@ -131,10 +173,10 @@ def _with_on(
     """Has the option that every `GpuVerb` has."""
 
 
-def _on_option() -> Any:
+def _params_of(function: Callable[..., None]) -> list[Any]:
     alone = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-    alone.command()(_with_on)
-    return typer.main.get_command(alone).params[0]
+    alone.command()(function)
+    return typer.main.get_command(alone).params
 
 
 class Listed(TyperCommand):
@@ -170,7 +212,11 @@ def parameters_of(verb: str) -> dict[str, VerbParameter]:
     from gdnbench.mcp.tool import VerbParameter
 
     command = Listed(VERBS[verb]).with_options()
-    hints = {**get_type_hints(inspect.unwrap(command.callback)), ON: str}
+    hints = {
+        **get_type_hints(inspect.unwrap(command.callback)),
+        **get_type_hints(_with_on),
+        **get_type_hints(_with_view),
+    }
     return {
         each.name: VerbParameter(
             max(each.opts, key=len) if each.param_type_name == "option" else "",

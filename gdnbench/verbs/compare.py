@@ -44,7 +44,6 @@ def compare(
     strict: Annotated[
         bool, typer.Option("--strict", help="With --fail-on: exit 4 where the interval leaves it open.")
     ] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a table for a pull request.")] = False,
     kernel: Annotated[
         str,
         typer.Option(
@@ -101,5 +100,5 @@ def compare(
     given = {"--rows": rows, "--cols": cols, "--filter": chosen}
     command = [*sources, *(part for name, value in given.items() if value for part in (name, value))]
     command += out_option(results)
-    print_comparison(side, outcome, command, json=json, csv=csv, markdown=markdown)
+    print_comparison(side, outcome, command, json=json, csv=csv)
     raise typer.Exit(outcome.exit_code(strict=strict) if outcome else 0)

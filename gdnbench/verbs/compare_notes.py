@@ -63,7 +63,7 @@ def verdict_text(row: GridRow, ratio: TimeRatio | None) -> str:
 
 
 def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
-    """Returns the gate's findings, a line per regression, with the names of the cases."""
+    """Returns the gate's findings, a line per regression, with the names of the cases, and their numbers."""
     lines = [f"regression: {row_label(row)} is slower by more than {percent(margin)}" for row in outcome.slower]
     for row in outcome.failed:
         last = row.entries[-1]
@@ -71,7 +71,8 @@ def outcome_lines(outcome: RegressionCheck, margin: float) -> list[str]:
     if outcome.undecided:
         names = _some([row_label(row) for row in outcome.undecided])
         lines.append(f"cannot be told from {percent(margin)} slower: {names}")
-    return lines
+    count = plural(len(outcome.slower) + len(outcome.failed), "regression")
+    return [*lines, f"{count}, {len(outcome.undecided)} of {outcome.judged} undecided"]
 
 
 def legend(side: SourceComparison) -> list[str]:

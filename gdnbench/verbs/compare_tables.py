@@ -17,7 +17,7 @@ from gdnbench.analyse.run_change import RunChange, RunPair, TimeKind, is_additiv
 from gdnbench.model.status import Role, Status
 from gdnbench.render.codec import VERDICT_STYLES
 from gdnbench.render.console import message_console
-from gdnbench.render.output import escape_markdown, markdown_table, print_answer
+from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, command
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import TimeUnit, factor, plus_minus, time_unit
@@ -45,7 +45,6 @@ def print_comparison(
     *,
     json: bool = False,
     csv: bool = False,
-    markdown: bool = False,
 ) -> None:
     """Prints a comparison, and on stderr the gate's outcome, None without one; `words` are to repeat it."""
     lines = outcome_lines(outcome, side.settings.margin) if outcome else []
@@ -57,7 +56,7 @@ def print_comparison(
         markdown=lambda: _markdown(side, lines),
         next=command("compare", *words, *(["--csv"] if gated else ["--fail-on", "slower:1%"])),
     )
-    print_answer(answer, json=json, csv=csv, markdown=markdown)
+    print_answer(answer, json=json, csv=csv)
     if outcome:
         print_outcome(outcome, side.settings.margin)
 
@@ -83,7 +82,7 @@ def _text(side: SourceComparison, width: int) -> Iterator[Block]:
             yield from _sections(side, [column])
     yield ""
     yield from map(Note, notes(side))
-    yield Note("\n".join(legend(side)), "legend")
+    yield Note("\n".join(legend(side)), "meaning")
 
 
 def _width(side: SourceComparison, columns: Sequence[int]) -> int:
@@ -234,16 +233,14 @@ def _interval_text(value: float, interval: Interval | None) -> str:
     return factor(value) + plus_minus(interval.half_width / value)
 
 
-def _markdown(side: SourceComparison, outcome: Sequence[str]) -> str:
-    """Returns GitHub's Markdown: the gate's `outcome`, a line each, the table, and notes and legend in a fold."""
-    lines = [f"- **{line[0].upper()}{line[1:]}**" for line in map(escape_markdown, outcome)]
-    lines += [f"- {escape_markdown(line)}" for line in source_lines(side)]
-    lines += [f"- warning: {escape_markdown(warning)}" for warning in side.warnings]
-    table = Table(_columns(side, range(len(side.columns))), [*_all_rows(side), None])
-    lines += ["", *markdown_table(table), ""]
-    folded = [f"- {escape_markdown(line)}" for line in notes(side)]
-    lines += ["<details><summary>How to read it</summary>", "", *folded, "", *legend(side), "", "</details>"]
-    return "\n".join(lines)
+def _markdown(side: SourceComparison, outcome: Sequence[str]) -> Iterator[Block]:
+    """Yields one table of all rows, with the gate's `outcome` above it, a line each."""
+    yield from (Note(f"{line[0].upper()}{line[1:]}", "title") for line in outcome)
+    yield from map(Note, source_lines(side))
+    yield from (Note(warning, "warning") for warning in side.warnings)
+    yield Table(_columns(side, range(len(side.columns))), [*_all_rows(side), None])
+    yield from map(Note, notes(side))
+    yield Note("\n".join(legend(side)), "meaning")
 
 
 def _document(side: SourceComparison, outcome: RegressionCheck | None) -> dict[str, Any]:
@@ -378,4 +375,8 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 def _gate(side: SourceComparison, outcome: RegressionCheck) -> dict[str, Any]:
     groups = {"slower": outcome.slower, "failed": outcome.failed, "untold": outcome.undecided}
-    return {"margin": side.settings.margin, **{name: [row_label(row) for row in rows] for name, rows in groups.items()}}
+    return {
+        "margin": side.settings.margin,
+        "judged": outcome.judged,
+        **{name: [row_label(row) for row in rows] for name, rows in groups.items()},
+    }

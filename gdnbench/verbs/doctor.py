@@ -65,9 +65,11 @@ def doctor(
     if calibrate:
         raise typer.Exit(_calibrate(ctx.params))
     from gdnbench.doctor.checks import run_checks
-    from gdnbench.verbs.progress import waiting
+    from gdnbench.process.events import StepChanged
+    from gdnbench.verbs.progress import watch
 
-    with waiting("Loading torch, triton and cuda-bench…"):
+    with watch(quiet=False) as observer:
+        observer(StepChanged("loading torch, triton and cuda-bench"))
         checks = run_checks(results, gpu)
     fatal = any(check.is_fatal for check in checks)
     answer = Answer(

@@ -51,19 +51,22 @@ def export(
     from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.exchange.export import export as write
     from gdnbench.exchange.schema import parse_definition, read_text
+    from gdnbench.verbs.progress import watch
 
     catalog, named = load_catalog(), options.terms(kernels, kernel)
     chosen = options.op_meant(catalog, op, named, quiet=quiet)
-    data = write(
-        catalog,
-        chosen,
-        ",".join(named),
-        _weights(find_op(catalog, chosen), options.sizes(shape), suite),
-        to.expanduser(),
-        parse_definition(read_text(definition), str(definition)) if definition else None,
-        binding,
-        author,
-    )
+    with watch(quiet=quiet) as observer:
+        data = write(
+            catalog,
+            chosen,
+            ",".join(named),
+            _weights(find_op(catalog, chosen), options.sizes(shape), suite),
+            to.expanduser(),
+            parse_definition(read_text(definition), str(definition)) if definition else None,
+            binding,
+            author,
+            observer,
+        )
     print_written(
         [str(data.to / name) for name in data.files],
         [f"flashinfer-bench run --local {quote(str(data.to))}"],

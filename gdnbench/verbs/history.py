@@ -71,13 +71,15 @@ def history(
     from gdnbench.catalog.catalog import find_op, load_catalog
     from gdnbench.catalog.request import in_profiles, parse_profiles, parse_workloads
     from gdnbench.render.console import message_console
+    from gdnbench.verbs.progress import watch
 
     check_margin(margin)
     name = options.one_term(kernels, kernel, "gdnbench history decode-v4")
     catalog = load_catalog()
     if op:
         find_op(catalog, op)
-    stored = load_stored_runs(results)
+    with watch(quiet=False) as observer:
+        stored = load_stored_runs(results, observer)
     label = choose_label([run for run in stored if op in {"", run.op}], name)
     op = op or choose_op(stored, label)
     found_op = find_op(catalog, op)
@@ -171,7 +173,6 @@ def _text(histories: Sequence[History], width: int) -> Iterator[Block]:
             title.append(f"  scatter from run to run {history.scatter:.2%}", style="not bold dim")
         yield Table(_shown(history, width), history.rows, title, notes=list(_notes(history)))
         yield partial(print_chart, history=history)
-    yield ""
     yield _legend(histories[-1])
 
 
@@ -224,7 +225,7 @@ def _legend(history: History) -> Note:
         f"STEP: the time moved by over {history.margin:.2%} since the run before of the same method,\n"
         "less the launch that unchanged cases tell, by a 95% interval that holds the scatter;\n"
         "by kernel times (CUPTI) where both runs have them and their cards differ.",
-        "legend",
+        "meaning",
     )
 
 

@@ -46,15 +46,15 @@ def lint(
     from gdnbench.catalog.catalog import load_catalog
     from gdnbench.catalog.select import names_no_kernel, resolve_op
     from gdnbench.lint.check import lint_kernels
-    from gdnbench.verbs.progress import waiting
+    from gdnbench.verbs.progress import watch
 
     catalog = load_catalog(library=library)
     names = terms(kernels, kernel)
     every = names_no_kernel(names) and not op
     ops = [name for name in catalog.meant_ops if catalog.of_op(name)] if every else []
     ops = ops or [resolve_op(catalog, op, names)]
-    with waiting("reading sources"):
-        result = lint_kernels(catalog, ops, joined(names) or "all")
+    with watch(quiet=False) as observer:
+        result = lint_kernels(catalog, ops, joined(names) or "all", observer)
     answer = Answer(
         text=lambda _: _text(result),
         document=lambda: _document(result),

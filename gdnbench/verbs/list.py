@@ -168,7 +168,9 @@ def _text(kernels: KernelList, width: int, *, long: bool) -> Iterator[Block]:
         yield _long_table(kernels)
     else:
         notes = [Note(f"broken  {broken.name}: {broken.reason}", "failure") for broken in kernels.broken]
-        notes += [Note(_legend(kernels), "legend")] if kernels.times else []
+        meanings = " ".join(f"{heading}: {_MEANINGS[heading]}." for heading in _times(kernels) if heading in _MEANINGS)
+        legend = [Note(meanings, "meaning"), Note(_conditions(kernels), "legend")] if kernels.times else []
+        notes += legend
         columns = _columns(kernels, width)
         own = [entry for entry in kernels.entries if entry.kernel.name in kernels.own]
         others = [entry for entry in kernels.entries if entry.kernel.name not in kernels.own]
@@ -233,15 +235,14 @@ def _run_of(entry: CatalogEntry, kernels: KernelList) -> str:
     return "-".join(last.run_id.split("-")[:3]) if last else ""
 
 
-def _legend(kernels: KernelList) -> str:
+def _conditions(kernels: KernelList) -> str:
+    """Returns of which runs the times are, and what the star beside one says."""
     defaults = {entry.op.name: str(entry.op.default) for entry in kernels.entries if entry.kernel.name in kernels.times}
     several = len(defaults) > 1
     workloads = ", ".join(f"{op} at {workload}" if several else f"at {workload}" for op, workload in defaults.items())
-    columns = _times(kernels)
-    said = [f"{heading}: {_MEANINGS[heading]}." for heading in columns if heading in _MEANINGS]
     where = f"{workloads} on {', '.join(_gpus(kernels))}"
-    said.append(f"Of the newest run that timed the kernel (--long names it), {where}.")
-    if any("*" in text for texts in columns.values() for text in texts.values()):
+    said = [f"Of the newest run that timed the kernel (--long names it), {where}."]
+    if any("*" in text for texts in _times(kernels).values() for text in texts.values()):
         said.append("*: its code has changed since.")
     if count := sum(not (last.kernel_us or last.over_copy) for last in kernels.times.values()):
         said.append(f"Of {plural(count, 'kernel')} the run has neither: --long has the stream time.")

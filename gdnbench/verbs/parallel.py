@@ -35,6 +35,7 @@ from gdnbench.remote.targets import NamedTarget
 from gdnbench.render.console import message_console
 from gdnbench.store.info import read_info
 from gdnbench.verb_table import VERBS
+from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.options import sizes, terms
 from gdnbench.verbs.progress import watch
 from gdnbench.verbs.run_tables import print_run
@@ -165,8 +166,11 @@ def _wait(running: Sequence[_Running]) -> None:
             pass
 
 
-_REPLACED = {"--gpu": 1, "--label": 1, "--json": 0, "--csv": 0}
-"""Options of the command line that each card's run sets itself, and the number of values after each."""
+_REPLACED = {
+    **{"--gpu": 1, "--label": 1, "--sort": 1, "--columns": 1},
+    **{"--json": 0, "--csv": 0, "--markdown": 0, "--legend": 0},
+}
+"""Options of the command line that each card's run sets itself or has none of, and the number of values after each."""
 
 
 def card_jobs(gpus: Sequence[Gpu], arguments: Sequence[str], label: str) -> tuple[list[RunJob], str]:
@@ -270,7 +274,7 @@ def _print_answer(outcomes: Sequence[RunOutcome], *, json: bool, csv: bool) -> E
 _WHOLE = ("part", "resume", "dry_run", "inputs")
 """Of commands that are not split: of a part, of a run that was begun, of files, or such as measure nothing."""
 
-_OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch"}
+_OF_ALL = {"on", "part", "seed", "json", "csv", "emit_dispatch", *VIEW_OPTIONS}
 """Parameters that a part has of its own, or that are of the run that is made of all."""
 
 

@@ -1,8 +1,10 @@
-"""Live progress on stderr: the phase, the current case, the count and the time left."""
+"""Live progress on stderr: phase, current case, count and time left; in a pipe a line each ten seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
@@ -36,28 +38,38 @@ def watch(*, quiet: bool) -> Iterator[Observer]:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Says on stderr what is being waited for."""
-    if writer := event_writer():
-        writer(StepChanged(text))
-        yield
-        return
-    with message_console().status(text):
-        yield
-
-
-@contextmanager
 def watch_here(*, quiet: bool) -> Iterator[Observer]:
     """Yields an observer for stderr: a bar in a terminal, lines elsewhere, nothing if quiet; it tells of Ctrl-C."""
     console = message_console(quiet=quiet)
     bar = None if quiet or not console.is_terminal else _make_bar(console)
     observer = _Observer(console, bar)
-    with bar or nullcontext():
+    with bar or nullcontext() if quiet or bar else _repeated(observer.print_standing):
         try:
             yield observer
         except KeyboardInterrupt:
             observer.print_stopped()
             raise
+
+
+EVERY_S = 10.0  # so that who follows a log sees that it goes on; what takes less prints nothing
+
+
+@contextmanager
+def _repeated(act: Callable[[], None]) -> Iterator[None]:
+    """Does something each time that `EVERY_S` have passed, in a thread of its own."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(EVERY_S):
+            act()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _make_bar(console: Console) -> Progress:
@@ -74,21 +86,24 @@ def _make_bar(console: Console) -> Progress:
 
 
 class _Observer:
-    """Moves the bar, or prints a line for each phase; what fails alike at several workloads is printed once."""
+    """Moves the bar, or knows what to print of it; what fails alike at several workloads is printed once."""
 
     def __init__(self, console: Console, bar: Progress | None) -> None:
         self._console = console
         self._bar = bar
         self._task = bar.add_task("starting", total=None, step="") if bar else None
         self._printed: set[tuple[str, str, str]] = set()
-        self._phase, self._total, self._done = "", 0, 0
+        self._phase, self._total, self._done, self._step = "starting", 0, 0, ""
+        self._began = time.monotonic()
 
     def __call__(self, event: CommandEvent) -> None:
         match event:
             case PhaseBegun(phase, total):
                 self._begin(PHASES[phase], total)
-            case StepChanged(what) if self._bar and self._task is not None:
-                self._bar.update(self._task, step=escape(what))
+            case StepChanged(what):
+                self._step = what
+                if self._bar and self._task is not None:
+                    self._bar.update(self._task, step=escape(what))
             case UnitDone():
                 self._done += 1
                 if self._bar and self._task is not None:
@@ -106,12 +121,16 @@ class _Observer:
                 pass
 
     def _begin(self, phase: str, total: int) -> None:
-        self._phase, self._total, self._done = phase, total, 0
+        self._phase, self._total, self._done, self._step = phase, total, 0, ""
         if self._bar and self._task is not None:
             self._bar.remove_task(self._task)
             self._task = self._bar.add_task(phase, total=total or None, step="", visible=bool(total))
-        elif total:
-            self._console.print(f"{phase} ({total})")
+
+    def print_standing(self) -> None:
+        """Prints one line: `measuring: 12 of 42 after 30 s; B=8 qk4_v8`."""
+        done = f": {self._done} of {self._total}" if self._total else ""
+        step = f"; {self._step}" if self._step else ""
+        self._console.print(f"{self._phase}{done} after {time.monotonic() - self._began:.0f} s{step}", markup=False)
 
     def print_stopped(self) -> None:
         """Prints what was done of the phase that was stopped."""

@@ -13,6 +13,7 @@ import typer
 from gdnbench.errors import UsageError
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
+from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.complete import complete_stopped
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gdnbench.measure.run import Finished
     from gdnbench.model.gpu import Gpu
 
-_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes"})
+_BESIDE_RESUME = frozenset({"resume", "results", "inputs", "json", "csv", "quiet", "yes", *VIEW_OPTIONS})
 
 
 def run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from gdnbench.model.measurement import LONG_TAIL, Measurement
+from gdnbench.model.measurement import Measurement
 from gdnbench.model.status import Clock, Role
 from gdnbench.model.workload import Workload
 from gdnbench.render.codec import NAME_STYLE
@@ -24,7 +24,7 @@ from gdnbench.store.measurements import measurement_row
 from gdnbench.store.schema import LargestErrorDocument
 from gdnbench.store.tables import BuildRow, build_row
 from gdnbench.verbs.measured_columns import ratio_text
-from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell
+from gdnbench.verbs.run_notes import baseline_name, failure_lines, name_cell, row_notes
 
 if TYPE_CHECKING:
     from gdnbench.analyse.suite import SuiteResult, SuiteRow
@@ -173,19 +173,10 @@ def _contradiction(own: Measurement, other: Measurement) -> str:
 
 
 def _warnings(clocks: Clocks) -> Iterator[Block]:
-    """Yields the warnings of further clocks, and why times are missing; long tails, often many, share one line."""
+    """Yields the warnings of further clocks, and why times are missing."""
     for clock, rows in clocks.items():
-        tails = []
-        for row in rows:
-            if row.role is Role.CONTROL:
-                continue
-            others = [warning for warning in row.warnings if not warning.endswith(LONG_TAIL)]
-            if others:
-                yield Note(f"  {row.case.label} by {_TITLES[clock]}: {'; '.join(others)}", "legend")
-            if len(others) < len(row.warnings):
-                tails.append(row.case.label)
-        if tails:
-            yield Note(f"  a long tail by {_TITLES[clock]}, mean over 1% above: {', '.join(tails)}", "legend")
+        shown = [row for row in rows if row.role is not Role.CONTROL]
+        yield from row_notes(shown, lambda row: row.warnings, f" by {_TITLES[clock]}")
         yield from failure_lines([row for row in rows if row.timing is None], f"{_TITLES[clock]} ")
 
 

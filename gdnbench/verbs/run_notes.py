@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from gdnbench.functions.reference import names_functions
-from gdnbench.model.measurement import INPUTS_MARGIN, InputsEffect, Measurement
+from gdnbench.model.measurement import INPUTS_MARGIN, LONG_TAIL, InputsEffect, Measurement
 from gdnbench.model.status import Role, Status
-from gdnbench.origin import out_option
+from gdnbench.model.workload import Workload
+from gdnbench.origin import out_option, path_at_origin
 from gdnbench.render.codec import NAME_STYLE, verdict_cell
 from gdnbench.render.table import Block, Column, Note, Table
 from gdnbench.render.units import factor, percent, plus_minus, relative_half_width, settling_notes, time_unit
@@ -23,6 +25,7 @@ from gdnbench.verbs.measured_columns import speedup_text
 from gdnbench.wording import first_of, plural
 
 if TYPE_CHECKING:
+    from gdnbench.analyse.fastest import FastestKernel
     from gdnbench.analyse.suite import SuiteResult, SuiteRow
 
 
@@ -80,6 +83,73 @@ def inputs_text(effect: InputsEffect) -> str:
     """Returns `4.41x ±2.1% as long in never as in forgetful`."""
     half_width = plus_minus(relative_half_width(effect.ratio, effect.low, effect.high))
     return f"{factor(effect.ratio)}{half_width} as long in {effect.worst} as in {effect.best}"
+
+
+MOST_FASTEST = 2  # workloads with a line each; of more, a line counts them by kernel
+MOST_TIED = 4  # kernels that are named
+
+
+def fastest_lines(found: Mapping[Workload, FastestKernel], info: RunInfo) -> list[str]:
+    """Returns the fastest kernel of each workload, its ratio to the baseline and what ties; of many, the counts."""
+    if len(found) <= MOST_FASTEST:
+        return [_fastest_line(workload, best, info) for workload, best in found.items()]
+    counts = Counter(label for best in found.values() for label in (best.row.case.label, *best.tied))
+    often = first_of([f"{label} at {count}" for label, count in counts.most_common()], MOST_TIED)
+    lines = [f"fastest, or tied: {often} of {len(found)} workloads"]
+    ratios = {
+        workload: best.row.versus for workload, best in found.items() if best.row.versus and best.row.versus.speedup
+    }
+    if ratios:
+        ends = [pick(ratios, key=lambda each: ratios[each].speedup) for pick in (min, max)]
+        ranges = " to ".join(f"{speedup_text(ratios[each])} at {each}" for each in ends)
+        lines.append(f"the fastest vs {baseline_name(info)}: {ranges}")
+    return lines
+
+
+def _fastest_line(workload: Workload, best: FastestKernel, info: RunInfo) -> str:
+    versus, ratio = best.row.versus, ""
+    if best.row.role is Role.BASELINE:
+        ratio = ", the baseline"
+    elif versus:
+        ratio = f", {speedup_text(versus)} vs {baseline_name(info)}, {versus.verdict.upper()}"
+    alike = (("ties", best.tied), ("may tie", best.unclear))
+    ties = [f"{how}: {first_of(labels, MOST_TIED)}" for how, labels in alike if labels]
+    return "; ".join([f"fastest at {workload}: {best.row.case.label}{ratio}", *ties])
+
+
+def warning_notes(warnings: Sequence[str]) -> list[Note]:
+    """Returns the warnings of a run; what is said of several workloads or kernels stands once, with their names."""
+    found: dict[str, list[str]] = {}
+    for warning in warnings:
+        where, _, what = warning.partition(": ")
+        found.setdefault(what or where, []).append(where if what else "")
+    return [
+        Note(
+            f"{what}: {first_of(where, MOST_TIED)}" if len(where) > 1 else f"{where[0]}: {what}".removeprefix(": "),
+            "warning",
+        )
+        for what, where in found.items()
+    ]
+
+
+def row_notes(
+    rows: Sequence[Measurement], of: Callable[[Measurement], Sequence[str]] | None = None, by: str = ""
+) -> list[Note]:
+    """Returns a line a row of what qualifies it, and one for each thing that is said of several; `by` names a clock."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for note in (of or notes_of)(row):
+            found.setdefault(_A_TAIL if note.endswith(LONG_TAIL) else note, []).append(row.case.label)
+    own: dict[str, list[str]] = {}
+    for note, labels in found.items():
+        if len(labels) == 1:
+            own.setdefault(labels[0], []).append(note)
+    lines = [f"  {label}{by}: {'; '.join(notes)}" for label, notes in own.items()]
+    lines += [f"  {note}{by}: {', '.join(labels)}" for note, labels in found.items() if len(labels) > 1]
+    return [Note(line, "legend") for line in lines]
+
+
+_A_TAIL = "a long tail, mean over 1% above"
 
 
 _ROUNDS = "rounds"
@@ -177,7 +247,8 @@ def suite_blocks(result: SuiteResult, op: str) -> Iterator[Block]:
         columns.append(Column("", lambda row: row.profile if row.comparison else "", "inputs"))
     yield ""
     title = f"suite {result.suite.name}: {_extent(result)}{_profiles(result)}"
-    yield Table(columns, result.rows, title=title, notes=[Note(line, "legend") for line in _notes(result)])
+    notes = [*(Note(line, "legend") for line in _notes(result)), *(Note(line, "meaning") for line in _meanings(result))]
+    yield Table(columns, result.rows, title=title, notes=notes)
 
 
 def _profiles(result: SuiteResult) -> str:
@@ -199,16 +270,8 @@ def _notes(result: SuiteResult) -> list[str]:
             where = f"reads slower at {row.slower_at(result.margin)} of {plural(result.summed, 'workload')}"
             least = f"{factor(row.speedups[row.worst])} at {row.worst.titled}"
             lines.append(f"  {row.label}: {where}; worst {least}")
-    if lines:
-        lines.append(f"slower: by more than {percent(result.margin)}, whether or not its interval tells")
-    if len(result.over) > 1:
-        lines.append(f"best: at each workload, the fastest of {', '.join(result.over)}")
     dependent = [row for row in result.rows if row.inputs and row.inputs.depends]
     lines += [f"  {row.label}: {inputs_text(row.inputs)}, where most" for row in dependent if row.inputs]
-    if len(result.profiles) > 1:
-        lines.append(f"one distribution of inputs alone: --profile {result.profiles[0]}")
-    if result.rows:
-        lines.append(f"weighted geometric means over {_workloads(result)}; paired by round")
     if result.left_out:
         left_out = first_of([workload.titled for workload in result.left_out], MOST_NAMED)
         lines.append(f"left out for want of times: {left_out}")
@@ -216,6 +279,15 @@ def _notes(result: SuiteResult) -> list[str]:
         found = ", ".join(f"{label} (at {count})" for label, count in result.incomplete.items())
         lines.append(f"not at every workload: {found}")
     return lines
+
+
+def _meanings(result: SuiteResult) -> Iterator[str]:
+    yield f"weighted geometric means over {_workloads(result)}; paired by round"
+    yield f"slower: by more than {percent(result.margin)}, whether or not its interval tells"
+    if len(result.over) > 1:
+        yield f"best: at each workload, the fastest of {', '.join(result.over)}"
+    if len(result.profiles) > 1:
+        yield f"one distribution of inputs alone: --profile {result.profiles[0]}"
 
 
 def _workloads(result: SuiteResult) -> str:
@@ -243,15 +315,27 @@ def _cells(row: SuiteRow) -> tuple[Text, Text]:
     return Text(ratio), verdict_cell(verdict, f"{verdict.upper()}{where}")
 
 
+def stored_note(folder: Path, width: int) -> Note:
+    """Returns where a run is stored, and what explains its tables if there is room for it."""
+    stored, hint = f"stored in {path_at_origin(folder)}", "; --legend explains the columns"
+    return Note(stored + (hint if len(stored + hint) <= width else ""), "legend", whole=True)
+
+
 def next_words(info: RunInfo, folder: Path, option: str) -> list[str]:
-    """Returns the command that shows a run in another form, `--csv`, or resumes or repeats it if it was stopped.
+    """Returns the command that shows a run in another form, `--csv`, or finishes one that was stopped, here or there.
 
     A run of functions or of git revisions begins anew: the sources may be others by now.
     """
+    from gdnbench.machine.gpus import list_gpus
+
     hidden = PARTIAL.fullmatch(folder.name)
     named = [hidden["run_id"] if hidden else folder.name, *out_option(folder.parent)]
-    if info.complete:
-        return ["gdnbench", "show", *named, option]
-    typed = shlex.split(info.command)
+    show, typed = ["gdnbench", "show", *named, option], shlex.split(info.command)
     begins_anew = typed[1:2] == ["compare"] or names_functions(typed)
-    return typed if begins_anew else ["gdnbench", "run", "--resume", *named]
+    resume = typed if begins_anew else ["gdnbench", "run", "--resume", *named]
+    if info.complete or not info.on_gpu or list_gpus():
+        return show if info.complete else resume
+    from gdnbench.remote.targets import first_target
+
+    target = first_target()
+    return [*resume, "--on", target] if target and not begins_anew else show

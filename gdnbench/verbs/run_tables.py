@@ -21,13 +21,14 @@ from gdnbench.model.measurement import Measurement
 from gdnbench.model.op import Suite
 from gdnbench.model.status import Role, Status
 from gdnbench.model.workload import Workload
-from gdnbench.origin import path_at_origin
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.render.text import TextTable
 from gdnbench.render.units import flops_bind, number, tflops_text, traffic
+from gdnbench.store.files import is_stored
 from gdnbench.store.info import RunInfo, workload_titles
 from gdnbench.store.measurements import read_clocks, read_run
+from gdnbench.store.samples import ROUNDS, read_rounds
 from gdnbench.store.tables import BuildRow, read_builds
 from gdnbench.verbs.measured_columns import (
     KERNEL_MEANING,
@@ -43,20 +44,21 @@ from gdnbench.verbs.run_notes import (
     baseline_name,
     control_lines,
     failure_lines,
+    fastest_lines,
     headline,
     inputs_lines,
     legend,
     name_cell,
     next_words,
     notes_of,
+    row_notes,
+    stored_note,
     suite_blocks,
+    warning_notes,
 )
 
 Beneath = Mapping[str, Sequence[tuple[str, Measurement, Measurement | None]]]
 """Named rows, each with its kernel time, by the id of the case that they stand beneath."""
-
-STREAM_WIDTH = 15  # characters of a further column of times
-WIDE_ENOUGH_FOR_NOTES = 120  # characters; in a narrower terminal notes follow the table
 
 
 def print_run(
@@ -102,7 +104,7 @@ def _text(
     width: int,
 ) -> Iterator[Block]:
     yield headline(info)
-    yield from (Note(warning, "warning") for warning in info.warnings)
+    yield from warning_notes(info.warnings)
     flops, by_kernel = flops_bind(measurements), has_times(clocks)
     titles = workload_titles(info)
     not_reached: list[str] = []
@@ -116,18 +118,31 @@ def _text(
         view = WorkloadView(info, rows, title, clocked.get("cupti", ()) if by_kernel else None, flops=flops)
         yield from view.blocks(width, printed)
         yield from clock_blocks(info, rows, clocked, width)
+    if builds and not info.on_gpu:
+        yield from build_blocks(builds, printed)
+    if result:
+        yield from suite_blocks(result, info.op)
     yield ""
     if not_reached:
         yield _not_reached_line(not_reached)
         yield ""
     shortened = explain_short_lists(row.case.workload for row in measurements)
     below = (*(LEGEND if clocks else ()), *([shortened] if shortened else []))
-    yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "legend")
-    yield Note(f"stored in {path_at_origin(folder)}", "legend", whole=True)
-    if builds and not info.on_gpu:
-        yield from build_blocks(builds, printed)
-    if result:
-        yield from suite_blocks(result, info.op)
+    yield Note("\n".join([legend(info, flops=flops, by_kernel=by_kernel), *below]), "meaning")
+    if any(row.timing for row in measurements):
+        yield from (Note(line, "summary") for line in _fastest(folder, info, measurements))
+    yield stored_note(folder, width)
+
+
+def _fastest(folder: Path, info: RunInfo, measurements: Sequence[Measurement]) -> list[str]:
+    from gdnbench.analyse.fastest import fastest_of
+
+    rounds = read_rounds(folder) if is_stored(folder / ROUNDS) else {}
+    found = {
+        workload: fastest_of(info, rows_at(workload, measurements), rounds)
+        for workload in dict.fromkeys(row.case.workload for row in measurements)
+    }
+    return fastest_lines({workload: best for workload, best in found.items() if best}, info)
 
 
 def _not_reached_line(titles: Sequence[str]) -> Text:
@@ -204,50 +219,41 @@ class WorkloadView:
         return lines
 
     def _table(self, lines: Sequence[TimedLine], width: int) -> Iterator[Block]:
-        timed = [line.row for line in lines if not line.name]
-        has_kernel_times = any(line.kernel_time for line in lines)
-        beside = width >= WIDE_ENOUGH_FOR_NOTES + (STREAM_WIDTH if has_kernel_times else 0)
-
         def table(*, broken: bool) -> TextTable:
-            columns = tuple(self.columns(lines, notes=beside, broken=broken))
+            columns = tuple(self.columns(lines, broken=broken))
             return TextTable(Table(columns, lines, style=lambda line: "dim" if line.name else ""))
 
-        whole = table(broken=False)  # if it has a column of notes, that column is folded
-        yield whole if beside or whole.width <= width else table(broken=True)
-        if not beside:
-            noted = ((row, notes_of(row)) for row in timed)
-            yield from (Note(f"  {row.case.label}: {'; '.join(notes)}", "legend") for row, notes in noted if notes)
+        whole = table(broken=False)
+        yield whole if whole.width <= width else table(broken=True)
+        yield from row_notes([line.row for line in lines if not line.name])
 
     def columns(
-        self, lines: Sequence[TimedLine], *, notes: bool, broken: bool = False, built: bool = False
+        self, lines: Sequence[TimedLine], *, broken: bool = False, full: bool = False
     ) -> Iterator[Column[TimedLine]]:
-        """Yields the columns; `broken` puts a label's params on their own line; `built` adds the compiler's report."""
+        """Yields the columns; `broken` puts a label's params on their own line; `full` adds builds and notes."""
         info, by_kernel = self.info, self.kernel_times is not None
         timed = [line for line in lines if not line.name]
-
-        def rank(drop: int) -> int:
-            return 0 if notes else drop
 
         yield Column("", _label, "kernel", lambda line: line.name or name_cell(line.row, broken=broken), fold=True)
         if by_kernel:
             yield time_column("kernel", timed, lambda line: line.kernel_time, KERNEL_MEANING)
         stream = "stream" if by_kernel else "time" if info.on_gpu else "CPU time"
-        yield time_column(stream, timed, lambda line: line.row, drop=rank(5) if by_kernel else 0)
+        yield time_column(stream, timed, lambda line: line.row, drop=5 if by_kernel else 0)
         if info.on_gpu:
-            yield from self._rates(rank)
+            yield from self._rates()
         versus = f"{'stream ' if by_kernel else ''}vs {baseline_name(info)}"
-        yield ratio_column(versus, lambda line: line.row, drop=rank(1))
+        yield ratio_column(versus, lambda line: line.row, drop=1)
         yield verdict_column(lambda line: line.row)
-        if built:
+        if full:
             yield count_column("regs", lambda line: line.row.registers, "registers a thread")
             yield count_column("spill B", lambda line: line.row.spill_bytes, "bytes a thread that do not fit registers")
             yield count_column("smem B", lambda line: line.row.shared_bytes, "static shared memory a block, bytes")
         if info.on_gpu:
-            yield _number_column("MHz", _clock, number, "median SM clock during the samples", rank(6))
-        if notes:
+            yield _number_column("MHz", _clock, number, "median SM clock during the samples", 6)
+        if full:
             yield Column("", _notes_text, "notes", fold=True)
 
-    def _rates(self, rank: Callable[[int], int]) -> Iterator[Column[TimedLine]]:
+    def _rates(self) -> Iterator[Column[TimedLine]]:
         per = "time" if self.kernel_times is None else "kernel time"
 
         def timed(line: TimedLine) -> Measurement | None:
@@ -260,12 +266,12 @@ class WorkloadView:
 
             return value
 
-        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", rank(4))
+        yield _number_column("GB/s", rate("bandwidth_gbs"), number, f"the least traffic of the op / {per}", 4)
         if self.flops:
             meaning = f"the op's floating-point operations / {per}"
-            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, rank(3))
+            yield _number_column("TFLOP/s", rate("tflops"), tflops_text, meaning, 3)
         meaning = bound_meaning("bound" if self.flops else "copying floor", by_kernel=self.kernel_times is not None)
-        yield bound_column("of bound", timed, meaning, drop=rank(2))
+        yield bound_column("of bound", timed, meaning, drop=2)
 
     def _fails_with_baseline(self, row: Measurement) -> bool:
         return row.role is Role.CONTROL and any(
@@ -326,7 +332,7 @@ def build_blocks(builds: Sequence[BuildRow], printed: Collection[str] = ()) -> I
     yield ""
     yield Note("GPU kernels: compiled here, not timed", "title")
     yield Table(tuple(_build_columns(dict.fromkeys(build.arch for build in builds))), rows, gap=1)
-    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "legend")
+    yield Note("regs and spill (bytes) per thread, smem (bytes) per block, load: widest, in bits", "meaning")
     for build in builds:
         if build.serialized_because:
             line = f"  {build.title} {build.arch}: {format_serialized(build.serialized_because)}"

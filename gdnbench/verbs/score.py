@@ -46,8 +46,8 @@ def score(
     For the loop of editing and trying: seconds, where a run takes a minute. It is
     checked before it is timed, measured in one process after the other, and stopped
     once the verdict is clear or will not become so. Nothing is stored. The exit code
-    is the verdict: 0 faster, 1 slower, 9 the same, 4 not clear; else why there is
-    none, as with run. `--json` is under 4 KB.
+    is the verdict: 0 faster, 1 slower, 9 the same, 4 not clear, 10 right but not
+    timed, as without a GPU; else why there is none, as with run. `--json` is under 4 KB.
 
     With --watch, one line for each save of the sources, or with --json a document. A
     save in the middle of a score begins it anew. Ctrl-C stops, and lists all turns.

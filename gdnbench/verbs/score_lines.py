@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gdnbench.codec import finite
 from gdnbench.model.status import Status
+from gdnbench.remote.targets import first_target
 from gdnbench.render.output import print_answer, print_block
 from gdnbench.render.table import Answer, Block, Column, Table
 from gdnbench.render.units import factor, percent, time_text
@@ -25,6 +26,7 @@ _STYLES: dict[AnyVerdict, str] = {
     Verdict.SLOWER: "bold red",
     Verdict.SAME: "bold",
     Verdict.UNCLEAR: "bold yellow",
+    NoVerdict.NOT_TIMED: "bold green",
     NoVerdict.NOT_HERE: "bold yellow",
 }
 _PHASES = {
@@ -59,7 +61,8 @@ def verdict_style(verdict: AnyVerdict) -> str:
 def verdict_line(score: Score) -> Text:
     """Returns `decode-v9 faster than decode-fla: 1.572x (1.563 to 1.581), kernel 1.465x`; else the reason."""
     message = Text(f"{score.kernel} ", style="bold")
-    message.append(str(score.verdict), style=verdict_style(score.verdict))
+    words = "right, not timed" if score.verdict is NoVerdict.NOT_TIMED else str(score.verdict)
+    message.append(words, style=verdict_style(score.verdict))
     if score.ratio is None:
         return message.append(f": {score.reason.strip()}", style="not bold")
     joint = {Verdict.SAME: " as", Verdict.UNCLEAR: " against"}.get(score.ratio.verdict, " than")
@@ -126,17 +129,21 @@ def _workloads(score: Score) -> Iterator[Text]:
 
 def next_command(score: Score) -> tuple[str, ...]:
     """Returns the next command: one that tells more of a failure, or the run that a claim needs."""
-    if score.verdict is Status.BROKEN:
-        return ("gdnbench", "list")  # other verbs do not know its name
+    if score.verdict in {Status.BROKEN, NoVerdict.NO_BASELINE}:
+        return ("gdnbench", "list")  # other verbs do not know the name of a broken one
     if score.verdict is Status.BUILD_FAILED:
         return ("gdnbench", "inspect", score.kernel)
     if isinstance(score.verdict, Status):
         return ("gdnbench", "verify", score.kernel)
-    if score.verdict is NoVerdict.NOT_HERE:  # if nothing was compiled, its line says what it needs
+    measure = ("gdnbench", "run", score.kernel, "--baseline", score.against, *_shape(score))
+    if score.verdict is NoVerdict.NOT_TIMED and (target := first_target()):
+        return (*measure, "--on", target)
+    if score.verdict in {
+        NoVerdict.NOT_TIMED,
+        NoVerdict.NOT_HERE,
+    }:  # if nothing was compiled, its line says what it needs
         return ("gdnbench", "inspect" if score.code != Code() else "list", score.kernel)
-    if score.verdict is NoVerdict.NO_BASELINE:
-        return ("gdnbench", "list")
-    return ("gdnbench", "run", score.kernel, "--baseline", score.against, *_shape(score))
+    return measure
 
 
 def _shape(score: Score) -> tuple[str, ...]:

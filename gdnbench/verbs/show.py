@@ -10,10 +10,11 @@ import typer
 
 from gdnbench.origin import RESULTS
 from gdnbench.verbs import options
+from gdnbench.verbs.base import VIEW_OPTIONS
 from gdnbench.verbs.complete import CHARTS, complete_charts, complete_kernels
 
 _NO_CONTEST = ("emit_dispatch", "profile", "by_card", "errors")
-_NO_CHART = ("suite", "over", "json", "csv", "contest")
+_NO_CHART = ("suite", "over", "json", "csv", "contest", *VIEW_OPTIONS)
 
 
 def show(

@@ -19,7 +19,7 @@ from gdnbench.render.units import flops_bind
 from gdnbench.store.info import workload_titles
 from gdnbench.verbs.run_clocks import LEGEND, Clocks, clock_blocks, has_times
 from gdnbench.verbs.run_clocks import flat_rows as rows_of_run
-from gdnbench.verbs.run_notes import legend
+from gdnbench.verbs.run_notes import legend, warning_notes
 from gdnbench.verbs.run_tables import Beneath, WorkloadView, rows_at
 from gdnbench.wording import first_of, plural
 
@@ -100,7 +100,7 @@ _TIMES = " \u00d7 "
 def _text(joint: Joint, by_card: bool, width: int) -> Iterator[Block]:
     info, over = joint.info, "rounds, processes and cards" if len(joint.cards) > 1 else "rounds and processes"
     yield _headline(joint)
-    yield from (Note(warning, "warning") for warning in joint.warnings)
+    yield from warning_notes(joint.warnings)
     yield from (Text(_stray_line(joint.cards, stray.card, stray.share), "bold yellow") for stray in joint.strays)
     flops, by_kernel = flops_bind(joint.measurements), has_times(joint.clocks)
     titles = workload_titles(info)
@@ -116,7 +116,7 @@ def _text(joint: Joint, by_card: bool, width: int) -> Iterator[Block]:
         yield from clock_blocks(info, timed, clocks, width)
     yield ""
     first = legend(info, flops=flops, over=over, by_kernel=by_kernel)
-    yield Note("\n".join([first, *(LEGEND if joint.clocks else ())]), "legend")
+    yield Note("\n".join([first, *(LEGEND if joint.clocks else ())]), "meaning")
     for why, cases in joint.left_out.items():
         yield Note(f"{plural(len(cases), 'case')} {why}, so not joined: {first_of(cases, _SHOWN)}", "legend")
 

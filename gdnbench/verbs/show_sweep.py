@@ -15,7 +15,6 @@ from gdnbench.errors import RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, OneForAll, Place, Plateau, Point, Sweep
 from gdnbench.model.status import Status
 from gdnbench.model.workload import Workload, label_slug
-from gdnbench.origin import path_at_origin
 from gdnbench.render.console import print_text
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table, plain_rows
@@ -26,7 +25,7 @@ from gdnbench.report.charts.sweep import print_sweep_charts
 from gdnbench.store.info import RunInfo, info_document
 from gdnbench.store.measurements import measurement_row, read_run
 from gdnbench.store.tables import read_builds, read_sweep
-from gdnbench.verbs.run_notes import control_lines, next_words, part_text
+from gdnbench.verbs.run_notes import control_lines, next_words, part_text, stored_note, warning_notes
 from gdnbench.verbs.run_tables import build_blocks
 from gdnbench.wording import first_line
 
@@ -67,31 +66,29 @@ def _text(
 ) -> Iterator[Block]:
     rows = {(row.case.label, row.case.workload): row for row in measurements}
     yield _headline(info, sweep, measurements)
-    yield from (Note(warning, "warning") for warning in info.warnings)
+    yield from warning_notes(info.warnings)
     yield lambda console: print_sweep_charts(console, sweep, OptionalCharts())
     for plateau in sweep.plateaus:
         yield ""
         yield _table(sweep, plateau, rows, width)
-    for one in sweep.one_for_all:
-        yield ""
-        yield _one_for_all(sweep, one)
     for workload in dict.fromkeys(point.workload for point in sweep.finals):
         yield ""
         finals = [(_point_name(sweep, point), _slower(point), _place(point)) for point in sweep.final(workload)]
         yield plain_rows(finals, title=f"the kernels at {workload}")
     yield from _infeasible([row for row in measurements if row.case.is_point_of(sweep.axes)])
     yield from control_lines(measurements, workloads=True)
+    builds = read_builds(folder)
+    if builds and not info.on_gpu:
+        yield from build_blocks(builds)
     yield ""
     confidence, margin = f"{info.settings['confidence']:.0%}", f"{info.settings['margin']:.2%}"
     yield Note(
         f"slower by: time over the best point's, paired by round; ±: {confidence} interval for the whole race.\n"
         f"TIES: within {margin} of the best. A point that is SLOWER leaves the race, so it has fewer rounds.",
-        "legend",
+        "meaning",
     )
-    yield Note(f"stored in {path_at_origin(folder)}", "legend", whole=True)
-    builds = read_builds(folder)
-    if builds and not info.on_gpu:
-        yield from build_blocks(builds)
+    yield from (_one_for_all(sweep, one) for one in sweep.one_for_all)
+    yield stored_note(folder, width)
 
 
 def _headline(info: RunInfo, sweep: Sweep, measurements: Sequence[Measurement]) -> Text:

@@ -15,6 +15,7 @@ from gdnbench.errors import ExitCode
 from gdnbench.model.case import Case
 from gdnbench.model.declaration import CONTEST_TOLERANCE
 from gdnbench.model.status import GateResult, Status
+from gdnbench.remote.targets import first_target
 from gdnbench.render.output import print_answer
 from gdnbench.render.table import Answer, Block, Column, Note, Table
 from gdnbench.verify.preflight import Verification
@@ -128,7 +129,7 @@ def _summary(by_label: Mapping[str, Sequence[Case]], verdicts: Verification) -> 
 
 
 def _next_words(verdicts: Verification) -> list[str]:
-    """Returns the next command: repeats the first failure, else runs, inspects, or verifies a supported workload."""
+    """Returns the next command: repeats the first failure, else runs what can be timed, here or on a target."""
     failed = [case for case in verdicts.cases if verdicts.checked[case.id].status.is_failure]
     if failed:
         sanitized = ["--sanitize"] if failed[0].id in verdicts.sanitized else []
@@ -137,14 +138,22 @@ def _next_words(verdicts: Verification) -> list[str]:
     if passed and verdicts.quick:
         return ["gdnbench", "verify", passed[0].label]
     if passed:
-        captured = inputs_words(passed[0].workload, verdicts.captured) if verdicts.captured else []
-        return ["gdnbench", "run", passed[0].label, *captured]
+        return _after_a_pass(passed[0], verdicts)
     compiled = [case.label for case in verdicts.cases if case.id in verdicts.compiled]
     if compiled:
         return ["gdnbench", "inspect", compiled[0]]
     for label, workload in verdicts.able.items():
         return ["gdnbench", "verify", label, *workload.options]
     return ["gdnbench", "doctor"]
+
+
+def _after_a_pass(case: Case, verdicts: Verification) -> list[str]:
+    captured = inputs_words(case.workload, verdicts.captured) if verdicts.captured else []
+    run = ["gdnbench", "run", case.label, *captured]
+    if case.id not in verdicts.interpreted:
+        return run
+    target = first_target()
+    return [*run, "--on", target] if target else ["gdnbench", "inspect", case.label]
 
 
 def _gate_table(cases: Sequence[Case], verdicts: Verification, *, aligned: bool) -> Table[_Worst]:

@@ -187,8 +187,8 @@ def summary_lines(run: ReportedRun, link: str = "") -> list[SummaryLine]:
         ]  # fmt: skip
     return [
         SummaryLine(
-            run, workload, found.row, f"or {first_of(found.peers, MOST_PEERS)}: not told apart" if found.peers else "",
-            link,
+            run, workload, found.row,
+            f"or {first_of(found.peers, MOST_PEERS)}: not told apart" if found.peers else "", link,
         )
         for workload in run.workloads
         if (found := run.fastest(workload))

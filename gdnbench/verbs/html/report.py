@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gdnbench.analyse.fastest import FastestKernel, fastest_of
 from gdnbench.codec import finite
 from gdnbench.errors import MachineError, RunFormatError, UsageError
 from gdnbench.model.measurement import Measurement, Sweep
@@ -19,12 +20,11 @@ from gdnbench.model.workload import Workload
 from gdnbench.render.console import check_output_file, write_output_file
 from gdnbench.report.charts.selection import in_order, timed
 from gdnbench.report.charts.theme import DARK, LIGHT, VEGA_LITE, unchecked
-from gdnbench.stats import FloatArray
 from gdnbench.store.files import is_stored
 from gdnbench.store.find import PUBLISHED_FOLDER, compares, find_run
 from gdnbench.store.info import RunInfo
 from gdnbench.store.measurements import read_clocks, read_run
-from gdnbench.store.samples import ROUNDS, read_case_rounds
+from gdnbench.store.samples import ROUNDS, CaseRounds, read_case_rounds
 from gdnbench.store.tables import read_sweep
 from gdnbench.wording import plural
 
@@ -147,7 +147,7 @@ class ReportedRun:
     info: RunInfo
     rows: tuple[Measurement, ...]
     kernel_times: dict[str, Measurement]
-    rounds: dict[tuple[str, Clock | None], FloatArray]
+    rounds: dict[tuple[str, Clock | None], CaseRounds]
     sweep: Sweep | None
 
     @property
@@ -185,7 +185,7 @@ def read_stored(folder: Path) -> ReportedRun:
         info=info,
         rows=tuple(rows),
         kernel_times={row.case.id: row for row in kernel_times if row.timing},
-        rounds={key: each.times_us for key, each in rounds.items()},
+        rounds=rounds,
         sweep=read_sweep(folder),
     )
     _check_sweep(stored)
@@ -198,37 +198,6 @@ def _check_sweep(stored: ReportedRun) -> None:
     if not all((point.label, point.workload) in known for point in points):
         hint = "the sweep is damaged; sweep anew, or leave it out"
         raise RunFormatError(f"{stored.folder}: sweep.json and measurements.csv differ", hint)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FastestKernel:
-    """The fastest kernel of a workload; `peers` are labels that tie with it, or that the rounds cannot tell from it."""
-
-    row: Measurement
-    peers: tuple[str, ...]
-
-
-def fastest_of(info: RunInfo, rows: Sequence[Measurement], rounds: Mapping[str, FloatArray]) -> FastestKernel | None:
-    """Returns the fastest row except floors by the rounds that all share, moved there by the baseline, or None."""
-    from gdnbench.analyse.suite import side_by_side
-    from gdnbench.stats.interval import Verdict
-    from gdnbench.stats.multiple import compare_with_best
-
-    racing = {row.case.id: row for row in timed(rows) if row.role.does_the_work}
-    if not racing:
-        return None
-    bridge = next((row.case.id for row in rows if row.role is Role.BASELINE), "")
-    shared = side_by_side({row.case.id: rounds[row.case.id] for row in rows if row.case.id in rounds}, bridge)
-    known = {name: shared[name] for name in racing if name in shared}
-    if len(known) < len(racing) or len(known) < 2:
-        return FastestKernel(row=next(iter(racing.values())), peers=())
-    try:
-        field = compare_with_best(known, margin=info.settings["margin"], confidence=info.settings["confidence"])
-    except ValueError:  # no rounds, or invalid ones: the table's order still holds
-        return FastestKernel(row=next(iter(racing.values())), peers=())
-    level = {Verdict.SAME, Verdict.UNCLEAR}
-    peers = tuple(racing[name].case.label for name, other in field.others.items() if other.verdict in level)
-    return FastestKernel(row=racing[field.leader], peers=peers)
 
 
 def lead_line(stored: ReportedRun) -> str:

@@ -173,7 +173,7 @@ def _run_table(stored: ReportedRun, rows: Sequence[Measurement], *, name: str, w
     kernel_times = stored.kernel_times_of(rows) if stored.kernel_times else None
     view = WorkloadView(stored.info, rows, where, kernel_times, flops=flops_bind(stored.rows))
     lines = view.lines()
-    table = Table(tuple(view.columns(lines, notes=True, built=True)), lines)
+    table = Table(tuple(view.columns(lines, full=True)), lines)
     return html_table(table, name, f"{where}, fastest first", lambda line: _kind(line.row), filled=True)
 
 
