@@ -2,6 +2,7 @@
 
 import pytest
 from chromium import chromium, need_chromium, press, requests, until, view
+from committed import RESULTS
 from report_data import store_run, store_swept
 
 from gdnbench.verbs.html.report import write_report
@@ -19,7 +20,7 @@ def report(tmp_path_factory):
     one = store_run(results)
     other = store_run(results, "20260103-030405-b200-decode", gpu="b200", samples=False)
     output = results / "report.html"
-    write_report([one, other, store_swept(results)], [], output)
+    write_report([one, other, store_swept(results), RESULTS / "20261124-172052-h200-fp8-gemm-pos-study"], [], output)
     return output
 
 
@@ -71,7 +72,7 @@ def test_every_chart_is_drawn_and_nothing_is_complained_of(page):
         "return [...document.querySelectorAll('.chart')].map((place) => [place.id, 'drawn' in place.dataset,"
         " place.querySelectorAll('svg path, svg rect, svg text').length, place.querySelector('svg').getBBox().width])"
     )
-    assert len(charts) == (2 + 3 + 3) + (2 + 3) + 2  # the second run has no samples
+    assert len(charts) == (1 + 3 + 3) + (1 + 3) + 2 + (2 + 3)  # the second run has no samples, the last a roofline
     for name, drawn, marks, width in charts:
         assert drawn, name
         assert marks > 5, name

@@ -183,23 +183,23 @@ def roofline_chart(
 
     def of(data: Iterable[tuple[float, float, str]]) -> alt.Chart:
         found = [{"x": across, "y": up, "text": text} for across, up, text in data]
-        return alt.Chart(theme.inline(found)).encode(x=x, y=y, text=alt.Text(field="text", type="nominal"))
+        return alt.Chart(theme.inline(found)).encode(x=x, y=y)
 
-    turn = alt.Chart(theme.inline(balance)).encode(x=x)
+    turn, text = alt.Chart(theme.inline(balance)).encode(x=x), alt.Text(field="text", type="nominal")
     return theme.layered(
         of((*corner, "") for corner in corners.items()).mark_line(stroke=colours.ink, strokeWidth=1.6),
-        of((place, roof.at(place), bound.name) for place, bound in names if bound.name).mark_text(
-            align="right", baseline="bottom", dx=-4, dy=-5, fill=colours.ink
-        ),
+        of((place, roof.at(place), bound.name) for place, bound in names if bound.name)
+        .mark_text(align="right", baseline="bottom", dx=-4, dy=-5, fill=colours.ink)
+        .encode(text=text),
         turn.mark_rule(stroke=colours.floor, strokeDash=[5, 4]),
         turn.mark_text(align="left", baseline="bottom", dx=5, dy=-5, fill=colours.muted).encode(
-            y=alt.value("height"), text=alt.Text(field="text", type="nominal")
+            y=alt.value("height"), text=text
         ),
         of((point.intensity, point.bound_tflops, "") for point in bounded(points)).mark_tick(
             orient="horizontal", size=22, thickness=1.6, color=colours.floor
         ),
-        of(right).mark_text(align="left", dx=15, fill=colours.muted),
-        of(left).mark_text(align="right", dx=-15, fill=colours.muted),
+        of(right).mark_text(align="left", dx=15, fill=colours.muted).encode(text=text),
+        of(left).mark_text(align="right", dx=-15, fill=colours.muted).encode(text=text),
         (_for_page(marks, colours) if baseline is None else _with_legend(marks, points, baseline)).encode(x=x, y=y),
     )
 
