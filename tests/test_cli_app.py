@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from committed import RESULTS
+from committed import EVIDENCE, RESULTS
 from diagnose_data import recording
 from faults import REPOSITORY, python_path
 
@@ -141,6 +141,7 @@ RUN = "20261121-104427-h200-decode-plain-2"
                 ("run", "--help"),
                 ("list", "--json"),
                 ("list", "--op", "prefill", "--out", "results"),
+                ("ledger", "--ledger", str(EVIDENCE / "ledger.jsonl")),
                 ("new", "decode-v99", "--from", "decode-v4", "--to"),
             ],
             (*HEAVY, "numpy", "pandas"),

@@ -1,6 +1,7 @@
 """The parent's side of the preflight, with workers that do as they are told."""
 
 from dataclasses import replace
+from threading import Event
 
 import pytest
 from committed import EVIDENCE
@@ -13,9 +14,10 @@ from gdnbench.errors import MachineError
 from gdnbench.model.case import Case
 from gdnbench.model.status import Role, Status
 from gdnbench.process.events import CaseChecked, UnitDone
+from gdnbench.process.warm import WarmParent
 from gdnbench.store.journal import IMPORT_STEP, Examined, Started, StepBegun
 from gdnbench.verify import preflight
-from gdnbench.verify.preflight import FEW_WORKLOADS, Preflight, scenarios_to_verify, share_with_controls
+from gdnbench.verify.preflight import FEW_WORKLOADS, Preflight, interpreting, scenarios_to_verify, share_with_controls
 from gdnbench.workers.supervision import WorkerEnd, WorkerOutcome
 from gdnbench.workers.task import Phase, Task
 
@@ -46,6 +48,23 @@ class Workers:
             if spoilt:
                 return WorkerOutcome(WorkerEnd.FINISHED)
         return WorkerOutcome(WorkerEnd.FINISHED)
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_interpreters_are_forked_from_a_process_that_stays_up_where_that_is_asked(tmp_path, monkeypatch, warm):
+    parents = []
+
+    def take_parent(*arguments):
+        parents.append(arguments[-1])
+        raise MachineError("enough", "stop here")
+
+    monkeypatch.setattr(preflight, "supervise", take_parent)
+    task = replace(TASK, device="cpu", cases=(case("decode-v1"), case("decode-triton"), case("decode-reference")))
+    interpret = interpreting(load_catalog(), task, tmp_path, lambda _event: None, {}, warm=warm)
+    for each in interpret:
+        with pytest.raises(MachineError, match="enough"):
+            each(Event())
+    assert [isinstance(parent, WarmParent) for parent in parents] == [warm, warm]
 
 
 @pytest.fixture

@@ -147,7 +147,8 @@ class Session:
         )
         self.observer(PhaseBegun("check", len(pending) + len(interpreted)))
         task = self._task(Phase.INTERPRET, interpreted)
-        interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted)
+        warm = self.warm is not None
+        interpret = interpreting(self.catalog, task, self.folder.path, self.observer, self.interpreted, warm=warm)
         run_concurrently(partial(self._judge, pending, record), *interpret)
 
     def _judge(self, pending: tuple[Case, ...], record: Record, stop: threading.Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -39,7 +40,8 @@ class _LightReader:
             return value
         if kind == list[str]:
             return list(value)
-        if kind is Path and not info.readable:  # the one thing that paths of verbs are checked for
+        # Whether it may be read is the one thing that paths of verbs are checked for, and Typer words the refusal.
+        if kind is Path and (not info.readable or os.access(value, os.R_OK) or not os.path.lexists(value)):
             return Path(value)
         return self._make_reader().coerce(value, param=param, ctx=ctx)
 

@@ -226,13 +226,23 @@ def _verify_without_gpu(catalog: Catalog, task: Task, folder: Path, observer: Ob
 
 
 def interpreting(
-    catalog: Catalog, task: Task, folder: Path, observer: Observer, checked: PreflightVerdicts
+    catalog: Catalog,
+    task: Task,
+    folder: Path,
+    observer: Observer,
+    checked: PreflightVerdicts,
+    *,
+    warm: bool = False,
 ) -> list[Callable[[threading.Event], None]]:
-    """Returns callables that interpret kernels, a worker for each language, and add verdicts to `checked`."""
+    """Returns callables that interpret kernels, a worker for each language, and add verdicts to `checked`.
+
+    With `warm`, workers are forked from a process that stays up.
+    """
 
     def interpret(cases: tuple[Case, ...], label: str, stop: threading.Event) -> None:
         environment = worker_environment(None, interpret=True)
-        preflight = Preflight(folder, environment, observer, stop=stop, label=label)
+        parent = WarmParent(environment) if warm else None
+        preflight = Preflight(folder, environment, observer, stop=stop, label=label, warm=parent)
         preflight.judge(replace(task, cases=cases), checked)
 
     return [
