@@ -140,6 +140,14 @@ def _forked_workers():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_lines_of_progress():
+    """However loaded the machine is, what a verb prints on stderr is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gdnbench.verbs.progress.EVERY_S", 3600.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch, tmp_path_factory):
     """The developer's settings, targets and calibrations change nothing."""
